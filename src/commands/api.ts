@@ -1,0 +1,19 @@
+import { createLog } from '../log.ts';
+import { requireDatabase } from '../postgres/pool.ts';
+import { startServer } from '../server.ts';
+import { readSettings, requireDatabaseUrl } from '../settings.ts';
+import { untilStopped } from '../stop-signals.ts';
+import { createProgram, runProgram } from './command-line.ts';
+
+const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
+  const settings = readSettings();
+  const databaseUrl = requireDatabaseUrl(settings);
+  await requireDatabase(databaseUrl);
+  const stopped = untilStopped();
+  const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
+  console.log(`Listening on ${server.url}`);
+  await new Promise((resolve) => stopped.addEventListener('abort', resolve));
+  await server.close();
+});
+
+await runProgram(program);

@@ -1,0 +1,41 @@
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { OperatorError } from '../operator-error.ts';
+
+/** How every command ends. */
+export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
+
+export function createProgram(name: string, description: string): Command {
+  return new Command(name).description(description).exitOverride().showHelpAfterError();
+}
+
+/**
+ * Runs the program on this process's arguments. A failure is one line on
+ * standard error; only an unexpected one brings its stack along.
+ */
+export async function runProgram(program: Command): Promise<void> {
+  for (const command of program.commands) command.exitOverride().showHelpAfterError();
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    process.exitCode = reportFailure(error);
+  }
+}
+
+function reportFailure(error: unknown): number {
+  // Commander has already said what is wrong, or shown the help that was asked for.
+  if (error instanceof CommanderError) {
+    return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
+  }
+  if (error instanceof OperatorError) console.error(error.message);
+  else console.error(error);
+  return exitCodes.failed;
+}
+
+/** An option's parser: a whole number within bounds. */
+export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
+    const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+  };
+}

@@ -1,0 +1,153 @@
+import Table from 'cli-table3';
+import { InvalidArgumentError } from 'commander';
+import { decodeId, encodeId } from '../domain/public-id.ts';
+import { OperatorError } from '../operator-error.ts';
+import {
+  type ApiKey,
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+  type Scope,
+  scopes,
+} from '../postgres/api-keys.ts';
+import { requireOrganization } from '../postgres/organizations.ts';
+import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
+import { readSettings, requireDatabaseUrl } from '../settings.ts';
+import { createProgram, runProgram } from './command-line.ts';
+
+const program = createProgram('npm run keys --', 'Creates, lists and revokes API keys.');
+
+type CreateOptions = {
+  readonly organization: string;
+  readonly name: string;
+  readonly scope?: readonly Scope[];
+  readonly expiresIn?: number;
+};
+
+program
+  .command('create')
+  .description('create a key and print its secret, once, alone on the last line')
+  .requiredOption('--organization <id>', 'the organization it opens (org_…)')
+  .requiredOption('--name <name>', 'what it is for', readName)
+  .option('--scope <scope...>', `what it allows: ${scopes.join(', ')} (default: read)`, readScope)
+  .option('--expires-in <days>', 'days until it expires, such as 90d; never if left out', readDays)
+  .action(async (options: CreateOptions) =>
+    withDatabase(async (database) => {
+      const organization = await requireOrganization(database, options.organization);
+      const { expiresIn } = options;
+      const { id, secret } = await createApiKey(database, {
+        organizationId: organization.id,
+        name: options.name,
+        scopes: options.scope ?? ['read'],
+        expiresAt: expiresIn === undefined ? null : new Date(Date.now() + expiresIn * 86_400_000),
+      });
+      console.log(
+        `Created ${encodeId('api_key', id)} for ${organization.name}. Its secret cannot be shown again:`,
+      );
+      console.log(secret);
+    }),
+  );
+
+program
+  .command('list')
+  .description('list keys')
+  .option('--organization <id>', 'only of this one (org_…)')
+  .option('--json', 'print JSON')
+  .action(async (options: { organization?: string; json?: boolean }) =>
+    withDatabase(async (database) => {
+      const organization =
+        options.organization === undefined
+          ? null
+          : await requireOrganization(database, options.organization);
+      const keys = await listApiKeys(database, organization?.id ?? null);
+      console.log(options.json === true ? asJson(keys) : asTable(keys));
+    }),
+  );
+
+program
+  .command('revoke <id>')
+  .description('revoke a key (bak_…); it is refused from the next request on')
+  .action(async (publicId: string) =>
+    withDatabase(async (database) => {
+      const id = decodeId('api_key', publicId);
+      if (id === null || !(await revokeApiKey(database, id))) {
+        throw new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);
+      }
+      console.log(`Revoked ${publicId}.`);
+    }),
+  );
+
+await runProgram(program);
+
+async function withDatabase(work: (database: Database) => Promise<void>): Promise<void> {
+  const databaseUrl = requireDatabaseUrl(readSettings());
+  await requireDatabase(databaseUrl);
+  const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service keys' });
+  try {
+    await work(database);
+  } finally {
+    await database.end();
+  }
+}
+
+function described(key: ApiKey) {
+  return {
+    id: encodeId('api_key', key.id),
+    organization: encodeId('organization', key.organization_id),
+    organization_name: key.organization_name,
+    name: key.name,
+    scopes: key.scopes,
+    state: stateOf(key),
+    created_at: key.created_at.toISOString(),
+    expires_at: key.expires_at?.toISOString() ?? null,
+    revoked_at: key.revoked_at?.toISOString() ?? null,
+  };
+}
+
+function stateOf({ revoked_at, expires_at }: ApiKey): 'active' | 'expired' | 'revoked' {
+  if (revoked_at !== null) return 'revoked';
+  return expires_at !== null && expires_at.getTime() <= Date.now() ? 'expired' : 'active';
+}
+
+function asJson(keys: readonly ApiKey[]): string {
+  return JSON.stringify(keys.map(described), null, 2);
+}
+
+function asTable(keys: readonly ApiKey[]): string {
+  const table = new Table({
+    head: ['key', 'name', 'organization', 'scopes', 'state', 'created', 'expires'],
+    style: { head: [], border: [], compact: true },
+  });
+  for (const key of keys.map(described)) {
+    table.push([
+      key.id,
+      key.name,
+      `${key.organization} (${key.organization_name})`,
+      key.scopes.join(', '),
+      key.state,
+      key.created_at.slice(0, 10),
+      key.expires_at?.slice(0, 10) ?? 'never',
+    ]);
+  }
+  return table.toString();
+}
+
+function readName(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
+  return text;
+}
+
+function readScope(text: string, previous: readonly Scope[] = []): readonly Scope[] {
+  const scope = scopes.find((known) => known === text);
+  if (scope === undefined)
+    throw new InvalidArgumentError(`It must be one of ${scopes.join(', ')}.`);
+  return [...new Set([...previous, scope])];
+}
+
+function readDays(text: string): number {
+  const days = /^(\d{1,5})d$/.exec(text)?.[1];
+  if (days === undefined || Number(days) === 0) {
+    throw new InvalidArgumentError('It must be a number of days, such as 90d.');
+  }
+  return Number(days);
+}

@@ -1,0 +1,28 @@
+import { Presets, SingleBar } from 'cli-progress';
+
+/** A bar on a terminal; elsewhere a line for every tenth. Both on standard error. */
+export function seedProgress(total: number): {
+  readonly update: (done: number) => void;
+  readonly stop: () => void;
+} {
+  if (!process.stderr.isTTY) return progressLines(total);
+  const bar = new SingleBar(
+    { format: 'Seeding {bar} {percentage} % | {value}/{total} purchases | {eta_formatted} left' },
+    Presets.shades_classic,
+  );
+  bar.start(total, 0);
+  return { update: (done) => bar.update(done), stop: () => bar.stop() };
+}
+
+function progressLines(total: number) {
+  let tenths = 0;
+  return {
+    update(done: number) {
+      const reached = Math.floor((done / total) * 10);
+      if (reached <= tenths) return;
+      tenths = reached;
+      console.error(`Seeded ${done} of ${total} purchases.`);
+    },
+    stop() {},
+  };
+}

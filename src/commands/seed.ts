@@ -1,0 +1,59 @@
+import { InvalidArgumentError } from 'commander';
+import { encodeId } from '../domain/public-id.ts';
+import { createApiKey } from '../postgres/api-keys.ts';
+import { migrate } from '../postgres/migrate.ts';
+import { createPool, requireDatabase } from '../postgres/pool.ts';
+import { seedDatabase } from '../seed/seed-database.ts';
+import { readSettings, requireDatabaseUrl } from '../settings.ts';
+import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
+import { seedProgress } from './seed-progress.ts';
+
+type Options = {
+  readonly organizations: number;
+  readonly customers: number;
+  readonly purchases: number;
+  readonly seed: number;
+  readonly until: Date;
+};
+
+const program = createProgram('npm run seed --', 'Adds organizations full of demo data.')
+  .option('--organizations <number>', 'how many', wholeNumberOption(1, 10_000), 2)
+  .option('--customers <number>', 'of each', wholeNumberOption(1, 10_000_000), 20_000)
+  .option('--purchases <number>', 'of each', wholeNumberOption(0, 100_000_000), 200_000)
+  .option(
+    '--seed <number>',
+    'the same number makes the same data',
+    wholeNumberOption(0, 2 ** 31 - 1),
+    42,
+  )
+  .option('--until <date>', 'the day the data ends, such as 2026-01-31', readDay, today())
+  .action(async (options: Options) => {
+    const databaseUrl = requireDatabaseUrl(readSettings());
+    await requireDatabase(databaseUrl);
+    await migrate(databaseUrl);
+    const progress = seedProgress(options.organizations * options.purchases);
+    const seeded = await seedDatabase(databaseUrl, { ...options, onProgress: progress.update });
+    progress.stop();
+    const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service seed' });
+    try {
+      for (const { organizationId, name } of seeded) {
+        const key = { organizationId, name: 'Demo', scopes: ['read'] as const, expiresAt: null };
+        const { secret } = await createApiKey(database, key);
+        console.log(`${encodeId('organization', organizationId)}  ${secret}  ${name}`);
+      }
+    } finally {
+      await database.end();
+    }
+  });
+
+await runProgram(program);
+
+function today(): Date {
+  return new Date(new Date().toISOString().slice(0, 10));
+}
+
+function readDay(text: string): Date {
+  const day = new Date(`${text}T00:00:00Z`);
+  if (/^\d{4}-\d{2}-\d{2}$/.test(text) && day.toJSON()?.startsWith(text)) return day;
+  throw new InvalidArgumentError('It must be a day such as 2026-01-31.');
+}

@@ -1,0 +1,131 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { encodeId } from '../domain/public-id.ts';
+import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
+import { createLog } from '../log.ts';
+import { createApiKey, findCredential } from '../postgres/api-keys.ts';
+import { migrate } from '../postgres/migrate.ts';
+import { listOrganizations, type Organization } from '../postgres/organizations.ts';
+import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
+import { seedDatabase } from '../seed/seed-database.ts';
+import { requireWritable, startServer } from '../server.ts';
+import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
+import { untilStopped } from '../stop-signals.ts';
+import { createProgram, runProgram } from './command-line.ts';
+import { seedProgress } from './seed-progress.ts';
+import { superviseWorker } from './worker-process.ts';
+
+const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 };
+
+const program = createProgram(
+  'npm start',
+  'Runs everything: Postgres (embedded unless DATABASE_URL is set), the sync worker, the API.',
+).action(async () => {
+  const settings = readSettings();
+  requireWritable(settings.dataDirectory);
+  const stopped = untilStopped();
+  const started: (() => Promise<void>)[] = [];
+  try {
+    const databaseUrl = await startDatabase(settings, started);
+    const example = await prepareDatabase(databaseUrl, settings.dataDirectory);
+    // The port is the likeliest to fail: before the worker, which takes longer to stop.
+    const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
+    started.push(() => server.close());
+    const worker = superviseWorker(databaseUrl, createLog('start', settings.logLevel));
+    started.push(() => worker.stop());
+    console.log(greeting(server.url, databaseUrl, example));
+    if (!stopped.aborted)
+      await new Promise((resolve) => stopped.addEventListener('abort', resolve));
+  } finally {
+    for (const stop of started.reverse()) await stop();
+  }
+});
+
+await runProgram(program);
+
+/** The given database, or an embedded one that other commands find through a file. */
+async function startDatabase(
+  settings: Settings,
+  started: (() => Promise<void>)[],
+): Promise<string> {
+  if (settings.databaseUrl !== undefined) {
+    await requireDatabase(settings.databaseUrl);
+    return settings.databaseUrl;
+  }
+  const postgres = await startEmbeddedPostgres({
+    directory: join(settings.dataDirectory, 'postgres'),
+    database: 'crm',
+    preferredPort: 54_329,
+  });
+  const urlFile = embeddedUrlFile(settings.dataDirectory);
+  writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
+  started.push(async () => {
+    rmSync(urlFile, { force: true });
+    await postgres.stop();
+  });
+  return postgres.url;
+}
+
+type Example = { readonly organization: Organization; readonly secret: string };
+
+/** Schema, demo data where there is none, and a key to try the API with. */
+async function prepareDatabase(databaseUrl: string, dataDirectory: string): Promise<Example> {
+  await migrate(databaseUrl);
+  const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service start' });
+  try {
+    if ((await listOrganizations(database)).length === 0) {
+      console.log('The database is empty: adding demo data.');
+      const progress = seedProgress(demo.organizations * demo.purchases);
+      const until = new Date(new Date().toISOString().slice(0, 10));
+      await seedDatabase(databaseUrl, { ...demo, until, onProgress: progress.update });
+      progress.stop();
+    }
+    const [organization] = await listOrganizations(database);
+    if (organization === undefined) throw new Error('there is no organization to try');
+    return { organization, secret: await exampleKey(database, organization, dataDirectory) };
+  } finally {
+    await database.end();
+  }
+}
+
+/** The key that the last start made, as long as it works; a new one otherwise. */
+async function exampleKey(
+  database: Database,
+  organization: Organization,
+  dataDirectory: string,
+): Promise<string> {
+  const file = join(dataDirectory, 'example-key');
+  if (existsSync(file)) {
+    const secret = readFileSync(file, 'utf8').trim();
+    const credential = await findCredential(database, secret);
+    if (credential?.organizationId === organization.id) return secret;
+  }
+  const { secret } = await createApiKey(database, {
+    organizationId: organization.id,
+    name: 'Example of npm start',
+    scopes: ['read'],
+    expiresAt: null,
+  });
+  writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+  return secret;
+}
+
+function greeting(url: string, databaseUrl: string, { organization, secret }: Example): string {
+  const curl = (path: string) => `  curl -H "Authorization: Bearer ${secret}" "${url}${path}"`;
+  return [
+    '',
+    `The API is at ${url}, Postgres at ${databaseUrl}.`,
+    `A key for ${organization.name} (${encodeId('organization', organization.id)}):`,
+    '',
+    `  ${secret}`,
+    '',
+    'Try it:',
+    '',
+    curl('/v1/me'),
+    curl('/v1/purchases?limit=3'),
+    curl('/v1/purchases/stats?status=paid&group_by=utm_campaign&group_limit=5'),
+    '',
+    'Ctrl-C stops everything.',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,44 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
+import { childEnvironment } from '../settings.ts';
+
+// Started as a program of its own, not imported: the worker depends on this
+// folder, never the other way round.
+const workerProgram = fileURLToPath(new URL('../../sync/main.ts', import.meta.url));
+const restartAfterMs = 1_000;
+
+/** Keeps one sync worker running until stopped, whatever happens to it. */
+export function superviseWorker(databaseUrl: string, log: Logger): { stop(): Promise<void> } {
+  let stopping = false;
+  let restart: NodeJS.Timeout | undefined;
+  let child: ChildProcess = start();
+
+  function start(): ChildProcess {
+    const started = fork(workerProgram, [], {
+      env: childEnvironment(databaseUrl),
+      // A session of its own: a terminal's Ctrl-C reaches it through us, once.
+      detached: true,
+    });
+    started.once('exit', (code, signal) => {
+      if (stopping) return;
+      log.error({ code, signal }, 'the sync worker ended; starting it again');
+      restart = setTimeout(() => {
+        child = start();
+      }, restartAfterMs);
+    });
+    return started;
+  }
+
+  return {
+    async stop() {
+      stopping = true;
+      clearTimeout(restart);
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}

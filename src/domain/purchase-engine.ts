@@ -1,0 +1,75 @@
+import type { Purchase } from './purchase.ts';
+import type { PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
+
+export type PurchasePage = {
+  /** Newest first: `created_at`, then `id`, both descending. */
+  readonly purchases: readonly Purchase[];
+  readonly hasMore: boolean;
+};
+
+export type PurchaseGroup = {
+  readonly key: string | null;
+  readonly purchaseCount: bigint;
+  readonly revenueInCents: bigint;
+};
+
+export type PurchaseStats = {
+  readonly purchaseCount: bigint;
+  readonly customerCount: bigint;
+  readonly revenueInCents: bigint;
+  /** The one currency of the matching purchases; null where none or several. */
+  readonly currency: string | null;
+  readonly mixedCurrencies: boolean;
+  /** Revenue descending, then count descending, then key ascending, null last. */
+  readonly groups: readonly PurchaseGroup[];
+  readonly groupsTruncated: boolean;
+};
+
+/** An answer and the instant (microseconds since 1970) of the data it shows. */
+export type AsOf<Answer> = { readonly answer: Answer; readonly asOf: bigint };
+
+/**
+ * What answers questions about purchases, in the words of the domain. Every
+ * engine gives the same answer to the same question over the same rows; the
+ * contract test holds them to it.
+ *
+ * A method rejects with UnknownCursorError where a cursor names no purchase of
+ * the organization, and with the signal's reason once the signal is aborted.
+ */
+export interface PurchaseEngine {
+  list(
+    organizationId: bigint,
+    query: PurchaseListQuery,
+    signal?: AbortSignal,
+  ): Promise<AsOf<PurchasePage>>;
+
+  /** Null where the organization has no such purchase. */
+  get(
+    organizationId: bigint,
+    purchaseId: bigint,
+    signal?: AbortSignal,
+  ): Promise<AsOf<Purchase | null>>;
+
+  stats(
+    organizationId: bigint,
+    query: PurchaseStatsQuery,
+    signal?: AbortSignal,
+  ): Promise<AsOf<PurchaseStats>>;
+
+  /** The instant up to which the engine has the organization's purchases; null where it has none. */
+  freshness(organizationId: bigint): Promise<bigint | null>;
+
+  close(): Promise<void>;
+}
+
+export class UnknownCursorError extends Error {
+  override readonly name = 'UnknownCursorError';
+}
+
+/** Cents per purchase, rounded half away from zero; 0 where there is none. */
+export function averageTicket(revenueInCents: bigint, purchaseCount: bigint): bigint {
+  if (purchaseCount === 0n) return 0n;
+  const magnitude = revenueInCents < 0n ? -revenueInCents : revenueInCents;
+  const rounded = (2n * magnitude + purchaseCount) / (2n * purchaseCount);
+  return revenueInCents < 0n ? -rounded : rounded;
+}

@@ -1,0 +1,119 @@
+/**
+ * The one definition of a purchase (specification, section 2.5). The Postgres
+ * column list, the layout of the DuckDB files, the wire schema and the types
+ * below all derive from it.
+ */
+
+export type PurchaseColumnKind =
+  /** A row's own number or its customer's: bigint, shown as a public id. */
+  | 'purchase_id'
+  | 'customer_id'
+  /** Money: bigint cents. */
+  | 'cents'
+  /** A point in time: bigint microseconds since 1970-01-01T00:00:00Z. */
+  | 'instant'
+  /** Text that hardly ever repeats. */
+  | 'text'
+  /** Text that repeats: filtered, grouped, and stored through a dictionary. */
+  | 'label'
+  /** The JSON text of the list of coupons. */
+  | 'coupons';
+
+type PurchaseColumnDefinition = {
+  readonly name: string;
+  readonly kind: PurchaseColumnKind;
+  readonly required: boolean;
+};
+
+export const purchaseColumns = [
+  { name: 'id', kind: 'purchase_id', required: true },
+  { name: 'customer_id', kind: 'customer_id', required: true },
+  { name: 'purchase_value_in_cents', kind: 'cents', required: true },
+  { name: 'created_at', kind: 'instant', required: true },
+  { name: 'updated_at', kind: 'instant', required: true },
+  { name: 'order_id_on_integration_platform', kind: 'text', required: false },
+  { name: 'order_number', kind: 'text', required: false },
+  { name: 'platform', kind: 'label', required: false },
+  { name: 'status', kind: 'label', required: false },
+  { name: 'payment_status', kind: 'label', required: false },
+  { name: 'shipping_status', kind: 'label', required: false },
+  { name: 'currency', kind: 'label', required: false },
+  { name: 'subtotal_amount_in_cents', kind: 'cents', required: false },
+  { name: 'total_amount_in_cents', kind: 'cents', required: false },
+  { name: 'discount_in_cents', kind: 'cents', required: false },
+  { name: 'shipping_cost_customer_in_cents', kind: 'cents', required: false },
+  { name: 'coupons', kind: 'coupons', required: false },
+  { name: 'utm_source', kind: 'label', required: false },
+  { name: 'utm_medium', kind: 'label', required: false },
+  { name: 'utm_campaign', kind: 'label', required: false },
+  { name: 'utm_content', kind: 'label', required: false },
+  { name: 'utm_term', kind: 'label', required: false },
+] as const satisfies readonly PurchaseColumnDefinition[];
+
+export type PurchaseColumn = (typeof purchaseColumns)[number];
+export type PurchaseLabel = Extract<PurchaseColumn, { kind: 'label' }>['name'];
+
+export const purchaseLabels: readonly PurchaseLabel[] = purchaseColumns
+  .filter((column) => column.kind === 'label')
+  .map((column) => column.name);
+
+type ValueOfKind = {
+  purchase_id: bigint;
+  customer_id: bigint;
+  cents: bigint;
+  instant: bigint;
+  text: string;
+  label: string;
+  coupons: string;
+};
+
+/** A purchase as engines return it: null where there is no value. */
+export type Purchase = {
+  readonly [C in PurchaseColumn as C['name']]: C['required'] extends true
+    ? ValueOfKind[C['kind']]
+    : ValueOfKind[C['kind']] | null;
+};
+
+/** One purchase as an array, in the order of `purchaseColumns`. */
+export type PurchaseRow = readonly (bigint | string | null)[];
+
+/** Names the values of a row: the inverse of reading them column by column. */
+export function purchaseFromRow(row: PurchaseRow): Purchase {
+  const purchase: Record<string, bigint | string | null> = {};
+  for (let index = 0; index < purchaseColumns.length; index += 1) {
+    // biome-ignore lint/style/noNonNullAssertion: the index is within bounds
+    purchase[purchaseColumns[index]!.name] = row[index] ?? null;
+  }
+  return purchase as Purchase;
+}
+
+/** Section 3. The filter value `any` is not a state and therefore not here. */
+export const paymentStatuses = [
+  'pending',
+  'authorized',
+  'paid',
+  'abandoned',
+  'refunded',
+  'voided',
+] as const;
+export type PaymentStatus = (typeof paymentStatuses)[number];
+
+/** Section 4.2: exactly six. */
+export const platforms = [
+  'shopify',
+  'nuvemshop',
+  'woocommerce',
+  'bling',
+  'facebook',
+  'popup',
+] as const;
+export type Platform = (typeof platforms)[number];
+
+export const trackingLabels = [
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_content',
+  'utm_term',
+] as const satisfies readonly PurchaseLabel[];
+export type TrackingLabel = (typeof trackingLabels)[number];

@@ -1,0 +1,31 @@
+import { spawnSync } from 'node:child_process';
+import { chownSync, mkdirSync, readFileSync } from 'node:fs';
+import { EmbeddedPostgresError } from './error.ts';
+
+/** The account that the server's processes run under. */
+export type ServerUser = { readonly uid: number; readonly gid: number };
+
+/**
+ * Postgres refuses to run as root. Root lends it an account that every system
+ * has; nobody else needs to, and gets undefined.
+ */
+export function serverUser(): ServerUser | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const accounts = readFileSync('/etc/passwd', 'utf8').split('\n');
+  for (const name of ['postgres', 'nobody']) {
+    const fields = accounts.find((line) => line.startsWith(`${name}:`))?.split(':');
+    if (fields !== undefined) return { uid: Number(fields[2]), gid: Number(fields[3]) };
+  }
+  throw new EmbeddedPostgresError(
+    'Postgres does not run as root, and there is no user postgres or nobody to run it as',
+  );
+}
+
+/** Makes the folder, hands it to `user`, and says whether that user can work in it. */
+export function makeDirectoryFor(user: ServerUser | undefined, directory: string): boolean {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  if (user === undefined) return true;
+  chownSync(directory, user.uid, user.gid);
+  const script = 'cd "$1" && test -w .';
+  return spawnSync('/bin/sh', ['-c', script, 'sh', directory], { ...user, cwd: '/' }).status === 0;
+}

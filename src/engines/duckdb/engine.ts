@@ -1,0 +1,78 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import { createAdmission } from './admission.ts';
+import { createInstance } from './connection.ts';
+import { followGenerations } from './generations.ts';
+import { findPurchase, listPurchases } from './list.ts';
+import { purchaseStats } from './stats.ts';
+
+export type DuckDBEngineOptions = {
+  readonly dataDirectory: string;
+  readonly threads: number;
+  readonly memoryLimit: string;
+  /** Questions answered at the same time; the others wait. */
+  readonly concurrency: number;
+  readonly timeoutMs: number;
+  /** Told of a generation that cannot be served; the one before it goes on. */
+  readonly onError: (organizationId: bigint, error: unknown) => void;
+};
+
+/** Thrown where an organization has no published generation: another engine must answer. */
+export class NoGenerationError extends Error {
+  override readonly name = 'NoGenerationError';
+}
+
+/**
+ * Answers from the generations that the sync worker publishes. Every method
+ * rejects with NoGenerationError until an organization has one, and with
+ * QueryTimeoutError where an answer takes longer than `timeoutMs`.
+ */
+export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<PurchaseEngine> {
+  const spillDirectory = join(options.dataDirectory, 'spill', `api-${process.pid}`);
+  mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
+  const instance = await createInstance({ ...options, spillDirectory });
+  const admission = createAdmission(instance, options);
+  const generations = followGenerations(instance, options);
+
+  const answerFrom = <Answer>(
+    organizationId: bigint,
+    signal: AbortSignal | undefined,
+    ask: (connection: DuckDBConnection, catalog: string) => Promise<Answer>,
+  ): Promise<AsOf<Answer>> =>
+    admission.run(signal, async (connection) => {
+      const lease = await generations.acquire(organizationId);
+      if (lease === null) throw new NoGenerationError();
+      try {
+        return { answer: await ask(connection, lease.catalog), asOf: lease.asOf };
+      } finally {
+        lease.release();
+      }
+    });
+
+  return {
+    list: (organizationId, query, signal) =>
+      answerFrom(organizationId, signal, (connection, catalog) =>
+        listPurchases(connection, catalog, query),
+      ),
+    get: (organizationId, purchaseId, signal) =>
+      answerFrom(organizationId, signal, (connection, catalog) =>
+        findPurchase(connection, catalog, purchaseId),
+      ),
+    stats: (organizationId, query, signal) =>
+      answerFrom(organizationId, signal, (connection, catalog) =>
+        purchaseStats(connection, catalog, query),
+      ),
+    async freshness(organizationId) {
+      const lease = await generations.acquire(organizationId);
+      lease?.release();
+      return lease?.asOf ?? null;
+    },
+    async close() {
+      await admission.close();
+      await generations.close();
+      instance.closeSync();
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { DuckDBTimestampValue } from '@duckdb/node-api';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
+import {
+  conditionsOf,
+  type FilterConditions,
+  type PurchaseFilters,
+} from '../../domain/purchase-query.ts';
+import { queryRows } from './connection.ts';
+import { labelKey, labelTable } from './layout.ts';
+
+type LabelKeys = ReadonlyMap<string, number>;
+
+/**
+ * The purchases that match, as what follows `where`, for list and stats alike;
+ * null where no purchase can match, because a label asked for is in no
+ * dictionary: that question needs no scan.
+ */
+export async function purchasesMatching(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+): Promise<Sql | null> {
+  const labels = labelsIn(filters);
+  const keys = await findKeys(connection, catalog, labels);
+  if (keys.size < labels.length) return null;
+  const conditions = conditionsOf(filters, conditionsWith(keys));
+  return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
+}
+
+function conditionsWith(keys: LabelKeys): FilterConditions<Sql> {
+  const keyed = (label: PurchaseLabel) =>
+    sql`${raw(labelKey(label))} = ${keys.get(label)}::integer`;
+  return {
+    customerId: (id) => sql`customer_id = ${id}`,
+    paymentStatus: () => keyed('payment_status'),
+    platform: () => keyed('platform'),
+    createdSince: (instant) => sql`created_at >= ${new DuckDBTimestampValue(instant)}`,
+    createdUntil: (instant) => sql`created_at <= ${new DuckDBTimestampValue(instant)}`,
+    minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
+    maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
+    utm_source: () => keyed('utm_source'),
+    utm_medium: () => keyed('utm_medium'),
+    utm_campaign: () => keyed('utm_campaign'),
+    utm_content: () => keyed('utm_content'),
+    utm_term: () => keyed('utm_term'),
+  };
+}
+
+function labelsIn(filters: PurchaseFilters): { label: PurchaseLabel; value: string }[] {
+  const asked: [PurchaseLabel, string | undefined][] = [
+    ['payment_status', filters.paymentStatus],
+    ['platform', filters.platform],
+    ...trackingLabels.map((label): [PurchaseLabel, string | undefined] => [label, filters[label]]),
+  ];
+  return asked.flatMap(([label, value]) => (value === undefined ? [] : [{ label, value }]));
+}
+
+async function findKeys(
+  connection: DuckDBConnection,
+  catalog: string,
+  labels: readonly { label: PurchaseLabel; value: string }[],
+): Promise<LabelKeys> {
+  if (labels.length === 0) return new Map();
+  const lookups = labels.map(
+    ({ label, value }) =>
+      sql`select ${label}::varchar, key from ${raw(catalog)}.${raw(labelTable(label))} where value = ${value}`,
+  );
+  const rows = await queryRows(connection, join(lookups, ' union all '));
+  return new Map(rows.map(([label, key]) => [String(label), Number(key)]));
+}

@@ -1,0 +1,198 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
+import { queryRows, quotePath } from './connection.ts';
+import { layoutVersion } from './layout.ts';
+import { listPurchases } from './list.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  type PublishedGeneration,
+  readPublished,
+} from './published-generation.ts';
+import { purchaseStats } from './stats.ts';
+
+/** An attached generation, valid until it is released. */
+export type GenerationLease = {
+  /** The name the generation is attached under. */
+  readonly catalog: string;
+  readonly asOf: bigint;
+  release(): void;
+};
+
+export type Generations = {
+  /** The newest published generation of an organization; null where there is none. */
+  acquire(organizationId: bigint): Promise<GenerationLease | null>;
+  close(): Promise<void>;
+};
+
+type Attached = {
+  readonly catalog: string;
+  readonly published: PublishedGeneration;
+  users: number;
+  retired: boolean;
+};
+
+type Organization = {
+  readonly id: bigint;
+  readonly directory: string;
+  current: Attached | null;
+  /** Identifies the CURRENT file that was last looked at. */
+  seen: string | null;
+  refreshing: Promise<void> | null;
+  lastUsed: number;
+};
+
+const pollIntervalMs = 100;
+const idleBeforeDetachMs = 15 * 60_000;
+
+/**
+ * Follows what the worker publishes: attaches a new generation, warms it,
+ * switches to it, and detaches the old one when its last question is answered.
+ * A generation that cannot be attached leaves the one before it serving.
+ */
+export function followGenerations(
+  instance: DuckDBInstance,
+  options: {
+    readonly dataDirectory: string;
+    readonly onError: (organizationId: bigint, error: unknown) => void;
+  },
+): Generations {
+  const organizations = new Map<bigint, Organization>();
+  const connection = instance.connect();
+  let attachments = 0;
+  let closed = false;
+
+  const release = async (attached: Attached) => {
+    if (attached.retired && attached.users === 0) {
+      await (await connection).run(`detach ${attached.catalog}`);
+    }
+  };
+
+  const retire = async (organization: Organization) => {
+    const old = organization.current;
+    organization.current = null;
+    if (old === null) return;
+    old.retired = true;
+    await release(old);
+  };
+
+  const refresh = async (organization: Organization) => {
+    const stamp = stampOf(currentFile(organization.directory));
+    if (stamp === organization.seen) return;
+    const published = stamp === null ? null : readPublished(organization.directory);
+    if (published === null || published.layoutVersion !== layoutVersion) {
+      organization.seen = stamp;
+      return;
+    }
+    attachments += 1;
+    const catalog = `generation_${attachments}`;
+    await attach(await connection, catalog, organization, published);
+    const old = organization.current;
+    organization.current = { catalog, published, users: 0, retired: false };
+    organization.seen = stamp;
+    if (old !== null) {
+      old.retired = true;
+      await release(old);
+    }
+  };
+
+  /** One refresh at a time; whoever comes meanwhile waits for the same one. */
+  const refreshOnce = (organization: Organization): Promise<void> => {
+    organization.refreshing ??= refresh(organization)
+      .catch((error) => options.onError(organization.id, error))
+      .finally(() => {
+        organization.refreshing = null;
+      });
+    return organization.refreshing;
+  };
+
+  const follow = async () => {
+    while (!closed) {
+      await sleep(pollIntervalMs, undefined, { ref: false });
+      for (const organization of organizations.values()) {
+        if (organization.current === null || closed) continue;
+        if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
+          organizations.delete(organization.id);
+          await retire(organization);
+        } else {
+          await refreshOnce(organization);
+        }
+      }
+    }
+  };
+  const following = follow();
+
+  return {
+    async acquire(id) {
+      let organization = organizations.get(id);
+      if (organization === undefined) {
+        const directory = organizationDirectory(options.dataDirectory, id);
+        organization = {
+          id,
+          directory,
+          current: null,
+          seen: null,
+          refreshing: null,
+          lastUsed: 0,
+        };
+        organizations.set(id, organization);
+      }
+      organization.lastUsed = Date.now();
+      if (organization.current === null) await refreshOnce(organization);
+      const attached = organization.current;
+      if (attached === null) return null;
+      attached.users += 1;
+      return {
+        catalog: attached.catalog,
+        asOf: attached.published.asOf,
+        release() {
+          attached.users -= 1;
+          release(attached).catch((error) => options.onError(id, error));
+        },
+      };
+    },
+
+    async close() {
+      closed = true;
+      await following;
+      for (const organization of organizations.values()) {
+        await organization.refreshing;
+        await retire(organization);
+      }
+      (await connection).closeSync();
+    },
+  };
+}
+
+async function attach(
+  connection: DuckDBConnection,
+  catalog: string,
+  organization: Organization,
+  published: PublishedGeneration,
+): Promise<void> {
+  const path = join(organization.directory, published.file);
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
+  try {
+    const [watermark] = await queryRows(
+      connection,
+      sql`select organization_id, layout_version from ${raw(catalog)}.watermark`,
+    );
+    if (watermark?.[0] !== organization.id || watermark[1] !== layoutVersion) {
+      throw new Error(`${path} is not the organization's file, or not complete`);
+    }
+    // The first questions to a fresh file are slow; nobody should have to ask them.
+    await purchaseStats(connection, catalog, { filters: {}, groupLimit: 1 });
+    await listPurchases(connection, catalog, { filters: {}, limit: 1 });
+  } catch (error) {
+    await connection.run(`detach ${catalog}`);
+    throw error;
+  }
+}
+
+function stampOf(path: string): string | null {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
+}

@@ -1,0 +1,68 @@
+import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
+
+/**
+ * The layout of an organization's DuckDB file. A file of another version is
+ * built anew, so any change below needs a new number.
+ *
+ * Labels and customers stand in the purchase table as small dense integers,
+ * each with a dictionary table: grouping, counting and comparing integers whose
+ * greatest value is known is what DuckDB does fastest. Rows are ordered by
+ * creation; there is no index and no primary key, for zone maps find rows by
+ * time and by id, and an index would cost every update.
+ */
+export const layoutVersion = 1;
+
+/** The dictionary key column that stands for a label in the purchase table. */
+export const labelKey = (label: string): string => `${label}_key`;
+/** The dictionary of a label. */
+export const labelTable = (label: string): string => `label_${label}`;
+
+/** The purchase table's columns for one column of a purchase. */
+export function storedColumns(column: PurchaseColumn): { name: string; type: string }[] {
+  switch (column.kind) {
+    case 'purchase_id':
+    case 'cents':
+      return [{ name: column.name, type: 'bigint' }];
+    case 'customer_id':
+      return [
+        { name: column.name, type: 'bigint' },
+        { name: 'customer_key', type: 'integer' },
+      ];
+    case 'instant':
+      return [{ name: column.name, type: 'timestamp' }];
+    case 'text':
+    case 'coupons':
+      return [{ name: column.name, type: 'varchar' }];
+    case 'label':
+      return [{ name: labelKey(column.name), type: 'integer' }];
+  }
+}
+
+/** DDL for an empty file, attached under the (trusted) name `catalog`. */
+export function createLayout(catalog: string): string {
+  const columns = purchaseColumns.flatMap((column) =>
+    storedColumns(column).map(
+      ({ name, type }) => `${name} ${type}${column.required ? ' not null' : ''}`,
+    ),
+  );
+  const dictionaries = purchaseLabels.map(
+    (label) =>
+      `create table ${catalog}.${labelTable(label)} (key integer not null, value varchar not null);`,
+  );
+  return `
+    create table ${catalog}.purchase (${columns.join(', ')});
+    create table ${catalog}.customer (key integer not null, id bigint not null);
+    ${dictionaries.join('\n    ')}
+    -- One row, once the first load is complete: what the rows above show.
+    create table ${catalog}.watermark (
+      layout_version integer not null,
+      organization_id bigint not null,
+      -- Which Postgres: a file is worth nothing to another one.
+      system_identifier varchar not null,
+      -- The pg_snapshot that the rows were read in; changes it cannot see come next.
+      snapshot varchar not null,
+      -- When that snapshot was taken, or a moment before.
+      as_of timestamp not null
+    );
+  `;
+}

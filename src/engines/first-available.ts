@@ -1,0 +1,28 @@
+import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+
+/**
+ * Answers from `preferred` as soon as it has an organization's purchases, and
+ * from `otherwise` until then.
+ */
+export function firstAvailable(
+  preferred: PurchaseEngine,
+  otherwise: PurchaseEngine,
+): PurchaseEngine {
+  const engineFor = async (organizationId: bigint) =>
+    (await preferred.freshness(organizationId)) === null ? otherwise : preferred;
+
+  return {
+    list: async (organizationId, query, signal) =>
+      (await engineFor(organizationId)).list(organizationId, query, signal),
+    get: async (organizationId, purchaseId, signal) =>
+      (await engineFor(organizationId)).get(organizationId, purchaseId, signal),
+    stats: async (organizationId, query, signal) =>
+      (await engineFor(organizationId)).stats(organizationId, query, signal),
+    freshness: async (organizationId) =>
+      (await engineFor(organizationId)).freshness(organizationId),
+    close: async () => {
+      await preferred.close();
+      await otherwise.close();
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import type pg from 'pg';
+import sql, { raw } from 'sql-template-tag';
+import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
+import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import { type Database, withSnapshot } from '../../postgres/pool.ts';
+import { microsecondsOf, purchaseSelectList } from './columns.ts';
+import { listPurchases } from './list.ts';
+import { purchaseStats } from './stats.ts';
+
+/**
+ * Answers from the operational table itself. Slower than the DuckDB files, and
+ * always current: what an organization is served from until its first
+ * generation is published, and what the other engine is compared with.
+ *
+ * The pool stays the caller's. It bounds the questions at work and, by its
+ * statement timeout, how long each may take.
+ */
+export function createPostgresEngine(database: Database): PurchaseEngine {
+  const answerWithin = async <Answer>(
+    signal: AbortSignal | undefined,
+    ask: (connection: pg.ClientBase) => Promise<Answer>,
+  ): Promise<AsOf<Answer>> => {
+    signal?.throwIfAborted();
+    return withSnapshot(database, async (connection) => {
+      signal?.throwIfAborted();
+      return { answer: await ask(connection), asOf: await snapshotInstant(connection) };
+    });
+  };
+
+  return {
+    list: (organizationId, query, signal) =>
+      answerWithin(signal, (connection) => listPurchases(connection, organizationId, query)),
+
+    get: (organizationId, purchaseId, signal) =>
+      answerWithin(signal, async (connection) => {
+        const statement = sql`
+          select ${raw(purchaseSelectList)}
+          from purchases
+          where id = ${purchaseId} and organization_id = ${organizationId}`;
+        const { rows } = await connection.query<bigint[]>({
+          text: statement.text,
+          values: statement.values,
+          rowMode: 'array',
+        });
+        return rows[0] === undefined ? null : purchaseFromRow(rows[0] as PurchaseRow);
+      }),
+
+    stats: (organizationId, query, signal) =>
+      answerWithin(signal, (connection) => purchaseStats(connection, organizationId, query)),
+
+    freshness: () => withSnapshot(database, snapshotInstant),
+
+    close: async () => {},
+  };
+}
+
+/** When the transaction began, which is before its snapshot: a promise that holds. */
+async function snapshotInstant(connection: pg.ClientBase): Promise<bigint> {
+  const { rows } = await connection.query<{ instant: bigint }>(
+    `select ${microsecondsOf('transaction_timestamp()')} as instant`,
+  );
+  return rows[0]?.instant ?? 0n;
+}

@@ -1,0 +1,46 @@
+import type pg from 'pg';
+import sql, { empty, raw } from 'sql-template-tag';
+import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
+import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
+import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
+import { purchaseSelectList } from './columns.ts';
+import { purchasesMatching } from './filters.ts';
+
+export async function listPurchases(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  { filters, limit, startingAfter }: PurchaseListQuery,
+): Promise<PurchasePage> {
+  const after =
+    startingAfter === undefined
+      ? empty
+      : sql`and (created_at, id) < (${await creationOf(connection, organizationId, startingAfter)}::timestamptz, ${startingAfter})`;
+  const statement = sql`
+    select ${raw(purchaseSelectList)}
+    from purchases
+    where ${purchasesMatching(organizationId, filters)} ${after}
+    order by created_at desc, id desc
+    limit ${limit + 1}`;
+  const { rows } = await connection.query<bigint[]>({
+    text: statement.text,
+    values: statement.values,
+    rowMode: 'array',
+  });
+  return {
+    purchases: rows.slice(0, limit).map((row) => purchaseFromRow(row as PurchaseRow)),
+    hasMore: rows.length > limit,
+  };
+}
+
+async function creationOf(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  purchaseId: bigint,
+): Promise<string> {
+  const { rows } = await connection.query<{ created_at: string }>(sql`
+    select to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at
+    from purchases
+    where id = ${purchaseId} and organization_id = ${organizationId}`);
+  if (rows[0] === undefined) throw new UnknownCursorError();
+  return rows[0].created_at;
+}

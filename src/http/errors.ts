@@ -1,0 +1,51 @@
+/** Section 7: exactly these eight, each with its status. */
+export const errorStatuses = {
+  invalid_request: 400,
+  authentication_error: 401,
+  permission_denied: 403,
+  not_found: 404,
+  conflict: 409,
+  validation_error: 422,
+  rate_limited: 429,
+  internal_error: 500,
+} as const;
+export type ErrorType = keyof typeof errorStatuses;
+
+/** An error that the caller is told about, in the words of section 7. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly type: ErrorType;
+  /** The offending parameter. */
+  readonly param: string | undefined;
+  /** Whole seconds, with rate_limited only. */
+  readonly retryAfter: number | undefined;
+
+  constructor(
+    type: ErrorType,
+    message: string,
+    details: { readonly param?: string; readonly retryAfter?: number } = {},
+  ) {
+    super(message);
+    this.type = type;
+    this.param = details.param;
+    this.retryAfter = details.retryAfter;
+  }
+}
+
+export function errorBody(error: ApiError, requestId: string) {
+  return {
+    error: {
+      type: error.type,
+      message: error.message,
+      ...(error.param === undefined ? {} : { param: error.param }),
+      request_id: requestId,
+    },
+    ...(error.retryAfter === undefined ? {} : { retry_after: error.retryAfter }),
+  };
+}
+
+export const notFound = (resource: string): ApiError =>
+  new ApiError('not_found', `There is no such ${resource}.`);
+
+export const internalError = (): ApiError =>
+  new ApiError('internal_error', 'Something went wrong on our side. Please try again.');

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+/** Depends on the content alone, so it is the same in every process and after every restart. */
+export function entityTag(content: string): string {
+  return `"${createHash('sha1').update(content).digest('base64url')}"`;
+}
+
+/** Whether If-None-Match names the tag: a list, `*`, and weak tags too (RFC 9110, 13.1.2). */
+export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  if (ifNoneMatch.trim() === '*') return true;
+  return Array.from(ifNoneMatch.matchAll(/"[^"]*"/g), ([listed]) => listed).includes(tag);
+}
+
+/**
+ * Conditional requests (section 4.5): tags a 200's content, and answers 304
+ * without it where the caller has it already. Returns what is to be sent.
+ */
+export function conditional(request: FastifyRequest, reply: FastifyReply, content: string) {
+  if (reply.statusCode !== 200) return content;
+  const tag = entityTag(content);
+  reply.header('ETag', tag);
+  if (!matches(request.headers['if-none-match'], tag)) return content;
+  reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');
+  return null;
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { type IdentifiedResource, idPattern } from '../domain/public-id.ts';
+
+/**
+ * What responses are made of. The schemas say what is documented and compile to
+ * the serializers that write it; their output types are what handlers return.
+ * Integers are bigint, written digit by digit: no cent is lost to a double.
+ */
+
+export const integer = () => z.custom<bigint>().meta({ type: 'integer', format: 'int64' });
+export const count = () =>
+  z.custom<bigint>().meta({ type: 'integer', format: 'int64', minimum: 0 });
+export const dateTime = () => z.string().meta({ format: 'date-time' });
+export const publicId = (resource: IdentifiedResource) =>
+  z.string().meta({ pattern: idPattern(resource).source });
+
+/** The envelope of every list (section 2.13). */
+export const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({ data: z.array(item), has_more: z.boolean() });
+
+/** The JSON schema of a response, in the dialect of OpenAPI 3.1. */
+export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
+  const converted = z.toJSONSchema(schema, {
+    target: 'draft-2020-12',
+    io: 'output',
+    unrepresentable: 'any',
+    override: ({ jsonSchema: json }) => {
+      // Nullable as a list of types, which serializes without trying alternatives.
+      const [first, second] = json.anyOf ?? [];
+      if (first?.type !== undefined && second?.type === 'null') {
+        delete json.anyOf;
+        Object.assign(json, { ...first, type: [first.type, 'null'] });
+      }
+    },
+  });
+  delete converted.$schema;
+  return converted as Record<string, unknown>;
+}
+
+/** Leaves out what has no value (section 2.1): null becomes undefined. */
+export function present<Value>(value: Value | null): Value | undefined {
+  return value ?? undefined;
+}

@@ -1,0 +1,132 @@
+import { createHash, randomInt } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import sql from 'sql-template-tag';
+import { type Database, firstRow } from './pool.ts';
+
+export const scopes = ['read', 'write'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Who asks: a key and the one organization it opens (section 5). */
+export type Credential = {
+  readonly keyId: bigint;
+  readonly keyName: string;
+  readonly scopes: readonly string[];
+  readonly organizationId: bigint;
+  readonly organizationName: string;
+};
+
+export type ApiKey = {
+  readonly id: bigint;
+  readonly organization_id: bigint;
+  readonly organization_name: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly created_at: Date;
+  readonly expires_at: Date | null;
+  readonly revoked_at: Date | null;
+};
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const prefix = 'crm_live_';
+const secretLength = 36;
+const checksumLength = 6;
+const secretPattern = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`);
+
+/** A new secret: a fixed prefix, `live`, 36 random characters and a checksum. */
+function generateSecret(): string {
+  const random = Array.from({ length: secretLength }, () => base62[randomInt(62)]).join('');
+  return `${prefix}${random}${checksum(random)}`;
+}
+
+/** Tells a mistyped secret from a possible one without asking the database. */
+export function isPossibleSecret(secret: string): boolean {
+  if (!secretPattern.test(secret)) return false;
+  const body = secret.slice(prefix.length);
+  return checksum(body.slice(0, secretLength)) === body.slice(secretLength);
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let digits = '';
+  for (let place = 0; place < checksumLength; place += 1) {
+    digits = base62.charAt(rest % 62) + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
+}
+
+// A secret has over 200 random bits: a plain hash of it cannot be guessed back.
+const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
+
+/** The credential behind a secret; null where it is unknown, expired or revoked. */
+export async function findCredential(
+  database: Database,
+  secret: string,
+): Promise<Credential | null> {
+  if (!isPossibleSecret(secret)) return null;
+  const { rows } = await database.query({
+    name: 'find-credential',
+    text: `
+      select api_keys.id, api_keys.name, api_keys.scopes,
+        organizations.id as organization_id, organizations.name as organization_name
+      from api_keys
+      join organizations on organizations.id = api_keys.organization_id
+      where secret_hash = $1
+        and revoked_at is null
+        and (expires_at is null or expires_at > now())`,
+    values: [hashOf(secret)],
+  });
+  const row = rows[0];
+  if (row === undefined) return null;
+  return {
+    keyId: row.id,
+    keyName: row.name,
+    scopes: row.scopes,
+    organizationId: row.organization_id,
+    organizationName: row.organization_name,
+  };
+}
+
+/** Creates a key and returns its secret, which cannot be had again. */
+export async function createApiKey(
+  database: Database,
+  key: {
+    readonly organizationId: bigint;
+    readonly name: string;
+    readonly scopes: readonly Scope[];
+    readonly expiresAt: Date | null;
+  },
+): Promise<{ readonly id: bigint; readonly secret: string }> {
+  const secret = generateSecret();
+  const row = await firstRow<{ id: bigint }>(
+    database,
+    sql`
+      insert into api_keys (organization_id, name, secret_hash, scopes, expires_at)
+      values (${key.organizationId}, ${key.name}, ${hashOf(secret)}, ${key.scopes}, ${key.expiresAt})
+      returning id`,
+  );
+  if (row === undefined) throw new Error('the key was not stored');
+  return { id: row.id, secret };
+}
+
+export async function listApiKeys(
+  database: Database,
+  organizationId: bigint | null,
+): Promise<ApiKey[]> {
+  const { rows } = await database.query<ApiKey>(sql`
+    select api_keys.id, organization_id, organizations.name as organization_name,
+      api_keys.name, scopes, api_keys.created_at, expires_at, revoked_at
+    from api_keys
+    join organizations on organizations.id = organization_id
+    where ${organizationId}::bigint is null or organization_id = ${organizationId}
+    order by organization_id, api_keys.id`);
+  return rows;
+}
+
+/** Revokes a key at once; false where there is no such key. Revoking again changes nothing. */
+export async function revokeApiKey(database: Database, id: bigint): Promise<boolean> {
+  const { rowCount } = await database.query(
+    sql`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id}`,
+  );
+  return rowCount === 1;
+}

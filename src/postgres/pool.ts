@@ -1,0 +1,131 @@
+import pg from 'pg';
+import type { Sql } from 'sql-template-tag';
+import { OperatorError } from '../operator-error.ts';
+
+export type Database = pg.Pool;
+export type Connection = pg.ClientBase;
+
+// int8 and numeric hold money and sums: exact as bigint and as text, never a double.
+const parsers = new Map<number, (text: string) => unknown>([[pg.types.builtins.INT8, BigInt]]);
+
+/** Types as this project reads them: int8 as bigint, everything else as `pg` does. */
+export const exactTypes: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text') =>
+    parsers.get(oid) ?? pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+};
+
+export type PoolOptions = {
+  readonly max: number;
+  /** Shown in pg_stat_activity. */
+  readonly applicationName: string;
+  readonly statementTimeoutMs?: number;
+  readonly onError?: (error: Error) => void;
+};
+
+export function createPool(databaseUrl: string, options: PoolOptions): Database {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: options.max,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 5_000,
+    keepAlive: true,
+    types: exactTypes,
+    ...(options.statementTimeoutMs === undefined
+      ? {}
+      : { statement_timeout: options.statementTimeoutMs }),
+  });
+  // An idle connection that breaks is replaced at the next query; without a
+  // listener it would end the process.
+  pool.on('error', (error) => options.onError?.(error));
+  return pool;
+}
+
+/** Runs `work` on one connection of the pool; a broken one is not returned to it. */
+export async function withConnection<Result>(
+  database: Database,
+  work: (connection: pg.PoolClient) => Promise<Result>,
+): Promise<Result> {
+  const connection = await database.connect();
+  // Between queries a lost connection is reported here and nowhere else; the
+  // next query fails and carries the error to the caller.
+  const ignore = () => {};
+  connection.on('error', ignore);
+  let failure: unknown;
+  try {
+    return await work(connection);
+  } catch (error) {
+    failure = error;
+    throw error;
+  } finally {
+    connection.off('error', ignore);
+    connection.release(failure instanceof Error && isConnectionFailure(failure));
+  }
+}
+
+/** Runs `work` in one transaction that sees one snapshot and cannot write. */
+export async function withSnapshot<Result>(
+  database: Database,
+  work: (connection: pg.PoolClient) => Promise<Result>,
+): Promise<Result> {
+  return withConnection(database, async (connection) => {
+    await connection.query('begin isolation level repeatable read read only');
+    try {
+      const result = await work(connection);
+      await connection.query('commit');
+      return result;
+    } catch (error) {
+      await connection.query('rollback').catch(() => {});
+      throw error;
+    }
+  });
+}
+
+/** The first row, or undefined. */
+export async function firstRow<Row extends pg.QueryResultRow>(
+  connection: Database | Connection,
+  statement: Sql,
+): Promise<Row | undefined> {
+  const { rows } = await connection.query<Row>(statement);
+  return rows[0];
+}
+
+function isConnectionFailure(error: Error): boolean {
+  const code = (error as { code?: unknown }).code;
+  // SQLSTATE has five characters; a sockets' error (ECONNRESET) or none is not the server's answer.
+  return typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^(08|57P)/.test(code);
+}
+
+/** Connects once, to say in one line what is wrong with a DATABASE_URL. */
+export async function requireDatabase(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: 10_000,
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: number }>(
+      `select current_setting('server_version_num')::int as version`,
+    );
+    const version = rows[0]?.version ?? 0;
+    if (version < 130_000) {
+      throw new OperatorError(
+        `The database is Postgres ${Math.floor(version / 10_000)}; 13 or later is needed.`,
+      );
+    }
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    const { host, port, database } = client;
+    throw new OperatorError(
+      `Cannot use the database ${database} at ${host}:${port}: ${reasonOf(error)}. Check DATABASE_URL.`,
+    );
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+function reasonOf(error: unknown): string {
+  // Node reports a host with several addresses as one error holding several.
+  if (error instanceof AggregateError) return reasonOf(error.errors[0]);
+  return error instanceof Error ? error.message || error.name : String(error);
+}

@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { paymentStatuses, platforms, trackingLabels } from '../domain/purchase.ts';
+import {
+  groupLimits,
+  type PurchaseFilters,
+  type PurchaseListQuery,
+  pageLimits,
+  statsDimensions,
+  trackingLengthLimit,
+} from '../domain/purchase-query.ts';
+import { cents, cursor, id, instant, integer, oneOf, text } from '../http/parameters.ts';
+
+/** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
+const filtersOfAnyList = {
+  status: oneOf(['any', ...paymentStatuses]).optional(),
+  platform: oneOf(platforms).optional(),
+  created_since: instant('lower').optional(),
+  created_until: instant('upper').optional(),
+  min_value_in_cents: cents().optional(),
+  max_value_in_cents: cents().optional(),
+};
+const filters = { customer_id: id('customer').optional(), ...filtersOfAnyList };
+
+/** Section 4.1. */
+const page = { limit: integer(pageLimits), starting_after: cursor('purchase').optional() };
+
+const tracking = Object.fromEntries(
+  trackingLabels.map((label) => [label, text({ least: 0, most: trackingLengthLimit }).optional()]),
+) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
+
+export const purchaseListParameters = z.strictObject({ ...page, ...filters });
+export const customerPurchaseListParameters = z.strictObject({ ...page, ...filtersOfAnyList });
+/** Section 4.4. */
+export const purchaseStatsParameters = z.strictObject({
+  ...filters,
+  ...tracking,
+  group_by: oneOf(statsDimensions).optional(),
+  group_limit: integer(groupLimits),
+});
+
+/** The page asked for, of the purchases that match. */
+export function listQuery(
+  parameters: z.output<typeof customerPurchaseListParameters>,
+  filters: PurchaseFilters,
+): PurchaseListQuery {
+  const { limit, starting_after: startingAfter } = parameters;
+  return { filters, limit, ...(startingAfter === undefined ? {} : { startingAfter }) };
+}
+
+type FilterParameters = Partial<
+  z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>
+>;
+
+/** The filters in the domain's words; `any` is no filter. */
+export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
+  const { status } = parameters;
+  return {
+    ...given('customerId', parameters.customer_id),
+    ...given('paymentStatus', status === 'any' ? undefined : status),
+    ...given('platform', parameters.platform),
+    ...given('createdSince', parameters.created_since),
+    ...given('createdUntil', parameters.created_until),
+    ...given('minValueInCents', parameters.min_value_in_cents),
+    ...given('maxValueInCents', parameters.max_value_in_cents),
+    ...Object.assign({}, ...trackingLabels.map((label) => given(label, parameters[label]))),
+  };
+}
+
+function given<Name extends keyof PurchaseFilters>(
+  name: Name,
+  value: PurchaseFilters[Name] | undefined,
+): Pick<PurchaseFilters, never> {
+  return value === undefined ? {} : { [name]: value };
+}

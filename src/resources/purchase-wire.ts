@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { formatInstant } from '../domain/instant.ts';
+import { encodeId } from '../domain/public-id.ts';
+import {
+  type Purchase,
+  type PurchaseColumn,
+  type PurchaseColumnKind,
+  purchaseColumns,
+} from '../domain/purchase.ts';
+import { dateTime, integer, publicId } from '../http/wire.ts';
+
+const couponSchema = z.object({
+  id: z.string().optional(),
+  code: z.string().optional(),
+  value: z.number().optional(),
+  type: z.string().optional(),
+});
+type Coupon = z.output<typeof couponSchema>;
+
+const schemasByKind = {
+  purchase_id: publicId('purchase'),
+  customer_id: publicId('customer'),
+  cents: integer(),
+  instant: dateTime(),
+  text: z.string(),
+  label: z.string(),
+  coupons: z.array(couponSchema),
+} satisfies Record<PurchaseColumnKind, z.ZodType>;
+
+/** Section 2.5, from the one definition of a purchase. */
+export const purchaseSchema = z.object({
+  object: z.literal('purchase'),
+  ...(Object.fromEntries(
+    purchaseColumns.map(({ name, kind, required }) => [
+      name,
+      required ? schemasByKind[kind] : schemasByKind[kind].optional(),
+    ]),
+  ) as unknown as PurchaseShape),
+  attributed_flow_ids: z.array(z.string()).meta({ deprecated: true }),
+});
+type PurchaseShape = {
+  [C in PurchaseColumn as C['name']]: C['required'] extends true
+    ? (typeof schemasByKind)[C['kind']]
+    : z.ZodOptional<(typeof schemasByKind)[C['kind']]>;
+};
+export type PurchaseOnTheWire = z.output<typeof purchaseSchema>;
+
+const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> = {
+  purchase_id: (id: bigint) => encodeId('purchase', id),
+  customer_id: (id: bigint) => encodeId('customer', id),
+  cents: (cents: bigint) => cents,
+  instant: formatInstant,
+  text: (text: string) => text,
+  label: (text: string) => text,
+  coupons: readCoupons,
+};
+
+/** A purchase as responses show it: what has no value is left out. */
+export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
+  const wire: Record<string, unknown> = { object: 'purchase' };
+  for (const { name, kind } of purchaseColumns) {
+    const value = purchase[name];
+    if (value !== null) wire[name] = written[kind](value as never);
+  }
+  // Deprecated, kept for compatibility, always empty.
+  wire.attributed_flow_ids = [];
+  return wire as PurchaseOnTheWire;
+}
+
+/** The stored list, held to the documented shape whatever else is in it. */
+function readCoupons(json: string): Coupon[] {
+  const list: unknown = JSON.parse(json);
+  if (!Array.isArray(list)) return [];
+  return list.map((item: unknown) => {
+    const fields = (typeof item === 'object' ? item : null) as Record<string, unknown> | null;
+    const coupon: Coupon = {};
+    for (const name of ['id', 'code', 'type'] as const) {
+      const value = fields?.[name];
+      if (typeof value === 'string') coupon[name] = value;
+    }
+    if (typeof fields?.value === 'number') coupon.value = fields.value;
+    return coupon;
+  });
+}

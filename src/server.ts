@@ -1,0 +1,95 @@
+import { mkdirSync, mkdtempSync, rmdirSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { createDuckDBEngine } from './engines/duckdb/engine.ts';
+import { firstAvailable } from './engines/first-available.ts';
+import { createPostgresEngine } from './engines/postgres/engine.ts';
+import { createApp } from './http/app.ts';
+import { OperatorError } from './operator-error.ts';
+import { createPool } from './postgres/pool.ts';
+import type { Settings } from './settings.ts';
+
+export type Server = {
+  /** Where it listens, such as http://127.0.0.1:3000. */
+  readonly url: string;
+  /** Refuses new requests, finishes those that are running, lets go of everything. */
+  close(): Promise<void>;
+};
+
+// Purchases of an organization that has no generation yet: few questions at a
+// time, so that they cannot crowd out the key checks.
+const fallbackConnections = 4;
+
+/** Starts the API. Rejects with OperatorError where it cannot listen or write. */
+export async function startServer(
+  settings: Settings,
+  databaseUrl: string,
+  log: Logger,
+): Promise<Server> {
+  const { dataDirectory } = settings;
+  requireWritable(dataDirectory);
+  const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
+  const database = createPool(databaseUrl, {
+    max: settings.databasePoolSize,
+    applicationName: 'crm-data-service api',
+    statementTimeoutMs: settings.queryTimeoutMs,
+    onError,
+  });
+  const fallbackDatabase = createPool(databaseUrl, {
+    max: fallbackConnections,
+    applicationName: 'crm-data-service api purchases',
+    statementTimeoutMs: settings.queryTimeoutMs,
+    onError,
+  });
+  const duckdb = await createDuckDBEngine({
+    dataDirectory,
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    concurrency: settings.queryConcurrency,
+    timeoutMs: settings.queryTimeoutMs,
+    onError: (organizationId, error) =>
+      log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
+  });
+  const purchases = firstAvailable(duckdb, createPostgresEngine(fallbackDatabase));
+  const app = createApp({
+    services: { database, purchases },
+    rateLimitPerMinute: settings.rateLimitPerMinute,
+    log,
+  });
+  const close = async () => {
+    await app.close();
+    await purchases.close();
+    await Promise.all([database.end(), fallbackDatabase.end()]);
+  };
+  try {
+    await app.listen({ host: settings.host, port: settings.port });
+  } catch (error) {
+    await close();
+    throw listenFailure(error, settings);
+  }
+  const { port } = app.server.address() as AddressInfo;
+  const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
+  return { url: `http://${host}:${port}`, close };
+}
+
+/** Rejects a DATA_DIR that nothing can be written to, before anything is started. */
+export function requireWritable(dataDirectory: string): void {
+  try {
+    mkdirSync(dataDirectory, { recursive: true });
+    const probe = mkdtempSync(join(dataDirectory, '.probe-'));
+    rmdirSync(probe);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
+  }
+}
+
+function listenFailure(error: unknown, { host, port }: Settings): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    return new OperatorError(`Port ${port} of ${host} is in use. Set PORT to another one.`);
+  }
+  if (code === undefined || !/^E[A-Z]+$/.test(code)) return error;
+  return new OperatorError(`Cannot listen on ${host}:${port}: ${message}. Set HOST and PORT.`);
+}

@@ -1,0 +1,115 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join, resolve } from 'node:path';
+import { z } from 'zod';
+import { OperatorError } from './operator-error.ts';
+
+/** Every environment variable the service reads; the only place that reads them. */
+const variables = z.object({
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\/\S+$/, 'must look like postgres://user:password@host:5432/database')
+    .optional(),
+  DATABASE_POOL_SIZE: wholeNumber(1, 1000, 10),
+  DATA_DIR: z
+    .string()
+    .default('data')
+    .transform((directory) => resolve(directory)),
+  HOST: z.string().default('127.0.0.1'),
+  PORT: wholeNumber(0, 65_535, 3000),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  RATE_LIMIT_PER_MINUTE: wholeNumber(1, 1_000_000, 600),
+  DUCKDB_MEMORY_LIMIT: z
+    .string()
+    .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
+    .default('1GiB'),
+  DUCKDB_THREADS: wholeNumber(1, 256, availableParallelism()),
+  QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
+  QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
+  SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
+  SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
+});
+
+export type Settings = {
+  /** Undefined: start, or look for, the embedded Postgres of `dataDirectory`. */
+  readonly databaseUrl: string | undefined;
+  readonly databasePoolSize: number;
+  readonly dataDirectory: string;
+  readonly host: string;
+  readonly port: number;
+  readonly logLevel: string;
+  readonly rateLimitPerMinute: number;
+  /** A size as DuckDB writes it, for each process that opens DuckDB files. */
+  readonly duckdbMemoryLimit: string;
+  readonly duckdbThreads: number;
+  /** Questions that the API puts to DuckDB at the same time. */
+  readonly queryConcurrency: number;
+  readonly queryTimeoutMs: number;
+  readonly syncPollIntervalMs: number;
+  /** Organizations that the sync worker brings up to date at the same time. */
+  readonly syncConcurrency: number;
+};
+
+/** Rejects what it cannot read with an OperatorError that names the variable. */
+export function readSettings(environment: NodeJS.ProcessEnv = process.env): Settings {
+  const given = Object.fromEntries(
+    Object.keys(variables.shape)
+      .map((name) => [name, environment[name]] as const)
+      .filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const parsed = variables.safeParse(given);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const name = String(issue?.path[0]);
+    // A connection string holds a password: its value is not repeated.
+    const value = name === 'DATABASE_URL' ? '' : ` is ${JSON.stringify(given[name])} but`;
+    throw new OperatorError(`${name}${value} ${issue?.message}`);
+  }
+  const read = parsed.data;
+  return {
+    databaseUrl: read.DATABASE_URL,
+    databasePoolSize: read.DATABASE_POOL_SIZE,
+    dataDirectory: read.DATA_DIR,
+    host: read.HOST,
+    port: read.PORT,
+    logLevel: read.LOG_LEVEL,
+    rateLimitPerMinute: read.RATE_LIMIT_PER_MINUTE,
+    duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
+    duckdbThreads: read.DUCKDB_THREADS,
+    queryConcurrency: read.QUERY_CONCURRENCY,
+    queryTimeoutMs: read.QUERY_TIMEOUT_MS,
+    syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
+    syncConcurrency: read.SYNC_CONCURRENCY,
+  };
+}
+
+/** Where `npm start` notes how to reach its embedded Postgres while that runs. */
+export function embeddedUrlFile(dataDirectory: string): string {
+  return join(dataDirectory, 'postgres.url');
+}
+
+/** What a child process is given: this process's own, and the database to use. */
+export function childEnvironment(databaseUrl: string): NodeJS.ProcessEnv {
+  return { ...process.env, DATABASE_URL: databaseUrl };
+}
+
+/** DATABASE_URL, or the embedded Postgres that `npm start` keeps running. */
+export function requireDatabaseUrl(settings: Settings): string {
+  if (settings.databaseUrl !== undefined) return settings.databaseUrl;
+  const file = embeddedUrlFile(settings.dataDirectory);
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
+  throw new OperatorError(
+    'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
+      `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,
+  );
+}
+
+function wholeNumber(least: number, most: number, byDefault: number) {
+  const message = `must be a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, message)
+    .transform(Number)
+    .refine((number) => number >= least && number <= most, message)
+    .default(byDefault);
+}

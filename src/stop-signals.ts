@@ -1,0 +1,20 @@
+/**
+ * Aborted at the first SIGINT or SIGTERM, or when the parent that started this
+ * process with an IPC channel is gone, however that ended. A second signal ends
+ * the process at once, for whoever does not want to wait.
+ */
+export function untilStopped(): AbortSignal {
+  const controller = new AbortController();
+  const stop = (signal: NodeJS.Signals) => {
+    if (controller.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143);
+    controller.abort();
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+  if (process.channel !== undefined) {
+    process.once('disconnect', () => controller.abort());
+    // Watched, but no reason to stay alive.
+    process.channel.unref();
+  }
+  return controller.signal;
+}

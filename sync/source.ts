@@ -1,0 +1,115 @@
+import type pg from 'pg';
+import QueryStream from 'pg-query-stream';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { microsecondsOf, purchaseSelectList } from '../src/engines/postgres/columns.ts';
+import { exactTypes } from '../src/postgres/pool.ts';
+
+/** A moment of the operational database: everything one transaction sees. */
+export type SourceSnapshot = {
+  /** `pg_snapshot` as text. */
+  readonly snapshot: string;
+  /** When it was taken, or a moment before; microseconds since 1970. */
+  readonly asOf: bigint;
+  /** Which database this is: system identifier, timeline and database. */
+  readonly systemIdentifier: string;
+};
+
+/** A purchase's row in the order of `purchaseColumns`; null in every place but the id where it is gone. */
+export type SourceRow = (bigint | string | null)[];
+
+/** What the transaction that `connection` is in sees. It must be a REPEATABLE READ one. */
+export async function readSnapshot(connection: pg.ClientBase): Promise<SourceSnapshot> {
+  const { rows } = await connection.query<{
+    snapshot: string;
+    as_of: bigint;
+    system_identifier: string;
+  }>(`
+    select pg_current_snapshot()::text as snapshot,
+      ${microsecondsOf('transaction_timestamp()')} as as_of,
+      system.system_identifier || '/' || checkpoint.timeline_id || '/' || database.oid
+        as system_identifier
+    from pg_control_system() as system, pg_control_checkpoint() as checkpoint,
+      pg_database as database
+    where database.datname = current_database()`);
+  const row = rows[0];
+  if (row === undefined) throw new Error('Postgres did not describe itself');
+  return { snapshot: row.snapshot, asOf: row.as_of, systemIdentifier: row.system_identifier };
+}
+
+/** Every purchase of the organization, oldest first. */
+export function streamPurchases(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+): AsyncGenerator<SourceRow> {
+  return stream(
+    connection,
+    sql`
+      select ${raw(purchaseSelectList)}
+      from purchases
+      where organization_id = ${organizationId}
+      order by created_at, id`,
+  );
+}
+
+/** Log entries of transactions that `since` cannot see. Those of this transaction's snapshot are all that come. */
+const unseenBy = (since: string): Sql =>
+  sql`transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
+      and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
+
+/**
+ * Each purchase that changed since the snapshot `since`, once, as it is now;
+ * one that is no longer the organization's comes with its id alone.
+ */
+export function streamChanges(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  since: string,
+): AsyncGenerator<{ readonly id: bigint; readonly row: SourceRow | null }> {
+  const statement = sql`
+    select changed.purchase_id, ${raw(purchaseSelectList)}
+    from (
+      select distinct purchase_id
+      from purchase_changes
+      where organization_id = ${organizationId} and ${unseenBy(since)}
+    ) as changed
+    left join purchases
+      on purchases.id = changed.purchase_id and purchases.organization_id = ${organizationId}`;
+  return changesFrom(stream(connection, statement));
+}
+
+async function* changesFrom(rows: AsyncIterable<SourceRow>) {
+  for await (const [changedId, ...row] of rows) {
+    yield { id: changedId as bigint, row: row[0] === null ? null : row };
+  }
+}
+
+/**
+ * Whether the log still tells all that happened to the organization since the
+ * snapshot `since`: not where it was pruned beyond that, nor after a TRUNCATE.
+ */
+export async function logReachesBackTo(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  since: string,
+): Promise<boolean> {
+  const { rows } = await connection.query<{ reaches: boolean }>(sql`
+    select not exists (
+        select from purchase_change_pruning
+        where organization_id in (0, ${organizationId})
+          and pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
+      ) and not exists (
+        select from purchase_changes where organization_id is null and ${unseenBy(since)}
+      ) as reaches`);
+  return rows[0]?.reaches === true;
+}
+
+async function* stream(connection: pg.ClientBase, statement: Sql): AsyncGenerator<SourceRow> {
+  // Rows travel in batches of this size: memory is bounded however many there are.
+  const query = new QueryStream(statement.text, statement.values, {
+    batchSize: 2048,
+    highWaterMark: 4096,
+    rowMode: 'array',
+    types: exactTypes,
+  });
+  yield* connection.query(query);
+}

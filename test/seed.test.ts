@@ -1,0 +1,248 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type SeedOptions, seedDatabase } from '../src/seed/seed-database.ts';
+import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
+
+const OPTIONS: SeedOptions = {
+  organizations: 2,
+  customers: 300,
+  purchases: 4000,
+  seed: 42,
+  until: new Date('2025-06-15T12:34:56.789Z'),
+};
+const TABLES = [
+  'organizations',
+  'customers',
+  'segments',
+  'segment_customers',
+  'tags',
+  'customer_tags',
+  'attributes',
+  'flows',
+  'email_campaigns',
+  'template_campaigns',
+  'purchases',
+] as const;
+
+let database: TestDatabase;
+
+async function count(sql: string, values: unknown[] = []): Promise<number> {
+  const { rows } = await database.pool.query(`select count(*)::int as count from ${sql}`, values);
+  return rows[0].count;
+}
+
+async function checksums({ pool }: TestDatabase): Promise<Record<string, string>> {
+  const sums: Record<string, string> = {};
+  for (const table of TABLES) {
+    const { rows } = await pool.query(
+      `select md5(string_agg(line, '|' order by line)) as sum
+         from (select t::text as line from ${table} as t) as lines`,
+    );
+    sums[table] = rows[0].sum;
+  }
+  return sums;
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(async () => {
+  await database.drop();
+});
+
+describe('a seeded database', () => {
+  const progress: [number, number][] = [];
+
+  beforeAll(async () => {
+    await seedDatabase(database.url, {
+      ...OPTIONS,
+      onProgress: (done, total) => progress.push([done, total]),
+    });
+  });
+
+  it('has rows of every resource for every organization', async () => {
+    for (const table of TABLES.slice(1)) {
+      const { rows } = await database.pool.query(
+        `select organization_id, count(*)::int as count from ${table} group by 1 order by 1`,
+      );
+      expect(rows, table).toHaveLength(OPTIONS.organizations);
+    }
+    expect(await count('customers')).toBe(OPTIONS.organizations * OPTIONS.customers);
+    expect(await count('purchases')).toBe(OPTIONS.organizations * OPTIONS.purchases);
+  });
+
+  it('reports progress up to the last purchase', () => {
+    const total = OPTIONS.organizations * OPTIONS.purchases;
+    expect(progress.at(-1)).toEqual([total, total]);
+    expect(progress.map(([done]) => done)).toEqual(
+      progress.map(([done]) => done).sort((left, right) => left - right),
+    );
+  });
+
+  it('gives customers the totals of their paid purchases', async () => {
+    const wrong = `customers c left join lateral (
+        select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
+               min(created_at) as first, max(created_at) as last
+          from purchases p where p.customer_id = c.id and p.payment_status = 'paid'
+      ) as paid on true
+      where (c.total_spent_in_cents, c.total_orders) <> (paid.spent, paid.orders)
+         or c.first_purchase_date is distinct from paid.first
+         or c.last_purchase_date is distinct from paid.last`;
+    expect(await count(wrong)).toBe(0);
+    expect(await count('customers where total_orders > 0')).toBeGreaterThan(0);
+    expect(await count('customers where total_orders = 0')).toBeGreaterThan(0);
+  });
+
+  it('never lets a customer buy before joining, or from another organization', async () => {
+    const wrong = `purchases p join customers c on c.id = p.customer_id
+      where p.created_at < c.created_at or p.organization_id <> c.organization_id`;
+    expect(await count(wrong)).toBe(0);
+  });
+
+  it('has amounts that add up', async () => {
+    const wrong = `purchases where total_amount_in_cents < 0
+       or purchase_value_in_cents is distinct from total_amount_in_cents
+       or total_amount_in_cents is distinct from
+          subtotal_amount_in_cents + shipping_cost_customer_in_cents - discount_in_cents`;
+    expect(await count(wrong)).toBe(0);
+    expect(await count('purchases where coupons is null')).toBeGreaterThan(0);
+    expect(await count('purchases where coupons is not null')).toBeGreaterThan(0);
+    expect(await count(`purchases where currency = 'USD'`)).toBeGreaterThan(0);
+  });
+
+  it('has campaign metrics that add up', async () => {
+    const wrongEmails = `email_campaigns,
+        jsonb_to_record(metrics) as m(sent int, delivered int, opened int, clicked int)
+      where not (clicked <= opened and opened <= delivered and delivered <= sent)`;
+    const wrongTemplates = `template_campaigns,
+        jsonb_to_record(metrics) as m(recipients int, sent int, delivered int, read int, failed int)
+      where not (read <= delivered and delivered <= sent and sent + failed = recipients)`;
+    expect(await count(wrongEmails)).toBe(0);
+    expect(await count(wrongTemplates)).toBe(0);
+    expect(await count(`email_campaigns where (metrics->>'sent')::int > 0`)).toBeGreaterThan(0);
+  });
+
+  it('counts the customers of a segment', async () => {
+    const wrong = `segments s where customer_count <>
+      (select count(*) from segment_customers m where m.segment_id = s.id)`;
+    expect(await count(wrong)).toBe(0);
+    expect(await count('segments where customer_count > 0')).toBeGreaterThan(0);
+  });
+
+  it('numbers purchases in the order of their creation', async () => {
+    const wrong = `(select created_at < lag(created_at) over
+      (partition by organization_id order by id) as is_earlier from purchases) as p
+      where is_earlier`;
+    expect(await count(wrong)).toBe(0);
+  });
+
+  it('leaves the past in the past: no change before creation or after the end', async () => {
+    for (const table of ['customers', 'purchases', 'segments', 'attributes', 'flows'] as const) {
+      const wrong = `${table} where updated_at < created_at or updated_at > $1`;
+      expect(await count(wrong, [OPTIONS.until]), table).toBe(0);
+    }
+    const wrong = `(select created_at, updated_at, sent_at from email_campaigns
+      union all select created_at, updated_at, sent_at from template_campaigns) as c
+      where updated_at < created_at or updated_at > $1 or sent_at > updated_at`;
+    expect(await count(wrong, [OPTIONS.until])).toBe(0);
+  });
+
+  it('has no old purchase that still waits for its payment', async () => {
+    const old = `purchases where payment_status in ('pending', 'authorized')
+      and created_at < $1::timestamptz - interval '30 days'`;
+    expect(await count(old, [OPTIONS.until])).toBe(0);
+  });
+
+  it('gives attributes values of the type that their definition names', async () => {
+    const wrong = `customers c cross join lateral jsonb_each(c.attributes) as v
+      left join attributes a on a.name = v.key and a.organization_id = c.organization_id
+      where a.id is null or jsonb_typeof(v.value) <> case a.type
+        when 'number' then 'number' when 'boolean' then 'boolean' else 'string' end`;
+    expect(await count(wrong)).toBe(0);
+    expect(await count(`customers where attributes <> '{}'`)).toBeGreaterThan(0);
+  });
+
+  it('keeps backslashes, line breaks and accents as they are', async () => {
+    const { rows } = await database.pool.query(
+      `select default_address->>'complement' as text from customers
+        where strpos(default_address->>'complement', chr(92)) > 0 limit 1`,
+    );
+    expect(rows[0].text).toMatch(/^Bloco [A-E] \\ apto \d+$/);
+    expect(
+      await count('flows where description = $1', ['Apresenta a loja\ne entrega o primeiro cupom']),
+    ).toBe(OPTIONS.organizations);
+    expect(await count(`customers where default_address->>'city' = 'São Paulo'`)).toBeGreaterThan(
+      0,
+    );
+  });
+
+  it('has different organizations', async () => {
+    const { rows } = await database.pool.query(
+      'select count(distinct name)::int as names from organizations',
+    );
+    expect(rows[0].names).toBe(OPTIONS.organizations);
+    const { rows: sums } = await database.pool.query(
+      'select sum(total_amount_in_cents) as sum from purchases group by organization_id',
+    );
+    expect(sums[0].sum).not.toBe(sums[1].sum);
+  });
+
+  it('can be seeded again without a collision, and the sequences go on', async () => {
+    const before = await count('purchases');
+    const seeded = await seedDatabase(database.url, { ...OPTIONS, organizations: 1 });
+    expect(seeded.map(({ organizationId }) => organizationId)).toEqual([3n]);
+    expect(await count('purchases')).toBe(before + OPTIONS.purchases);
+    const { rows } = await database.pool.query(
+      `insert into customers (organization_id) values (3)
+       returning id > (select max(id) from customers) as is_next`,
+    );
+    expect(rows[0].is_next).toBe(true);
+  });
+});
+
+describe('seeding', () => {
+  it('writes the same rows, ids included, for the same options', async () => {
+    const sums: Record<string, string>[] = [];
+    for (const seed of [7, 7, 8]) {
+      const other = await createTestDatabase();
+      try {
+        await seedDatabase(other.url, { ...OPTIONS, customers: 100, purchases: 1000, seed });
+        sums.push(await checksums(other));
+      } finally {
+        await other.drop();
+      }
+    }
+    expect(sums[1]).toEqual(sums[0]);
+    expect(sums[2]?.purchases).not.toBe(sums[0]?.purchases);
+  });
+
+  it('copes with organizations without purchases, and without customers', async () => {
+    const other = await createTestDatabase();
+    try {
+      const options = { ...OPTIONS, organizations: 1, purchases: 0 };
+      const alone = await seedDatabase(other.url, { ...options, customers: 1 });
+      const empty = await seedDatabase(other.url, { ...options, customers: 0 });
+      expect([...alone, ...empty]).toHaveLength(2);
+    } finally {
+      await other.drop();
+    }
+  });
+
+  it('refuses purchases that nobody could make', async () => {
+    const impossible = { ...OPTIONS, customers: 0 };
+    await expect(seedDatabase(database.url, impossible)).rejects.toThrow(
+      'purchases need customers',
+    );
+  });
+
+  it('leaves nothing of an organization that fails halfway', async () => {
+    const other = await createTestDatabase();
+    try {
+      await other.pool.query(`alter table purchases add check (currency <> 'USD')`);
+      await expect(seedDatabase(other.url, OPTIONS)).rejects.toThrow('purchases_currency_check');
+      const { rows } = await other.pool.query('select count(*)::int as count from customers');
+      expect(rows[0].count).toBe(0);
+    } finally {
+      await other.drop();
+    }
+  });
+});

@@ -1,0 +1,53 @@
+import type { FastifyInstance } from 'fastify';
+import { pino } from 'pino';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createApp } from '../../src/http/app.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { createTestDuckDBEngine } from './engines.ts';
+
+export type TestApi = {
+  readonly app: FastifyInstance;
+  readonly purchases: PurchaseEngine;
+  /** GET, through Fastify without a socket. */
+  get(
+    url: string,
+    secret?: string,
+    headers?: Record<string, string>,
+  ): ReturnType<FastifyInstance['inject']>;
+  close(): Promise<void>;
+};
+
+/** The API over a test's database and data folder, as the server wires it. */
+export async function createTestApi(
+  database: Database,
+  dataDirectory: string,
+  options: { rateLimitPerMinute?: number } = {},
+): Promise<TestApi> {
+  const duckdb = await createTestDuckDBEngine(dataDirectory);
+  const purchases = firstAvailable(duckdb, createPostgresEngine(database));
+  const app = createApp({
+    services: { database, purchases },
+    rateLimitPerMinute: options.rateLimitPerMinute ?? 1_000_000,
+    log: pino({ level: 'silent' }),
+  });
+  await app.ready();
+  return {
+    app,
+    purchases,
+    get: (url, secret, headers = {}) =>
+      app.inject({
+        method: 'GET',
+        url,
+        headers: {
+          ...(secret === undefined ? {} : { authorization: `Bearer ${secret}` }),
+          ...headers,
+        },
+      }),
+    close: async () => {
+      await app.close();
+      await purchases.close();
+    },
+  };
+}

@@ -1,0 +1,15 @@
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
+
+export async function createTestDuckDBEngine(dataDirectory: string): Promise<PurchaseEngine> {
+  return createDuckDBEngine({
+    dataDirectory,
+    threads: 2,
+    memoryLimit: '512MiB',
+    concurrency: 3,
+    timeoutMs: 30_000,
+    onError: (_organizationId, error) => {
+      throw error;
+    },
+  });
+}

@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
+import { administer } from './postgres.ts';
+
+/**
+ * One real Postgres for the whole run (TEST_DATABASE_URL, a superuser's, or the
+ * embedded one) and in it a migrated template that test files clone.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const given = process.env.TEST_DATABASE_URL;
+  const server = given === undefined ? await startEmbedded() : { url: given, stop: async () => {} };
+  const template = `test_template_${randomBytes(6).toString('hex')}`;
+  await administer(server.url, `create database ${template}`);
+  const templateUrl = new URL(server.url);
+  templateUrl.pathname = `/${template}`;
+  await migrate(templateUrl.href);
+  project.provide('postgresUrl', server.url);
+  project.provide('templateDatabase', template);
+  return async () => {
+    await administer(server.url, `drop database ${template} with (force)`);
+    await server.stop();
+  };
+}
+
+async function startEmbedded() {
+  const directory = await mkdtemp(join(tmpdir(), 'crm-data-service-test-'));
+  const server = await startEmbeddedPostgres({
+    directory,
+    database: 'postgres',
+    settings: {
+      // A test run's database need not outlive a power cut.
+      fsync: 'off',
+      full_page_writes: 'off',
+      max_connections: '300',
+      max_prepared_transactions: '10',
+    },
+  }).catch(async (error) => {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  });
+  return {
+    url: server.url,
+    stop: async () => {
+      await server.stop();
+      await rm(server.home, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

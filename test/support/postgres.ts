@@ -1,0 +1,46 @@
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inject } from 'vitest';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+
+export type TestDatabase = {
+  readonly url: string;
+  readonly pool: Database;
+  drop(): Promise<void>;
+};
+
+/** A fresh, migrated, empty database of its own, on the run's real Postgres. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const serverUrl = inject('postgresUrl');
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  const pool = createPool(url.href, { max: 10, applicationName: 'test' });
+  return {
+    url: url.href,
+    pool,
+    async drop() {
+      await pool.end();
+      await administer(serverUrl, `drop database if exists ${name} with (force)`);
+    },
+  };
+}
+
+/** Runs one statement as superuser, outside any test's database. */
+export async function administer(serverUrl: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: serverUrl });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    postgresUrl: string;
+    templateDatabase: string;
+  }
+}

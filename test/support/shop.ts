@@ -1,0 +1,56 @@
+import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
+import { createApiKey, type Scope } from '../../src/postgres/api-keys.ts';
+import type { Connection, Database } from '../../src/postgres/pool.ts';
+
+/** Adds an organization and returns its number. */
+export async function addOrganization(database: Database, name = 'Shop'): Promise<bigint> {
+  const { rows } = await database.query<{ id: bigint }>(
+    'insert into organizations (name) values ($1) returning id',
+    [name],
+  );
+  return (rows[0] as { id: bigint }).id;
+}
+
+/** Adds an API key and returns its secret. */
+export async function addKey(
+  database: Database,
+  organizationId: bigint,
+  options: { scopes?: readonly Scope[]; expiresAt?: Date; name?: string } = {},
+): Promise<{ id: bigint; secret: string }> {
+  return createApiKey(database, {
+    organizationId,
+    name: options.name ?? 'Test',
+    scopes: options.scopes ?? ['read'],
+    expiresAt: options.expiresAt ?? null,
+  });
+}
+
+export async function addCustomer(database: Database, organizationId: bigint): Promise<bigint> {
+  const { rows } = await database.query<{ id: bigint }>(
+    'insert into customers (organization_id) values ($1) returning id',
+    [organizationId],
+  );
+  return (rows[0] as { id: bigint }).id;
+}
+
+/** A purchase's columns as Postgres takes them; instants as ISO text. */
+export type PurchaseValues = Partial<
+  Record<PurchaseColumn['name'], bigint | number | string | null>
+> & { readonly customer_id: bigint };
+
+/** Adds a purchase and returns its number. */
+export async function addPurchase(
+  connection: Database | Connection,
+  organizationId: bigint,
+  values: PurchaseValues,
+): Promise<bigint> {
+  const given: PurchaseValues = { purchase_value_in_cents: 100, ...values };
+  const columns = purchaseColumns.map(({ name }) => name).filter((name) => name in given);
+  const { rows } = await connection.query<{ id: bigint }>(
+    `insert into purchases (organization_id, ${columns.join(', ')})
+     values ($1, ${columns.map((_, index) => `$${index + 2}`).join(', ')})
+     returning id`,
+    [organizationId, ...columns.map((name) => given[name])],
+  );
+  return (rows[0] as { id: bigint }).id;
+}

@@ -1,0 +1,39 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { dataFolderId } from '../../sync/data-folder.ts';
+import { createWorker, type Worker } from '../../sync/worker.ts';
+
+/** A sync worker within the test's own process. */
+export async function createTestWorker(
+  database: Database,
+  dataDirectory: string,
+): Promise<Worker & { syncAll(): Promise<void> }> {
+  mkdirSync(dataDirectory, { recursive: true });
+  const instance = await createInstance({
+    threads: 2,
+    memoryLimit: '512MiB',
+    spillDirectory: join(dataDirectory, 'spill'),
+  });
+  const worker = createWorker({
+    database,
+    instance,
+    dataDirectory,
+    dataFolderId: await dataFolderId(dataDirectory),
+    concurrency: 2,
+    pollIntervalMs: 20,
+    log: pino({ level: 'silent' }),
+  });
+  return {
+    ...worker,
+    /** Publishes what Postgres holds now, of every organization. */
+    syncAll: async () => worker.once((await listOrganizations(database)).map(({ id }) => id)),
+    close: async () => {
+      await worker.close();
+      instance.closeSync();
+    },
+  };
+}
