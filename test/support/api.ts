@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
 import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
@@ -15,7 +15,7 @@ export type TestApi = {
     url: string,
     secret?: string,
     headers?: Record<string, string>,
-  ): ReturnType<FastifyInstance['inject']>;
+  ): Promise<LightMyRequestResponse>;
   close(): Promise<void>;
 };
 
