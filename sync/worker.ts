@@ -142,6 +142,7 @@ export function createWorker(options: WorkerOptions): Worker {
       const pruningDue = every(pruneIntervalMs);
       let snapshot: string | null = null;
       let outages = 0;
+      log.info('following changes');
       while (!signal.aborted) {
         try {
           // Whatever came before the first look is found by each organization's first run.

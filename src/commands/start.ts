@@ -52,11 +52,15 @@ async function startDatabase(
     await requireDatabase(settings.databaseUrl);
     return settings.databaseUrl;
   }
+  const directory = join(settings.dataDirectory, 'postgres');
   const postgres = await startEmbeddedPostgres({
-    directory: join(settings.dataDirectory, 'postgres'),
+    directory,
     database: 'crm',
     preferredPort: 54_329,
   });
+  if (postgres.home !== directory) {
+    console.log(`Postgres keeps its files in ${postgres.home}: its user cannot reach ${directory}.`);
+  }
   const urlFile = embeddedUrlFile(settings.dataDirectory);
   writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
   started.push(async () => {

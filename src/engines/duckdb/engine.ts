@@ -5,6 +5,7 @@ import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { followGenerations } from './generations.ts';
+import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
@@ -39,13 +40,13 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const answerFrom = <Answer>(
     organizationId: bigint,
     signal: AbortSignal | undefined,
-    ask: (connection: DuckDBConnection, catalog: string) => Promise<Answer>,
+    ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
   ): Promise<AsOf<Answer>> =>
     admission.run(signal, async (connection) => {
       const lease = await generations.acquire(organizationId);
       if (lease === null) throw new NoGenerationError();
       try {
-        return { answer: await ask(connection, lease.catalog), asOf: lease.asOf };
+        return { answer: await ask(connection, lease.generation), asOf: lease.asOf };
       } finally {
         lease.release();
       }
@@ -53,16 +54,16 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
 
   return {
     list: (organizationId, query, signal) =>
-      answerFrom(organizationId, signal, (connection, catalog) =>
-        listPurchases(connection, catalog, query),
+      answerFrom(organizationId, signal, (connection, generation) =>
+        listPurchases(connection, generation, query),
       ),
     get: (organizationId, purchaseId, signal) =>
-      answerFrom(organizationId, signal, (connection, catalog) =>
-        findPurchase(connection, catalog, purchaseId),
+      answerFrom(organizationId, signal, (connection, generation) =>
+        findPurchase(connection, generation, purchaseId),
       ),
     stats: (organizationId, query, signal) =>
-      answerFrom(organizationId, signal, (connection, catalog) =>
-        purchaseStats(connection, catalog, query),
+      answerFrom(organizationId, signal, (connection, generation) =>
+        purchaseStats(connection, generation, query),
       ),
     async freshness(organizationId) {
       const lease = await generations.acquire(organizationId);

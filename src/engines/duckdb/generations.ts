@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows, quotePath } from './connection.ts';
+import { createGeneration, type Generation } from './labels.ts';
 import { layoutVersion } from './layout.ts';
 import { listPurchases } from './list.ts';
 import {
@@ -16,8 +17,7 @@ import { purchaseStats } from './stats.ts';
 
 /** An attached generation, valid until it is released. */
 export type GenerationLease = {
-  /** The name the generation is attached under. */
-  readonly catalog: string;
+  readonly generation: Generation;
   readonly asOf: bigint;
   release(): void;
 };
@@ -29,7 +29,7 @@ export type Generations = {
 };
 
 type Attached = {
-  readonly catalog: string;
+  readonly generation: Generation;
   readonly published: PublishedGeneration;
   users: number;
   retired: boolean;
@@ -67,13 +67,13 @@ export function followGenerations(
 
   const release = async (attached: Attached) => {
     if (attached.retired && attached.users === 0) {
-      await (await connection).run(`detach ${attached.catalog}`);
+      await (await connection).run(`detach ${attached.generation.catalog}`);
     }
   };
 
-  const retire = async (organization: Organization) => {
+  const replace = async (organization: Organization, next: Attached | null) => {
     const old = organization.current;
-    organization.current = null;
+    organization.current = next;
     if (old === null) return;
     old.retired = true;
     await release(old);
@@ -88,15 +88,10 @@ export function followGenerations(
       return;
     }
     attachments += 1;
-    const catalog = `generation_${attachments}`;
-    await attach(await connection, catalog, organization, published);
-    const old = organization.current;
-    organization.current = { catalog, published, users: 0, retired: false };
+    const generation = createGeneration(`generation_${attachments}`);
+    await attach(await connection, generation, organization, published);
     organization.seen = stamp;
-    if (old !== null) {
-      old.retired = true;
-      await release(old);
-    }
+    await replace(organization, { generation, published, users: 0, retired: false });
   };
 
   /** One refresh at a time; whoever comes meanwhile waits for the same one. */
@@ -116,7 +111,7 @@ export function followGenerations(
         if (organization.current === null || closed) continue;
         if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
           organizations.delete(organization.id);
-          await retire(organization);
+          await replace(organization, null);
         } else {
           await refreshOnce(organization);
         }
@@ -146,7 +141,7 @@ export function followGenerations(
       if (attached === null) return null;
       attached.users += 1;
       return {
-        catalog: attached.catalog,
+        generation: attached.generation,
         asOf: attached.published.asOf,
         release() {
           attached.users -= 1;
@@ -160,7 +155,7 @@ export function followGenerations(
       await following;
       for (const organization of organizations.values()) {
         await organization.refreshing;
-        await retire(organization);
+        await replace(organization, null);
       }
       (await connection).closeSync();
     },
@@ -169,10 +164,11 @@ export function followGenerations(
 
 async function attach(
   connection: DuckDBConnection,
-  catalog: string,
+  generation: Generation,
   organization: Organization,
   published: PublishedGeneration,
 ): Promise<void> {
+  const { catalog } = generation;
   const path = join(organization.directory, published.file);
   await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
@@ -184,8 +180,8 @@ async function attach(
       throw new Error(`${path} is not the organization's file, or not complete`);
     }
     // The first questions to a fresh file are slow; nobody should have to ask them.
-    await purchaseStats(connection, catalog, { filters: {}, groupLimit: 1 });
-    await listPurchases(connection, catalog, { filters: {}, limit: 1 });
+    await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
+    await listPurchases(connection, generation, { filters: {}, limit: 1 });
   } catch (error) {
     await connection.run(`detach ${catalog}`);
     throw error;

@@ -3,30 +3,30 @@ import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import {
   type Purchase,
-  type PurchaseColumn,
+  type PurchaseLabel,
   type PurchaseRow,
   purchaseColumns,
   purchaseFromRow,
-  purchaseLabels,
 } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
 import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
-import { queryRows } from './connection.ts';
+import { type DuckDBRow, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
-import { labelKey, labelTable } from './layout.ts';
+import type { Generation } from './labels.ts';
+import { labelKey } from './layout.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
-  catalog: string,
+  generation: Generation,
   { filters, limit, startingAfter }: PurchaseListQuery,
 ): Promise<PurchasePage> {
   const after =
-    startingAfter === undefined ? empty : await afterCursor(connection, catalog, startingAfter);
-  const matching = await purchasesMatching(connection, catalog, filters);
+    startingAfter === undefined ? empty : await afterCursor(connection, generation, startingAfter);
+  const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const purchases = await readPurchases(
     connection,
-    catalog,
+    generation,
     sql`where ${matching} ${after} order by created_at desc, id desc limit ${raw(String(limit + 1))}`,
   );
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -34,17 +34,17 @@ export async function listPurchases(
 
 export async function findPurchase(
   connection: DuckDBConnection,
-  catalog: string,
+  generation: Generation,
   purchaseId: bigint,
 ): Promise<Purchase | null> {
-  const [purchase] = await readPurchases(connection, catalog, sql`where id = ${purchaseId}`);
+  const [purchase] = await readPurchases(connection, generation, sql`where id = ${purchaseId}`);
   return purchase ?? null;
 }
 
 /** What comes after a purchase in the list; the two halves let zone maps skip what is newer. */
 async function afterCursor(
   connection: DuckDBConnection,
-  catalog: string,
+  { catalog }: Generation,
   purchaseId: bigint,
 ): Promise<Sql> {
   const [row] = await queryRows(
@@ -59,32 +59,39 @@ async function afterCursor(
 /** The purchases that `selection` (where, order, limit) picks, their labels looked up. */
 async function readPurchases(
   connection: DuckDBConnection,
-  catalog: string,
+  { catalog, labels }: Generation,
   selection: Sql,
 ): Promise<Purchase[]> {
   const rows = await queryRows(
     connection,
-    sql`
-      select ${raw(selectList)}
-      from (select * from ${raw(catalog)}.purchase ${selection}) as purchase
-      ${raw(joinDictionaries(catalog))}
-      order by purchase.created_at desc, purchase.id desc`,
+    sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${selection}`,
   );
-  return rows.map((row) => purchaseFromRow(row as PurchaseRow));
+  await labels.load(connection, labelKeysIn(rows));
+  return rows.map((row) =>
+    purchaseFromRow(
+      row.map((value, index) => {
+        const column = purchaseColumns[index];
+        return column?.kind === 'label' && value !== null
+          ? labels.valueOf(column.name, Number(value))
+          : value;
+      }) as PurchaseRow,
+    ),
+  );
 }
 
-function readColumn({ name, kind }: PurchaseColumn): string {
-  if (kind === 'label') return `${labelTable(name)}.value`;
-  return kind === 'instant' ? `epoch_us(purchase.${name})` : `purchase.${name}`;
-}
+const selectList = purchaseColumns
+  .map(({ name, kind }) => {
+    if (kind === 'label') return labelKey(name);
+    return kind === 'instant' ? `epoch_us(${name})` : name;
+  })
+  .join(', ');
 
-const selectList = purchaseColumns.map(readColumn).join(', ');
-
-function joinDictionaries(catalog: string): string {
-  return purchaseLabels
-    .map((label) => {
-      const table = labelTable(label);
-      return `left join ${catalog}.${table} on ${table}.key = purchase.${labelKey(label)}`;
-    })
-    .join('\n');
+function labelKeysIn(rows: readonly DuckDBRow[]): Map<PurchaseLabel, Set<number>> {
+  const keys = new Map<PurchaseLabel, Set<number>>();
+  purchaseColumns.forEach(({ name, kind }, index) => {
+    if (kind !== 'label') return;
+    const present = rows.map((row) => row[index]).filter((key) => key !== null);
+    keys.set(name, new Set(present.map(Number)));
+  });
+  return keys;
 }

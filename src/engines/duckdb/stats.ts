@@ -5,6 +5,7 @@ import type { PurchaseGroup, PurchaseStats } from '../../domain/purchase-engine.
 import type { PurchaseStatsQuery, StatsDimension } from '../../domain/purchase-query.ts';
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
+import type { Generation } from './labels.ts';
 import { labelKey, labelTable } from './layout.ts';
 
 const nothing: PurchaseStats = {
@@ -19,7 +20,7 @@ const nothing: PurchaseStats = {
 
 export async function purchaseStats(
   connection: DuckDBConnection,
-  catalog: string,
+  { catalog }: Generation,
   { filters, groupBy, groupLimit }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, catalog, filters);

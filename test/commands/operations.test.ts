@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { runProgram } from '../support/program.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe("the operators' commands", { timeout: 60_000 }, () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let organization: bigint;
+  let customer: bigint;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    api = await createTestApi(database.pool, directory.path);
+    organization = await addOrganization(database.pool, 'Livraria Ipê');
+    customer = await addCustomer(database.pool, organization);
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  const execute = async (program: string, ...args: string[]) => {
+    const running = runProgram(program, args, {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+    });
+    const code = await running.exited();
+    return { code, output: running.output(), lines: running.output().trim().split('\n') };
+  };
+  const keys = (...args: string[]) => execute('src/commands/keys.ts', ...args);
+  const sync = (...args: string[]) => execute('sync/main.ts', ...args);
+  const publicId = () => encodeId('organization', organization);
+
+  it('create a key whose secret, alone on the last line, works until it is revoked', async () => {
+    const created = await keys('create', '--organization', publicId(), '--name', 'BI');
+    expect(created.code).toBe(0);
+    const secret = created.lines.at(-1) as string;
+    expect(secret).toMatch(/^crm_live_[0-9A-Za-z]{30,}$/);
+    expect((await api.get('/v1/me', secret)).json()).toMatchObject({
+      organization: { id: publicId(), name: 'Livraria Ipê' },
+      api_key: { name: 'BI', scopes: ['read'] },
+    });
+
+    const listed = JSON.parse((await keys('list', '--json')).output);
+    expect(listed).toMatchObject([{ name: 'BI', state: 'active', organization: publicId() }]);
+    expect(JSON.stringify(listed)).not.toContain(secret.slice(10));
+
+    expect((await keys('revoke', listed[0].id)).code).toBe(0);
+    expect((await api.get('/v1/me', secret)).statusCode).toBe(401);
+    expect((await keys('list')).output).toContain('revoked');
+  });
+
+  it('create a key that expires', async () => {
+    const args = ['--organization', publicId(), '--name', 'Trial', '--expires-in', '90d'];
+    expect((await keys('create', ...args)).code).toBe(0);
+    const listed = JSON.parse((await keys('list', '--json')).output) as {
+      name: string;
+      created_at: string;
+      expires_at: string;
+    }[];
+    const trial = listed.find(({ name }) => name === 'Trial');
+    const days =
+      (Date.parse(trial?.expires_at ?? '') - Date.parse(trial?.created_at ?? '')) / 864e5;
+    expect(Math.round(days)).toBe(90);
+  });
+
+  it.each([
+    [2, ['create', '--name', 'BI']],
+    [2, ['create', '--organization', 'org_x', '--name', 'BI', '--expires-in', 'soon']],
+    [2, ['create', '--organization', 'org_x', '--name', 'BI', '--scope', 'admin']],
+    [2, ['invent']],
+    [1, ['create', '--organization', 'org_x', '--name', 'BI']],
+    [1, ['revoke', 'bak_x']],
+  ])('exit with %i after `keys %j`', async (code, args) => {
+    const ended = await keys(...(args as string[]));
+    expect(ended.code).toBe(code);
+    expect(ended.output).not.toMatch(/^\s+at /m);
+  });
+
+  it('bring every organization up to date in one pass and tell how fresh each is', async () => {
+    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
+      { organization: publicId(), state: 'not loaded', purchases: null },
+    ]);
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    expect((await sync('once')).code).toBe(0);
+    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
+      { state: 'current', purchases: 1, pendingChanges: 0, lagSeconds: 0 },
+    ]);
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
+      { state: 'behind', purchases: 1, pendingChanges: 1 },
+    ]);
+    const once = await sync('once', '--organization', publicId(), '--json');
+    expect(JSON.parse(once.output.slice(once.output.indexOf('[\n')))).toMatchObject([
+      { state: 'current', purchases: 2 },
+    ]);
+  });
+
+  it('refuse a second worker on the same folder in one line', async () => {
+    const first = runProgram('sync/main.ts', ['run'], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+    });
+    await first.printed(/following changes/);
+    const second = await sync('once');
+    expect(second.code).toBe(1);
+    expect(second.lines.at(-1)).toMatch(/^Another sync worker is at work on/);
+    expect(await first.end('SIGTERM')).toBe(0);
+  });
+
+  it('migrate twice without harm', async () => {
+    const again = await execute('src/commands/migrate.ts');
+    expect(again).toMatchObject({ code: 0, output: 'Already up to date.\n' });
+  });
+
+  it('seed and print a working key for each organization', async () => {
+    const args = ['--organizations', '2', '--customers', '20', '--purchases', '50', '--seed', '3'];
+    const seeded = await execute('src/commands/seed.ts', ...args, '--until', '2026-01-31');
+    expect(seeded.code).toBe(0);
+    const rows = [...seeded.output.matchAll(/^(org_\w+) {2}(crm_live_\w+) {2}(.+)$/gm)];
+    expect(rows).toHaveLength(2);
+    for (const [, id, secret, name] of rows) {
+      const me = (await api.get('/v1/me', secret)).json();
+      expect(me.organization).toEqual({ id, name });
+      const stats = (await api.get('/v1/purchases/stats', secret)).json();
+      expect(stats.purchase_count).toBe(50);
+    }
+  });
+});

@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process';
+import { chmod, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Program, runProgram } from '../support/program.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const run = promisify(execFile);
+
+describe('npm start', { timeout: 120_000 }, () => {
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  const programs: Program[] = [];
+
+  const start = (environment: Record<string, string> = {}): Program => {
+    const program = runProgram('src/commands/start.ts', [], {
+      DATA_DIR: directory.path,
+      PORT: '0',
+      ...environment,
+    });
+    programs.push(program);
+    return program;
+  };
+
+  beforeEach(async () => {
+    directory = await temporaryDirectory();
+    // Where root runs this, Postgres runs as somebody else.
+    await chmod(directory.path, 0o755);
+  });
+
+  afterEach(async () => {
+    for (const program of programs.splice(0)) {
+      if (program.child.exitCode === null) await program.end('SIGINT');
+    }
+    await directory.remove();
+  });
+
+  const processesOfThisRun = async (): Promise<string[]> => {
+    const { stdout } = await run('ps', ['-eo', 'pid,args']);
+    return stdout.split('\n').filter((line) => line.includes(directory.path));
+  };
+
+  it('runs everything from nothing, shows writes, and starts again on the same data', async () => {
+    const first = start();
+    await first.printed(/Ctrl-C stops everything/);
+    const curls = [...first.output().matchAll(/curl -H "(.+?): (.+?)" "(.+?)"/g)];
+    expect(curls).toHaveLength(3);
+    for (const [, header, value, url] of curls) {
+      const answer = await fetch(url as string, {
+        headers: { [header as string]: value as string },
+      });
+      expect(answer.status).toBe(200);
+    }
+    const [, header, value, url] = curls[2] as RegExpMatchArray;
+    const count = async () => {
+      const total = new URL('/v1/purchases/stats', url);
+      const answer = await fetch(total, { headers: { [header as string]: value as string } });
+      return ((await answer.json()) as { purchase_count: number }).purchase_count;
+    };
+    const until = async (expected: number) => {
+      while ((await count()) !== expected) await sleep(20);
+    };
+
+    const databaseUrl = /postgres:\/\/\S+?(?=\.?\n)/.exec(first.output())?.[0] as string;
+    const client = new pg.Client({ connectionString: databaseUrl });
+    await client.connect();
+    const before = await count();
+    expect(before).toBeGreaterThan(10_000);
+    const { rows } = await client.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select organization_id, id, 100 from customers where organization_id = 1 limit 3
+       returning id`,
+    );
+    await until(before + 3);
+    await client.query('update purchases set organization_id = 2 where id = $1', [rows[0].id]);
+    await until(before + 2);
+    await client.query('delete from purchases where id = $1', [rows[1].id]);
+    await until(before + 1);
+    await client.end();
+
+    expect(await first.end('SIGINT')).toBe(0);
+    expect(await processesOfThisRun()).toEqual([]);
+
+    const second = start();
+    await second.printed(/Ctrl-C stops everything/);
+    expect(second.output()).not.toContain('demo data');
+    expect(second.output()).toContain(value as string);
+    const again = /curl .* "(http.+?)\/v1\/me"/.exec(second.output())?.[1] as string;
+    const stats = await fetch(`${again}/v1/purchases/stats`, {
+      headers: { [header as string]: value as string },
+    });
+    expect(await stats.json()).toMatchObject({ purchase_count: before + 1 });
+    expect(await second.end('SIGTERM')).toBe(0);
+    expect(await processesOfThisRun()).toEqual([]);
+  });
+
+  it('leaves nothing running when it is killed', async () => {
+    const program = start();
+    await program.printed(/Ctrl-C stops everything/);
+    await program.end('SIGKILL');
+    while ((await processesOfThisRun()).length > 0) await sleep(50);
+  });
+
+  const fails = async (program: Program, line: RegExp) => {
+    expect(await program.exited()).toBe(1);
+    const lines = program.output().trim().split('\n');
+    expect(lines.at(-1)).toMatch(line);
+    expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
+  };
+
+  it('says in one line that the port is in use', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as AddressInfo;
+    try {
+      await fails(start({ PORT: String(port) }), /^Port \d+ of 127\.0\.0\.1 is in use\. Set PORT/);
+    } finally {
+      taken.close();
+    }
+    expect(await processesOfThisRun()).toEqual([]);
+  });
+
+  it.each([
+    ['is no URL', 'nonsense', /^DATABASE_URL must look like postgres:\/\//],
+    ['leads nowhere', 'postgres://me:secret@127.0.0.1:9/shop', /^Cannot use the database shop at/],
+  ])('says in one line that DATABASE_URL %s', async (_what, url, line) => {
+    const program = start({ DATABASE_URL: url });
+    await fails(program, line);
+    expect(program.output()).not.toContain('secret');
+  });
+
+  it('says in one line that DATA_DIR cannot be written to', async () => {
+    // Root may write anywhere, but not below a file.
+    const file = join(directory.path, 'file');
+    await writeFile(file, '');
+    await fails(start({ DATA_DIR: join(file, 'data') }), /^Cannot write to DATA_DIR .*file\/data/);
+  });
+
+  it('says in one line which setting is wrong', async () => {
+    await fails(start({ PORT: 'http' }), /^PORT is "http" but must be a whole number/);
+  });
+});

@@ -1,0 +1,67 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+export type Program = {
+  readonly child: ChildProcess;
+  /** What it has printed so far, both streams together. */
+  output(): string;
+  /** Resolves with the first match in the output; rejects once it ends without one. */
+  printed(pattern: RegExp): Promise<RegExpExecArray>;
+  /** Sends a signal and waits for the end. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+  /** Waits for the end and gives the exit code. */
+  exited(): Promise<number | null>;
+};
+
+/** Runs one of the project's programs (a path from its root) as operators do. */
+export function runProgram(
+  path: string,
+  args: readonly string[],
+  environment: Record<string, string>,
+  options: { uid?: number; gid?: number; cwd?: string } = {},
+): Program {
+  const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
+  const child = spawn(process.execPath, ['--import', 'tsx', path, ...args], {
+    cwd: root,
+    env: { ...inherited, LOG_LEVEL: 'info', ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...options,
+  });
+  let output = '';
+  const collect = (text: string) => {
+    output += text;
+  };
+  child.stdout.setEncoding('utf8').on('data', collect);
+  child.stderr.setEncoding('utf8').on('data', collect);
+  const closed = once(child, 'close');
+  return {
+    child,
+    output: () => output,
+    async printed(pattern) {
+      for (;;) {
+        const match = pattern.exec(output);
+        if (match !== null) return match;
+        const next = Promise.race([
+          once(child.stdout, 'data'),
+          once(child.stderr, 'data'),
+          closed.then(() => 'closed'),
+        ]);
+        if ((await next) === 'closed' && pattern.exec(output) === null) {
+          throw new Error(`ended without printing ${pattern}:\n${output}`);
+        }
+      }
+    },
+    async end(signal) {
+      child.kill(signal);
+      await closed;
+      return child.exitCode;
+    },
+    async exited() {
+      await closed;
+      return child.exitCode;
+    },
+  };
+}

@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type Program, runProgram } from '../support/program.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const kills = 20;
+const purchases = 400;
+const valueInCents = 1_000;
+
+describe('a sync worker killed at any moment', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let organization: bigint;
+  let secret: string;
+  let worker: Program;
+
+  const startWorker = () =>
+    runProgram('sync/main.ts', [], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+      SYNC_POLL_INTERVAL_MS: '10',
+    });
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    organization = await addOrganization(database.pool);
+    const customer = await addCustomer(database.pool, organization);
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select $1, $2, $3 from generate_series(1, $4)`,
+      [organization, customer, valueInCents, purchases],
+    );
+    ({ secret } = await addKey(database.pool, organization));
+    api = await createTestApi(database.pool, directory.path);
+  });
+
+  afterAll(async () => {
+    await worker?.end('SIGKILL');
+    await api?.close();
+    await database?.drop();
+    await directory?.remove();
+  });
+
+  const stats = async () => {
+    const response = await api.get('/v1/purchases/stats', secret);
+    expect(response.statusCode).toBe(200);
+    const { purchase_count: count, revenue_in_cents: revenue } = response.json();
+    return { count, revenue };
+  };
+
+  it('loses nothing, doubles nothing, and the API answers throughout', {
+    timeout: 180_000,
+  }, async () => {
+    let writing = true;
+    let transactions = 0;
+    const writers = [1, 2, 3].map(async (seed) => {
+      while (writing) {
+        await writeKeepingTotals(database.pool, organization, seed + transactions);
+        transactions += 1;
+        await sleep(10);
+      }
+    });
+    let reading = true;
+    const generations = new Set<string | undefined>();
+    let answers = 0;
+    const reader = (async () => {
+      while (reading) {
+        // Whatever moment it shows, no transaction may be in it by half or twice.
+        expect(await stats()).toEqual({ count: purchases, revenue: purchases * valueInCents });
+        answers += 1;
+        await sleep(5);
+      }
+    })();
+
+    // On a slow machine it takes more blows until half of the workers have published something.
+    for (let kill = 0; kill < kills || generations.size < kills / 2; kill += 1) {
+      worker = startWorker();
+      await worker.printed(/following changes/);
+      // Batches follow each other every 250 ms: the next blow falls anywhere in one.
+      await sleep(Math.random() * 1_000);
+      await worker.end('SIGKILL');
+      generations.add(readPublished(organizationDirectory(directory.path, organization))?.file);
+    }
+    worker = startWorker();
+    writing = false;
+    await Promise.all(writers);
+    await caughtUp();
+    reading = false;
+    await reader;
+    expect(transactions).toBeGreaterThan(kills);
+    expect(answers).toBeGreaterThan(kills);
+    await expectEqualToPostgres();
+  });
+
+  /** Waits until a purchase written now is visible: then everything before it is as well. */
+  async function caughtUp(): Promise<void> {
+    const other = await addOrganization(database.pool);
+    const customer = await addCustomer(database.pool, other);
+    const engine = await createTestDuckDBEngine(directory.path);
+    const last = await addPurchase(database.pool, organization, {
+      customer_id: customer,
+      purchase_value_in_cents: 0,
+      created_at: '2020-01-01T00:00:00Z',
+    });
+    await database.pool.query('delete from purchases where id = $1', [last]);
+    const marker = await addPurchase(database.pool, other, { customer_id: customer });
+    while (
+      (await engine.freshness(other)) === null ||
+      (await engine.get(other, marker)).answer === null ||
+      (await pendingChanges()) > 0
+    ) {
+      await sleep(50);
+    }
+    await engine.close();
+  }
+
+  async function pendingChanges(): Promise<number> {
+    const status = runProgram('sync/main.ts', ['status', '--json'], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+    });
+    expect(await status.exited()).toBe(0);
+    const rows = JSON.parse(status.output()) as { pendingChanges: number | null }[];
+    return rows.reduce((sum, row) => sum + (row.pendingChanges ?? 1), 0);
+  }
+
+  async function expectEqualToPostgres(): Promise<void> {
+    const duckdb = await createTestDuckDBEngine(directory.path);
+    const postgres = createPostgresEngine(database.pool);
+    let startingAfter: bigint | undefined;
+    for (let hasMore = true; hasMore; ) {
+      const query = {
+        filters: {},
+        limit: 100,
+        ...(startingAfter === undefined ? {} : { startingAfter }),
+      };
+      const [copy, original] = await Promise.all([
+        duckdb.list(organization, query),
+        postgres.list(organization, query),
+      ]);
+      expect(copy.answer).toEqual(original.answer);
+      hasMore = original.answer.hasMore;
+      startingAfter = original.answer.purchases.at(-1)?.id;
+    }
+    await duckdb.close();
+  }
+});
+
+/** Moves money between purchases, and replaces purchases by others of the same value. */
+async function writeKeepingTotals(
+  database: Database,
+  organizationId: bigint,
+  round: number,
+): Promise<void> {
+  const connection = await database.connect();
+  try {
+    await connection.query('begin');
+    if (round % 3 === 0) {
+      await connection.query(
+        `with gone as (
+           delete from purchases where id in (
+             select id from purchases where organization_id = $1 order by random() limit 5 for update skip locked
+           ) returning *
+         )
+         insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
+         select organization_id, customer_id, purchase_value_in_cents, 'round ' || $2::int % 50 from gone`,
+        [organizationId, round],
+      );
+    } else {
+      await connection.query(
+        `with picked as (
+           select id, row_number() over () as place from (
+             select id from purchases where organization_id = $1 order by random() limit 2 for update skip locked
+           ) as any_two
+         ), changed as (
+           select id, case place when 1 then 7 else -7 end as difference
+           from picked where (select count(*) from picked) = 2
+         )
+         update purchases
+         set purchase_value_in_cents = purchase_value_in_cents + difference, updated_at = now()
+         from changed where purchases.id = changed.id`,
+        [organizationId],
+      );
+    }
+    await connection.query(round % 7 === 0 ? 'rollback' : 'commit');
+  } finally {
+    connection.release();
+  }
+}
