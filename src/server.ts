@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmdirSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
@@ -82,6 +83,18 @@ export function requireWritable(dataDirectory: string): void {
   } catch (error) {
     const { message } = error as Error;
     throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
+  }
+}
+
+/** Rejects a port that is taken, before anything is started. */
+export async function requireFreePort(settings: Settings): Promise<void> {
+  const probe = createServer();
+  try {
+    await once(probe.listen(settings.port, settings.host), 'listening');
+  } catch (error) {
+    throw listenFailure(error, settings);
+  } finally {
+    probe.close();
   }
 }
 

@@ -8,7 +8,7 @@ import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
 import { seedDatabase } from '../seed/seed-database.ts';
-import { requireWritable, startServer } from '../server.ts';
+import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
@@ -23,12 +23,12 @@ const program = createProgram(
 ).action(async () => {
   const settings = readSettings();
   requireWritable(settings.dataDirectory);
+  await requireFreePort(settings);
   const stopped = untilStopped();
   const started: (() => Promise<void>)[] = [];
   try {
     const databaseUrl = await startDatabase(settings, started);
     const example = await prepareDatabase(databaseUrl, settings.dataDirectory);
-    // The port is the likeliest to fail: before the worker, which takes longer to stop.
     const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
     started.push(() => server.close());
     const worker = superviseWorker(databaseUrl, createLog('start', settings.logLevel));
@@ -59,7 +59,9 @@ async function startDatabase(
     preferredPort: 54_329,
   });
   if (postgres.home !== directory) {
-    console.log(`Postgres keeps its files in ${postgres.home}: its user cannot reach ${directory}.`);
+    console.log(
+      `Postgres keeps its files in ${postgres.home}: its user cannot reach ${directory}.`,
+    );
   }
   const urlFile = embeddedUrlFile(settings.dataDirectory);
   writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });

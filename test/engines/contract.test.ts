@@ -1,0 +1,330 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
+import {
+  averageTicket,
+  type PurchaseEngine,
+  UnknownCursorError,
+} from '../../src/domain/purchase-engine.ts';
+import type { PurchaseFilters, StatsDimension } from '../../src/domain/purchase-query.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
+
+/** What every engine promises, each over the same rows. */
+describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: Awaited<ReturnType<typeof createTestWorker>>;
+  let engine: PurchaseEngine;
+  const opened: PurchaseEngine[] = [];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    worker = await createTestWorker(database.pool, directory.path);
+  });
+  afterAll(async () => {
+    for (const one of opened) await one.close();
+    await worker.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  /** A new organization with these purchases, known to the engine. */
+  const shop = async (
+    purchases: (Omit<PurchaseValues, 'customer_id'> & { customer?: number })[],
+  ): Promise<{ organization: bigint; ids: bigint[]; customers: bigint[] }> => {
+    const organization = await addOrganization(database.pool);
+    const customers = [
+      await addCustomer(database.pool, organization),
+      await addCustomer(database.pool, organization),
+    ];
+    const ids: bigint[] = [];
+    for (const { customer = 0, ...values } of purchases) {
+      const customerId = customers[customer] as bigint;
+      ids.push(
+        await addPurchase(database.pool, organization, { ...values, customer_id: customerId }),
+      );
+    }
+    await known();
+    return { organization, ids, customers };
+  };
+  const known = async () => {
+    await worker.syncAll();
+    engine =
+      name === 'postgres'
+        ? createPostgresEngine(database.pool)
+        : await createTestDuckDBEngine(directory.path);
+    opened.push(engine);
+  };
+  const statsOf = async (
+    organization: bigint,
+    filters: PurchaseFilters = {},
+    groupBy?: StatsDimension,
+    groupLimit = 10,
+  ) => {
+    const query = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
+    return (await engine.stats(organization, query)).answer;
+  };
+
+  it('answers an organization without purchases with nothing', async () => {
+    const { organization } = await shop([]);
+    expect(await statsOf(organization, {}, 'day')).toEqual({
+      purchaseCount: 0n,
+      customerCount: 0n,
+      revenueInCents: 0n,
+      currency: null,
+      mixedCurrencies: false,
+      groups: [],
+      groupsTruncated: false,
+    });
+    const { answer } = await engine.list(organization, { filters: {}, limit: 25 });
+    expect(answer).toEqual({ purchases: [], hasMore: false });
+  });
+
+  it('counts purchases and distinct customers and adds their values to the cent', async () => {
+    const { organization } = await shop([
+      { purchase_value_in_cents: 2n ** 62n },
+      { purchase_value_in_cents: 2n ** 62n },
+      { purchase_value_in_cents: 2n ** 62n, customer: 1 },
+      { purchase_value_in_cents: -1 },
+    ]);
+    expect(await statsOf(organization)).toMatchObject({
+      purchaseCount: 4n,
+      customerCount: 2n,
+      revenueInCents: 3n * 2n ** 62n - 1n,
+    });
+  });
+
+  it('names the currency where there is one, and says where there are several', async () => {
+    const { organization } = await shop([
+      { currency: 'BRL', platform: 'bling' },
+      { currency: null, platform: 'bling' },
+      { currency: 'USD', platform: 'popup' },
+      { currency: null, platform: 'facebook' },
+    ]);
+    const currencyOf = async (filters: PurchaseFilters) => {
+      const { currency, mixedCurrencies } = await statsOf(organization, filters);
+      return [currency, mixedCurrencies];
+    };
+    expect(await currencyOf({ platform: 'bling' })).toEqual(['BRL', false]);
+    expect(await currencyOf({ platform: 'facebook' })).toEqual([null, false]);
+    expect(await currencyOf({})).toEqual([null, true]);
+  });
+
+  it('ranks groups by revenue, then count, then key, null last', async () => {
+    const { organization } = await shop([
+      { utm_source: 'big', purchase_value_in_cents: 900 },
+      { utm_source: 'often', purchase_value_in_cents: 100 },
+      { utm_source: 'often', purchase_value_in_cents: 100 },
+      { utm_source: 'b', purchase_value_in_cents: 200 },
+      { utm_source: 'a', purchase_value_in_cents: 200 },
+      { utm_source: null, purchase_value_in_cents: 200 },
+      { utm_source: 'é', purchase_value_in_cents: 200 },
+      { utm_source: '', purchase_value_in_cents: 200 },
+      { utm_source: 'Z', purchase_value_in_cents: 200 },
+    ]);
+    const { groups } = await statsOf(organization, {}, 'utm_source');
+    expect(groups.map(({ key }) => key)).toEqual(['big', 'often', '', 'Z', 'a', 'b', 'é', null]);
+    expect(groups[1]).toEqual({ key: 'often', purchaseCount: 2n, revenueInCents: 200n });
+  });
+
+  it('tells whether there were more groups than asked for', async () => {
+    const { organization } = await shop(
+      ['a', 'b', 'c'].map((source) => ({ utm_source: source, purchase_value_in_cents: 1 })),
+    );
+    for (const [limit, keys, truncated] of [
+      [2, ['a', 'b'], true],
+      [3, ['a', 'b', 'c'], false],
+      [4, ['a', 'b', 'c'], false],
+    ] as const) {
+      const stats = await statsOf(organization, {}, 'utm_source', limit);
+      expect(stats.groups.map(({ key }) => key)).toEqual(keys);
+      expect(stats.groupsTruncated).toBe(truncated);
+      expect(stats.purchaseCount).toBe(3n);
+    }
+  });
+
+  it('takes a day to be a day in UTC', async () => {
+    const { organization } = await shop([
+      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
+      { created_at: '2026-03-02T00:00:00+00:00', purchase_value_in_cents: 2 },
+      { created_at: '2026-03-01T22:00:00-03:00', purchase_value_in_cents: 1 },
+      { created_at: '0001-01-01T00:00:00Z', purchase_value_in_cents: 9 },
+    ]);
+    const { groups } = await statsOf(organization, {}, 'day');
+    expect(groups).toEqual([
+      { key: '0001-01-01', purchaseCount: 1n, revenueInCents: 9n },
+      { key: '2026-03-02', purchaseCount: 2n, revenueInCents: 3n },
+      { key: '2026-03-01', purchaseCount: 1n, revenueInCents: 3n },
+    ]);
+  });
+
+  it.each<[keyof PurchaseFilters, (at: { customers: bigint[] }) => PurchaseFilters]>([
+    ['customerId', ({ customers }) => ({ customerId: customers[1] as bigint })],
+    ['paymentStatus', () => ({ paymentStatus: 'paid' })],
+    ['platform', () => ({ platform: 'shopify' })],
+    ['createdSince', () => ({ createdSince: instant('2026-01-02T00:00:00.000001Z') })],
+    ['createdUntil', () => ({ createdUntil: instant('2025-01-01T00:00:00Z') })],
+    ['minValueInCents', () => ({ minValueInCents: 500n })],
+    ['maxValueInCents', () => ({ maxValueInCents: 10n })],
+    ['utm_source', () => ({ utm_source: 'verão' })],
+    ['utm_medium', () => ({ utm_medium: '' })],
+    ['utm_campaign', () => ({ utm_campaign: '100%' })],
+    ['utm_content', () => ({ utm_content: ' a ' })],
+    ['utm_term', () => ({ utm_term: "o'neill" })],
+  ])('filters by %s in lists and statistics alike', async (_filter, filters) => {
+    const plain = { created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: 100 };
+    const match: Record<string, Omit<PurchaseValues, 'customer_id'> & { customer?: number }> = {
+      customerId: { customer: 1 },
+      paymentStatus: { payment_status: 'paid' },
+      platform: { platform: 'shopify' },
+      createdSince: { created_at: '2026-01-02T00:00:00.000001Z' },
+      createdUntil: { created_at: '2025-01-01T00:00:00Z' },
+      minValueInCents: { purchase_value_in_cents: 500 },
+      maxValueInCents: { purchase_value_in_cents: 10 },
+      utm_source: { utm_source: 'verão' },
+      utm_medium: { utm_medium: '' },
+      utm_campaign: { utm_campaign: '100%' },
+      utm_content: { utm_content: ' a ' },
+      utm_term: { utm_term: "o'neill" },
+    };
+    const at = await shop([plain, { ...plain, ...match[_filter] }, plain]);
+    const { answer } = await engine.list(at.organization, { filters: filters(at), limit: 100 });
+    expect(answer.purchases.map(({ id }) => id)).toEqual([at.ids[1]]);
+    expect((await statsOf(at.organization, filters(at))).purchaseCount).toBe(1n);
+  });
+
+  it('refuses a cursor that is no purchase of the organization', async () => {
+    const { organization } = await shop([{}]);
+    const { ids } = await shop([{}]);
+    for (const startingAfter of [ids[0] as bigint, 10n ** 15n]) {
+      await expect(
+        engine.list(organization, { filters: {}, limit: 1, startingAfter }),
+      ).rejects.toBeInstanceOf(UnknownCursorError);
+    }
+  });
+
+  it('keeps one organization from seeing another', async () => {
+    const { organization } = await shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
+    const other = await shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
+    expect((await engine.get(organization, other.ids[0] as bigint)).answer).toBeNull();
+    const theirs = { customerId: other.customers[0] as bigint };
+    expect((await statsOf(organization, theirs)).purchaseCount).toBe(0n);
+    expect((await statsOf(organization, { utm_source: 'theirs' })).revenueInCents).toBe(0n);
+    expect((await statsOf(organization, {}, 'utm_source')).groups).toEqual([
+      { key: 'mine', purchaseCount: 1n, revenueInCents: 1n },
+    ]);
+  });
+
+  it('says how fresh it is: not before the last write it shows', async () => {
+    const before = BigInt(Date.now()) * 1000n;
+    const { organization } = await shop([{}]);
+    const { asOf } = await engine.list(organization, { filters: {}, limit: 1 });
+    expect(formatInstant(asOf) >= formatInstant(before - 1_000_000n)).toBe(true);
+    expect(asOf <= BigInt(Date.now() + 1_000) * 1000n).toBe(true);
+    expect(await engine.freshness(organization)).toBeGreaterThanOrEqual(asOf);
+  });
+
+  it('rejects with the reason of a signal that is aborted', async () => {
+    const { organization } = await shop([{}]);
+    const reason = new Error('gone');
+    const query = { filters: {}, limit: 1 };
+    await expect(engine.list(organization, query, AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+
+  it('visits every matching purchase exactly once, whatever the filter and the page size', async () => {
+    const { organization, customers } = await shop([]);
+    await database.pool.query(
+      `insert into purchases
+         (organization_id, customer_id, purchase_value_in_cents, created_at, utm_source)
+       select $1, $2, number % 7,
+         case when number % 12 = 0 then timestamptz '2026-01-01Z' + number * interval '1 second'
+              else '2026-05-05T05:05:05.050505Z' end,
+         case when number % 40 = 0 then 'rare' end
+       from generate_series(1, 3000) as number
+       order by random()`,
+      [organization, customers[0]],
+    );
+    await known();
+    const walks = fc.oneof(
+      fc.record({
+        filters: fc.constantFrom<PurchaseFilters>({}, { maxValueInCents: 3n }),
+        limit: fc.integer({ min: 40, max: 100 }),
+      }),
+      fc.record({
+        filters: fc.constantFrom<PurchaseFilters>(
+          { utm_source: 'rare' },
+          { createdUntil: instant('2026-02-01T00:00:00Z') },
+          { createdSince: instant('2026-05-05T05:05:05.050506Z') },
+        ),
+        limit: fc.integer({ min: 1, max: 100 }),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(walks, async ({ filters, limit }) => {
+        expect(await walk(organization, filters, limit)).toEqual(
+          await expected(organization, filters),
+        );
+      }),
+      { numRuns: 12, examples: [[{ filters: { utm_source: 'rare' }, limit: 1 }]] },
+    );
+  });
+
+  async function walk(organization: bigint, filters: PurchaseFilters, limit: number) {
+    const visited: bigint[] = [];
+    for (;;) {
+      const last = visited.at(-1);
+      const after = last === undefined ? {} : { startingAfter: last };
+      const { answer } = await engine.list(organization, { filters, limit, ...after });
+      visited.push(...answer.purchases.map(({ id }) => id));
+      if (!answer.hasMore) return visited;
+      expect(answer.purchases).toHaveLength(limit);
+    }
+  }
+
+  /** In plain SQL of its own, so that no engine is its own judge. */
+  async function expected(organization: bigint, filters: PurchaseFilters): Promise<bigint[]> {
+    const { rows } = await database.pool.query<{ id: bigint }>(
+      `select id from purchases
+       where organization_id = $1
+         and ($2::text is null or utm_source = $2)
+         and ($3::bigint is null or purchase_value_in_cents <= $3)
+         and ($4::timestamptz is null or created_at <= $4)
+         and ($5::timestamptz is null or created_at >= $5)
+       order by created_at desc, id desc`,
+      [
+        organization,
+        filters.utm_source ?? null,
+        filters.maxValueInCents ?? null,
+        filters.createdUntil === undefined ? null : formatInstant(filters.createdUntil),
+        filters.createdSince === undefined ? null : formatInstant(filters.createdSince),
+      ],
+    );
+    return rows.map(({ id }) => id);
+  }
+});
+
+describe('the average ticket', () => {
+  it.each([
+    [0n, 0n, 0n],
+    [10n, 4n, 3n],
+    [-10n, 4n, -3n],
+    [9n, 4n, 2n],
+    [1n, 2n, 1n],
+    [-1n, 2n, -1n],
+    [-1n, 3n, 0n],
+    [3n * 2n ** 62n, 2n, 3n * 2n ** 61n],
+  ])(
+    'of %s cents in %s purchases is %s, rounded half away from zero',
+    (revenue, count, average) => {
+      expect(averageTicket(revenue, count)).toBe(average);
+    },
+  );
+});
