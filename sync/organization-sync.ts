@@ -11,7 +11,7 @@ import {
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { appendStaged, applyStaged, completeLoad, type Watermark } from './apply.ts';
 import { closeLiveFile, type LiveFile, openLiveFile, startAnew } from './live-file.ts';
-import { publish } from './publish.ts';
+import { type Publication, publish } from './publish.ts';
 import {
   logReachesBackTo,
   readSnapshot,
@@ -21,12 +21,6 @@ import {
 } from './source.ts';
 import { createStaging, type StagedPurchase, stage } from './staging.ts';
 
-export type SyncResult = {
-  readonly published: PublishedGeneration;
-  /** What copying the file took; 0 where nothing had to be published. */
-  readonly copyMs: number;
-};
-
 export type OrganizationSync = {
   /**
    * Brings the organization's purchases up to what Postgres holds now and
@@ -34,7 +28,7 @@ export type OrganizationSync = {
    * A failure leaves published what was published, and the next call goes on
    * from the last thing that was committed.
    */
-  run(): Promise<SyncResult>;
+  run(): Promise<Publication>;
   /** The snapshot that the last completed run applied; null before the first. */
   watermark(): Watermark | null;
   close(): Promise<void>;
@@ -71,13 +65,12 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const { watermark } = live;
         if (watermark === null) throw new Error('the load ended without a watermark');
         const published = readPublishedIfUsable(live.directory);
-        if (published !== null && shows(published, watermark)) return { published, copyMs: 0 };
-        const startedAt = performance.now();
-        const generation = await publish(live, watermark);
-        const copyMs = performance.now() - startedAt;
-        const { file, purchases } = generation;
-        log.debug({ file, purchases, copyMs: Math.round(copyMs) }, 'published');
-        return { published: generation, copyMs };
+        if (published !== null && shows(published, watermark))
+          return { generation: published, copyMs: 0 };
+        const publication = await publish(live, watermark);
+        const { file, purchases } = publication.generation;
+        log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
+        return publication;
       } catch (error) {
         // Whatever state the file is in, opening it again finds the committed one.
         const failed = live;

@@ -18,6 +18,12 @@ import type { LiveFile } from './live-file.ts';
 const keptGenerations = 2;
 const temporary = '.tmp';
 
+export type Publication = {
+  readonly generation: PublishedGeneration;
+  /** What copying the file took. */
+  readonly copyMs: number;
+};
+
 /**
  * Makes the live file's content the generation that readers see: a checked,
  * durable copy under a new name, then a rename of the file that names it. A
@@ -26,14 +32,16 @@ const temporary = '.tmp';
 export async function publish(
   { connection, catalog, path: livePath, directory }: LiveFile,
   watermark: Watermark,
-): Promise<PublishedGeneration> {
+): Promise<Publication> {
   // After a checkpoint the file alone, without its write-ahead log, is complete.
   await connection.run(`checkpoint ${catalog}`);
   const purchases = await countPurchases(connection, catalog);
 
   const file = `${watermark.asOf}-${randomBytes(4).toString('hex')}.duckdb`;
   const path = join(directory, file);
+  const copyStartedAt = performance.now();
   await copyFile(livePath, path + temporary, constants.COPYFILE_FICLONE);
+  const copyMs = performance.now() - copyStartedAt;
   await checkCopy(connection, path + temporary, watermark, purchases);
   await syncToDisk(path + temporary);
   await rename(path + temporary, path);
@@ -47,7 +55,7 @@ export async function publish(
   await rename(current + temporary, current);
   await syncToDisk(directory);
   await removeOldGenerations(directory, file);
-  return generation;
+  return { generation, copyMs };
 }
 
 async function countPurchases(connection: DuckDBConnection, catalog: string): Promise<number> {

@@ -4,7 +4,7 @@
  */
 
 const dateTimePattern =
-  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?([Zz]|[+\- ]\d{2}:?\d{2})?$/;
+  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?([Zz]|[+\- ]\d{2}(?::?\d{2})?)?$/;
 
 export const earliestInstant = BigInt(Date.parse('0001-01-01T00:00:00Z')) * 1000n;
 export const latestInstant = BigInt(Date.parse('9999-12-31T23:59:59.999Z')) * 1000n + 999n;
@@ -50,7 +50,7 @@ export function parseInstant(text: string, round: 'up' | 'down'): bigint | null 
 function offsetMinutes(text: string | undefined): number | null {
   if (text === undefined || text === 'Z' || text === 'z') return 0;
   const hours = Number(text.slice(1, 3));
-  const minutes = Number(text.slice(-2));
+  const minutes = text.length > 3 ? Number(text.slice(-2)) : 0;
   if (hours > 23 || minutes > 59) return null;
   return (text[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
 }

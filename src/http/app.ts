@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
+  type FastifyRequest,
   LogController,
 } from 'fastify';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -12,7 +12,9 @@ import { purchases } from '../resources/purchases.ts';
 import { authenticate, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError } from './errors.ts';
 import { health } from './health.ts';
+import { refuseMalformed, refuseUnsupported } from './malformed-requests.ts';
 import { createRateLimit } from './rate-limit.ts';
+import { newRequestId } from './request-id.ts';
 import type { Services } from './services.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
@@ -26,66 +28,100 @@ export type AppOptions = {
 
 /** The HTTP API, built but not listening. */
 export function createApp({ services, rateLimitPerMinute, log }: AppOptions): FastifyInstance {
+  const rateLimit = createRateLimit(rateLimitPerMinute);
+
+  /** What every request under /v1 must pass before anything else is looked at. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    reply
+      .header('Cache-Control', 'private, no-cache')
+      .header('Vary', 'Authorization, Accept, Accept-Encoding');
+    request.credential = await authenticate(services.database, request);
+    await rateLimit.count(request.credential.keyId, reply);
+    requireScope(request.credential, 'read');
+  };
+
   const app = Fastify({
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => `req_${randomBytes(12).toString('hex')}`,
+    genReqId: newRequestId,
     requestIdHeader: false,
     exposeHeadRoutes: false,
-    bodyLimit: 1024,
+    // Node would answer a missing Host header itself, and without a body.
+    http: { requireHostHeader: false },
     routerOptions: {
       // Query strings are read strictly, and only once a route is found.
       querystringParser: () => ({}),
-      maxParamLength: 1024,
+      // Whatever fits into a request: the parameter's own check refuses it.
+      maxParamLength: 64 * 1024,
     },
-    frameworkErrors: (error, request, reply) => {
+    clientErrorHandler: (_error, socket) => refuseMalformed(socket),
+    // URLs that cannot be decoded have no route and run no hooks.
+    frameworkErrors: async (_error, request, reply) => {
       reply.header('Request-Id', request.id);
-      send(reply as FastifyReply, new ApiError('invalid_request', error.message), request.id);
+      const refusal = new ApiError(
+        'invalid_request',
+        'The path is not valid percent-encoded UTF-8.',
+      );
+      const underV1 = request.raw.url?.startsWith('/v1/') === true;
+      const admitted = underV1 ? admit(request, reply as FastifyReply) : Promise.resolve();
+      const error = await admitted.then(
+        () => refusal,
+        (reason: unknown) => reason,
+      );
+      answerError(error, request, reply as FastifyReply);
+      logAnswer(request, reply as FastifyReply);
     },
   });
 
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('Request-Id', request.id);
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
+      throw new ApiError('invalid_request', 'The Host header is missing.');
+    }
   });
-  app.addHook('onResponse', async (request, reply) => {
-    const path = request.url.split('?', 1)[0];
-    request.log.info(
-      { method: request.method, path, status: reply.statusCode, ms: reply.elapsedTime },
-      'answered',
-    );
-  });
-
-  app.setErrorHandler((error, request, reply) => {
-    const told = toldToCaller(error);
-    if (told.type === 'internal_error') request.log.error({ err: error }, 'failed');
-    return send(reply, told, request.id);
-  });
-  const unknownRoute = async (request: { method: string; url: string }) => {
-    const path = request.url.split('?', 1)[0]?.slice(0, 256);
-    throw new ApiError('invalid_request', `There is no ${request.method} ${path} here.`);
-  };
-  app.setNotFoundHandler(unknownRoute);
+  app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
+  // No operation takes a body (section 4); whatever comes is not even parsed.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  app.setErrorHandler(answerError);
+  app.setNotFoundHandler(refuseRoute);
+  refuseUnsupported(app.server);
 
   app.register(health, { services });
   app.register(
     async (v1) => {
-      const rateLimit = createRateLimit(rateLimitPerMinute);
-      v1.addHook('onRequest', async (request, reply) => {
-        reply
-          .header('Cache-Control', 'private, no-cache')
-          .header('Vary', 'Authorization, Accept, Accept-Encoding');
-        request.credential = await authenticate(services.database, request);
-        await rateLimit.count(request.credential.keyId, reply);
-        requireScope(request.credential, 'read');
-      });
+      v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
-      v1.setNotFoundHandler(unknownRoute);
+      v1.setNotFoundHandler(refuseRoute);
       for (const resource of resources) resource(v1, services);
     },
     { prefix: '/v1' },
   );
   return app;
+}
+
+async function refuseRoute({ method, url }: FastifyRequest): Promise<never> {
+  const path = url.split('?', 1)[0]?.slice(0, 256);
+  throw new ApiError('invalid_request', `There is no ${method} ${path} here.`);
+}
+
+/** Logs the route, not the path: that may hold what a caller mistook for one. */
+function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  const route = request.routeOptions.url ?? 'unknown';
+  const { statusCode: status, elapsedTime } = reply;
+  const milliseconds = Math.round(elapsedTime * 100) / 100;
+  request.log.info({ method: request.method, route, status, milliseconds }, 'answered');
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const told = toldToCaller(error);
+  if (told.type === 'internal_error') request.log.error({ err: error }, 'failed');
+  if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
+  return reply
+    .code(errorStatuses[told.type])
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(told, request.id)));
 }
 
 /** What a caller may know about an error; what it may not becomes internal_error. */
@@ -97,12 +133,4 @@ function toldToCaller(error: unknown): ApiError {
     return new ApiError('invalid_request', String(message));
   }
   return internalError();
-}
-
-function send(reply: FastifyReply, error: ApiError, requestId: string): FastifyReply {
-  if (error.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
-  return reply
-    .code(errorStatuses[error.type])
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(error, requestId)));
 }

@@ -32,12 +32,15 @@ export class ApiError extends Error {
   }
 }
 
+/** A key that was sent where it does not belong is not sent back. */
+const redact = (text: string): string => text.replaceAll(/crm_live_\w+/g, 'crm_live_…');
+
 export function errorBody(error: ApiError, requestId: string) {
   return {
     error: {
       type: error.type,
-      message: error.message,
-      ...(error.param === undefined ? {} : { param: error.param }),
+      message: redact(error.message),
+      ...(error.param === undefined ? {} : { param: redact(error.param) }),
       request_id: requestId,
     },
     ...(error.retryAfter === undefined ? {} : { retry_after: error.retryAfter }),

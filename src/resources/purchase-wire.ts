@@ -70,15 +70,20 @@ export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
 /** The stored list, held to the documented shape whatever else is in it. */
 function readCoupons(json: string): Coupon[] {
   const list: unknown = JSON.parse(json);
-  if (!Array.isArray(list)) return [];
-  return list.map((item: unknown) => {
-    const fields = (typeof item === 'object' ? item : null) as Record<string, unknown> | null;
-    const coupon: Coupon = {};
-    for (const name of ['id', 'code', 'type'] as const) {
-      const value = fields?.[name];
-      if (typeof value === 'string') coupon[name] = value;
-    }
-    if (typeof fields?.value === 'number') coupon.value = fields.value;
-    return coupon;
-  });
+  return Array.isArray(list) ? list.filter(isObject).map(readCoupon) : [];
+}
+
+function readCoupon(fields: Record<string, unknown>): Coupon {
+  const coupon: Coupon = {};
+  for (const name of ['id', 'code', 'type'] as const) {
+    const value = fields[name];
+    if (typeof value === 'string' || typeof value === 'number') coupon[name] = String(value);
+  }
+  // JSON may hold numbers that no double does; they have no value here.
+  if (Number.isFinite(fields.value)) coupon.value = fields.value as number;
+  return coupon;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

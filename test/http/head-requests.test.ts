@@ -1,0 +1,95 @@
+import type { LightMyRequestResponse } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('HEAD', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let secret: string;
+  let purchase: string;
+  let customer: string;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    api = await createTestApi(database.pool, folder.path);
+    const organizationId = await addOrganization(database.pool, 'Ação');
+    ({ secret } = await addKey(database.pool, organizationId));
+    const customerId = await addCustomer(database.pool, organizationId);
+    const purchaseId = await addPurchase(database.pool, organizationId, {
+      customer_id: customerId,
+      utm_campaign: 'páscoa 🐣',
+    });
+    purchase = encodeId('purchase', purchaseId);
+    customer = encodeId('customer', customerId);
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const ask = (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
+    api.app.inject({ method, url, headers: { authorization: `Bearer ${secret}`, ...headers } });
+
+  /** Headers that say the same at every request. */
+  function lasting(response: LightMyRequestResponse) {
+    const { date, 'request-id': id, 'x-data-as-of': asOf, ...headers } = response.headers;
+    expect(id).toMatch(/^req_[a-f0-9]{24}$/);
+    expect(Number(headers['x-ratelimit-remaining'] ?? 0)).not.toBeNaN();
+    delete headers['x-ratelimit-remaining'];
+    delete headers['x-ratelimit-reset'];
+    return { ...headers, dated: date !== undefined, asOf: asOf !== undefined };
+  }
+
+  const urls = [
+    ['the identity', () => '/v1/me', 200],
+    ['the list', () => '/v1/purchases', 200],
+    ['a purchase', () => `/v1/purchases/${purchase}`, 200],
+    ['the statistics', () => '/v1/purchases/stats?group_by=utm_campaign', 200],
+    ['a customer’s purchases', () => `/v1/customers/${customer}/purchases`, 200],
+    ['an unknown route', () => '/v1/nothing', 400],
+    ['an unknown purchase', () => '/v1/purchases/pur_nobody', 404],
+    ['a bad parameter', () => '/v1/purchases?limit=0', 422],
+  ] as const;
+
+  it.each(urls)(
+    'of %s has the status and headers of GET, and no body',
+    async (_name, url, status) => {
+      const get = await ask('GET', url());
+      const head = await ask('HEAD', url());
+      expect(get.statusCode).toBe(status);
+      expect(head.statusCode).toBe(status);
+      const length = String(Buffer.byteLength(get.body));
+      // An unknown route's message names the method, which is a letter longer.
+      expect(get.headers['content-length']).toBe(length);
+      const ignored = status === 400 ? { 'content-length': '' } : {};
+      expect({ ...lasting(head), ...ignored }).toStrictEqual({ ...lasting(get), ...ignored });
+      expect(head.body).toBe('');
+    },
+  );
+
+  it('without a key is refused like GET', async () => {
+    const get = await api.app.inject({ method: 'GET', url: '/v1/me' });
+    const head = await api.app.inject({ method: 'HEAD', url: '/v1/me' });
+    expect(head.statusCode).toBe(401);
+    expect(head.body).toBe('');
+    expect(lasting(head)).toStrictEqual(lasting(get));
+  });
+
+  it.each(urls.filter(([, , status]) => status === 200))(
+    'of %s heeds If-None-Match as GET does',
+    async (_name, url) => {
+      const get = await ask('GET', url(), { 'if-none-match': '*' });
+      const head = await ask('HEAD', url(), { 'if-none-match': '*' });
+      expect(head.statusCode).toBe(get.statusCode);
+      expect(head.statusCode).toBe('etag' in get.headers ? 304 : 200);
+      expect(lasting(head)).toStrictEqual(lasting(get));
+      expect(head.body).toBe('');
+    },
+  );
+});

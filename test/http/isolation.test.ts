@@ -1,0 +1,219 @@
+import type { LightMyRequestResponse } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { servings } from './served-shop.ts';
+
+/** Of a row that exists nowhere. */
+const nowhere = 999_999_999n;
+
+describe.each(servings)('one organization, %s,', (serving) => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let own: Shop;
+  let other: Shop;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    own = await addShop(database, 'mine');
+    other = await addShop(database, 'theirs');
+    // A purchase of the others that speaks of a customer of ours.
+    const stray = await addPurchase(database.pool, other.organizationId, {
+      ...textFields('theirs'),
+      customer_id: own.customerId,
+    });
+    other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
+    if (serving === 'from a published generation') {
+      const worker = await createTestWorker(database.pool, folder.path);
+      await worker.syncAll();
+      await worker.close();
+    }
+    api = await createTestApi(database.pool, folder.path);
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  /** What of an answer does not depend on which request it answers. */
+  function lasting(response: LightMyRequestResponse) {
+    const headers = { ...response.headers };
+    for (const name of ['date', 'request-id', 'x-data-as-of']) delete headers[name];
+    for (const name of ['remaining', 'reset']) delete headers[`x-ratelimit-${name}`];
+    const requestId = String(response.headers['request-id']);
+    const body = response.body.replaceAll(requestId, 'req');
+    return { status: response.statusCode, headers, body };
+  }
+
+  /** Every id that is the others', and every text that only they have. */
+  const foreignMarks = () => [
+    'theirs',
+    encodeId('organization', other.organizationId),
+    encodeId('api_key', other.keyId),
+    encodeId('customer', other.customerId),
+    ...other.purchaseIds.map((id) => encodeId('purchase', id)),
+  ];
+
+  function expectNothingForeign(response: LightMyRequestResponse) {
+    for (const mark of foreignMarks()) {
+      expect(response.body).not.toContain(mark);
+      expect(JSON.stringify(response.headers)).not.toContain(mark);
+    }
+  }
+
+  it('sees its own data and nothing else where it asks for all', async () => {
+    for (const [shop, theirs] of [
+      [own, other],
+      [other, own],
+    ] as const) {
+      const list = (await api.get('/v1/purchases?limit=100', shop.secret)).json();
+      expect(list.data.map(({ id }: { id: string }) => id).sort()).toEqual(
+        shop.purchaseIds.map((id) => encodeId('purchase', id)).sort(),
+      );
+      const stats = (await api.get('/v1/purchases/stats', shop.secret)).json();
+      expect(stats.purchase_count).toBe(shop.purchaseIds.length);
+      const me = (await api.get('/v1/me', shop.secret)).json();
+      expect(me.organization.id).toBe(encodeId('organization', shop.organizationId));
+      expect(me.organization.id).not.toBe(encodeId('organization', theirs.organizationId));
+    }
+  });
+
+  it('finds nothing of another in any answer to a plain question', async () => {
+    const dimensions = ['status', 'platform', 'currency', 'day', 'utm_source', 'utm_term'];
+    for (const url of [
+      '/v1/me',
+      '/v1/purchases?limit=100',
+      ...own.purchaseIds.map((id) => `/v1/purchases/${encodeId('purchase', id)}`),
+      `/v1/customers/${encodeId('customer', own.customerId)}/purchases`,
+      ...dimensions.map((name) => `/v1/purchases/stats?group_by=${name}&group_limit=50`),
+    ]) {
+      const response = await api.get(url, own.secret);
+      expect(response.statusCode).toBe(200);
+      expectNothingForeign(response);
+    }
+  });
+
+  const purchaseQuestions = [
+    (id: string) => `/v1/purchases/${id}`,
+    (id: string) => `/v1/purchases?starting_after=${id}`,
+    (id: string) => `/v1/purchases?limit=1&platform=popup&starting_after=${id}`,
+  ];
+  it.each(purchaseQuestions.map((ask) => [ask('{purchase}'), ask] as const))(
+    'gets from %s with another’s id what it gets with nobody’s',
+    async (_url, ask) => {
+      const usual = await api.get(ask(encodeId('purchase', nowhere)), own.secret);
+      expect([400, 404]).toContain(usual.statusCode);
+      for (const id of other.purchaseIds) {
+        const response = await api.get(ask(encodeId('purchase', id)), own.secret);
+        expect(lasting(response)).toStrictEqual(lasting(usual));
+        expectNothingForeign(response);
+      }
+    },
+  );
+
+  it('gets with another’s cursor on its own customer’s list what it gets with nobody’s', async () => {
+    const list = `/v1/customers/${encodeId('customer', own.customerId)}/purchases`;
+    const ask = (id: bigint) =>
+      api.get(`${list}?starting_after=${encodeId('purchase', id)}`, own.secret);
+    const usual = await ask(nowhere);
+    expect(usual.statusCode).toBe(400);
+    for (const id of other.purchaseIds) {
+      expect(lasting(await ask(id))).toStrictEqual(lasting(usual));
+    }
+  });
+
+  const customerQuestions = [
+    [(id: string) => `/v1/customers/${id}/purchases`, 404],
+    [(id: string) => `/v1/customers/${id}/purchases?limit=1&status=any`, 404],
+    [(id: string) => `/v1/purchases?customer_id=${id}`, 200],
+    [(id: string) => `/v1/purchases/stats?customer_id=${id}`, 200],
+    [(id: string) => `/v1/purchases/stats?customer_id=${id}&group_by=utm_source`, 200],
+  ] as const;
+  it.each(customerQuestions.map(([ask, status]) => [ask('{customer}'), ask, status] as const))(
+    'gets from %s with another’s id what it gets with nobody’s',
+    async (_url, ask, status) => {
+      const usual = await api.get(ask(encodeId('customer', nowhere)), own.secret);
+      const response = await api.get(ask(encodeId('customer', other.customerId)), own.secret);
+      expect(response.statusCode).toBe(status);
+      expect(lasting(response)).toStrictEqual(lasting(usual));
+      expectNothingForeign(response);
+    },
+  );
+
+  it('gets with another’s labels what it gets with labels that nobody has', async () => {
+    for (const name of ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term']) {
+      const ask = (value: string) =>
+        api.get(`/v1/purchases/stats?${name}=${value}&group_by=${name}`, own.secret);
+      const response = await ask('theirs');
+      expect(response.json()).toMatchObject({ purchase_count: 0, groups: [] });
+      expect(lasting(response)).toStrictEqual(lasting(await ask('nobodys')));
+      expect((await ask('mine')).json().purchase_count).toBe(own.purchaseIds.length);
+    }
+  });
+
+  it('does not see what another’s purchase says of its own customer', async () => {
+    const customer = encodeId('customer', own.customerId);
+    const list = await api.get(`/v1/customers/${customer}/purchases`, own.secret);
+    expect(list.json().data).toHaveLength(own.purchaseIds.length);
+    const stats = await api.get(`/v1/purchases/stats?customer_id=${customer}`, own.secret);
+    expect(stats.json().purchase_count).toBe(own.purchaseIds.length);
+    for (const response of [list, stats]) expectNothingForeign(response);
+  });
+
+  it('cannot name another in a parameter or a header', async () => {
+    const organization = encodeId('organization', other.organizationId);
+    const named = await api.get(`/v1/purchases?organization_id=${organization}`, own.secret);
+    expect(named.statusCode).toBe(422);
+    const usual = await api.get('/v1/purchases', own.secret);
+    const headers = { organization, 'x-organization-id': organization, 'x-tenant': organization };
+    const response = await api.get('/v1/purchases', own.secret, headers);
+    expect(lasting(response)).toStrictEqual(lasting(usual));
+  });
+
+  it('does not validate what another has cached', async () => {
+    const tag = String((await api.get('/v1/purchases/stats', other.secret)).headers.etag);
+    const response = await api.get('/v1/purchases/stats', own.secret, { 'if-none-match': tag });
+    expect(response.statusCode).toBe(200);
+    expect(response.headers.etag).not.toBe(tag);
+  });
+});
+
+type Shop = {
+  readonly organizationId: bigint;
+  readonly keyId: bigint;
+  readonly secret: string;
+  readonly customerId: bigint;
+  readonly purchaseIds: readonly bigint[];
+};
+
+const textFields = (mark: string) => ({
+  order_id_on_integration_platform: mark,
+  order_number: mark,
+  status: mark,
+  shipping_status: mark,
+  currency: mark,
+  coupons: JSON.stringify([{ id: mark, code: mark, type: mark }]),
+  utm_source: mark,
+  utm_medium: mark,
+  utm_campaign: mark,
+  utm_content: mark,
+  utm_term: mark,
+});
+
+async function addShop({ pool }: TestDatabase, mark: string): Promise<Shop> {
+  const organizationId = await addOrganization(pool, mark);
+  const { id: keyId, secret } = await addKey(pool, organizationId, { name: mark });
+  const customerId = await addCustomer(pool, organizationId);
+  const purchaseIds: bigint[] = [];
+  for (let count = 0; count < 3; count += 1) {
+    const values = { ...textFields(mark), customer_id: customerId };
+    purchaseIds.push(await addPurchase(pool, organizationId, values));
+  }
+  return { organizationId, keyId, secret, customerId, purchaseIds };
+}

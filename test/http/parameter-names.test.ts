@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { expectRefusal } from './refusal.ts';
+
+const filters = {
+  status: 'paid',
+  platform: 'popup',
+  created_since: '2026-01-01T00:00:00Z',
+  created_until: '2026-12-31T00:00:00Z',
+  min_value_in_cents: '1',
+  max_value_in_cents: '1000',
+};
+const tracking = {
+  utm_source: 'a',
+  utm_medium: 'a',
+  utm_campaign: 'a',
+  utm_content: 'a',
+  utm_term: 'a',
+};
+
+describe('the names of parameters', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let secret: string;
+  let routes: { url: string; takes: Record<string, string> }[];
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    api = await createTestApi(database.pool, folder.path);
+    const organizationId = await addOrganization(database.pool);
+    ({ secret } = await addKey(database.pool, organizationId));
+    const customerId = await addCustomer(database.pool, organizationId);
+    const purchaseId = await addPurchase(database.pool, organizationId, {
+      customer_id: customerId,
+    });
+    const customer = encodeId('customer', customerId);
+    const purchase = encodeId('purchase', purchaseId);
+    const page = { limit: '5', starting_after: purchase };
+    routes = [
+      { url: '/v1/me', takes: {} },
+      { url: `/v1/purchases/${purchase}`, takes: {} },
+      { url: '/v1/purchases', takes: { ...page, ...filters, customer_id: customer } },
+      { url: `/v1/customers/${customer}/purchases`, takes: { ...page, ...filters } },
+      {
+        url: '/v1/purchases/stats',
+        takes: {
+          ...filters,
+          ...tracking,
+          customer_id: customer,
+          group_by: 'day',
+          group_limit: '5',
+        },
+      },
+    ];
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const names = (): string[] => [...new Set(routes.flatMap(({ takes }) => Object.keys(takes)))];
+
+  it('that a route documents are taken, one by one and all at once', async () => {
+    for (const { url, takes } of routes) {
+      const all = Object.entries(takes).map(
+        ([name, value]) => `${name}=${encodeURIComponent(value)}`,
+      );
+      for (const query of [...all, all.join('&')]) {
+        const response = await api.get(`${url}?${query}`, secret);
+        expect(response.statusCode, `${url}?${query}: ${response.body}`).toBe(200);
+      }
+    }
+  });
+
+  it('that only other routes document are refused and named', async () => {
+    for (const { url, takes } of routes) {
+      for (const name of names().filter((known) => !(known in takes))) {
+        expectRefusal(await api.get(`${url}?${name}=1`, secret), 'validation_error', name);
+      }
+    }
+  });
+
+  it.each([
+    ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
+    ...['foo', 'Limit', 'LIMIT', 'page', 'sort', 'organization_id', 'customerId', 'limit[]'],
+    ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000)],
+  ])('that nobody documents (%s) are refused and named', async (name) => {
+    for (const { url } of routes) {
+      const encoded = encodeURIComponent(name);
+      for (const query of [`${encoded}=1`, encoded, `${encoded}=`]) {
+        expectRefusal(await api.get(`${url}?${query}`, secret), 'validation_error', name);
+      }
+    }
+  });
+
+  it('that are empty are refused', async () => {
+    for (const { url } of routes) {
+      const { error } = expectRefusal(await api.get(`${url}?=1`, secret), 'validation_error', '');
+      expect(error.message).toContain('""');
+    }
+  });
+
+  it('that are repeated are refused and named, whatever their values', async () => {
+    for (const { url, takes } of routes) {
+      for (const [name, value] of Object.entries({ ...takes, foo: 'a', __proto__x: 'a' })) {
+        const once = `${name}=${encodeURIComponent(value)}`;
+        for (const query of [`${once}&${once}`, `${once}&${name}=`, `${name}&${once}`]) {
+          expectRefusal(await api.get(`${url}?${query}`, secret), 'validation_error', name);
+        }
+      }
+    }
+  });
+
+  it('that are repeated in another spelling of percent-encoding are refused', async () => {
+    const response = await api.get('/v1/purchases?limit=5&%6cimit=5', secret);
+    expectRefusal(response, 'validation_error', 'limit');
+  });
+
+  it.each(['__proto__', 'constructor'])('that are %s twice are refused and named', async (name) => {
+    const response = await api.get(`/v1/purchases?${name}=1&${name}=2`, secret);
+    expectRefusal(response, 'validation_error', name);
+  });
+
+  it('may be percent-encoded', async () => {
+    const response = await api.get('/v1/purchases?%6Cimit=1', secret);
+    expect(response.json().data).toHaveLength(1);
+  });
+
+  it('may be missing from a query string that has nothing in it', async () => {
+    for (const { url } of routes) {
+      for (const query of ['?', '?&', '?&&']) {
+        expect((await api.get(`${url}${query}`, secret)).statusCode).toBe(200);
+      }
+    }
+  });
+
+  it('without a value mean the empty value, which is refused where text is not expected', async () => {
+    for (const { url, takes } of routes) {
+      for (const name of Object.keys(takes)) {
+        const [without, empty] = [
+          await api.get(`${url}?${name}`, secret),
+          await api.get(`${url}?${name}=`, secret),
+        ];
+        expect(without.statusCode).toBe(empty.statusCode);
+        if (name.startsWith('utm_')) expect(empty.statusCode).toBe(200);
+        else if (name === 'starting_after') expectRefusal(empty, 'invalid_request', name);
+        else expectRefusal(empty, 'validation_error', name);
+      }
+    }
+  });
+
+  it('are not looked for behind a second question mark', async () => {
+    const response = await api.get('/v1/purchases?limit=1?status=paid', secret);
+    expectRefusal(response, 'validation_error', 'limit');
+  });
+});

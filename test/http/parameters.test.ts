@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { expectRefusal } from './refusal.ts';
+import { servings } from './served-shop.ts';
+
+const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
+const amountNames = ['min_value_in_cents', 'max_value_in_cents'];
+const nobody = encodeId('purchase', 999_999_999n);
+
+describe.each(servings)('a parameter, %s:', (serving) => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let secret: string;
+  let customer: string;
+  let ownPurchase: string;
+  let foreignPurchase: string;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    const organizationId = await addOrganization(database.pool);
+    ({ secret } = await addKey(database.pool, organizationId));
+    const customerId = await addCustomer(database.pool, organizationId);
+    customer = encodeId('customer', customerId);
+    for (let count = 0; count < 26; count += 1) {
+      const id = await addPurchase(database.pool, organizationId, { customer_id: customerId });
+      ownPurchase = encodeId('purchase', id);
+    }
+    const other = await addOrganization(database.pool);
+    const foreign = await addPurchase(database.pool, other, {
+      customer_id: await addCustomer(database.pool, other),
+    });
+    foreignPurchase = encodeId('purchase', foreign);
+    if (serving === 'from a published generation') {
+      const worker = await createTestWorker(database.pool, folder.path);
+      await worker.syncAll();
+      await worker.close();
+    }
+    api = await createTestApi(database.pool, folder.path);
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  /** The routes, by what they are asked for. */
+  const urlOf = (route: string): string =>
+    ({
+      list: '/v1/purchases',
+      customer: `/v1/customers/${customer}/purchases`,
+      stats: '/v1/purchases/stats',
+      purchase: `/v1/purchases/${ownPurchase}`,
+      identity: '/v1/me',
+    })[route] as string;
+  const lists = ['list', 'customer'];
+  const filtered = [...lists, 'stats'];
+  /** The query string is sent as it stands: values are encoded by the test. */
+  const ask = (route: string, query: string) => api.get(`${urlOf(route)}?${query}`, secret);
+
+  async function expectTaken(routes: readonly string[], query: string) {
+    for (const route of routes) {
+      const response = await ask(route, query);
+      expect(response.statusCode, `${route}?${query}: ${response.body}`).toBe(200);
+    }
+  }
+  async function expectRefused(routes: readonly string[], name: string, value: string) {
+    for (const route of routes) {
+      const { error } = expectRefusal(
+        await ask(route, `${name}=${value}`),
+        'validation_error',
+        name,
+      );
+      expect(error.message).toContain(name);
+    }
+  }
+
+  describe('limit', () => {
+    it.each([
+      ['1', 1],
+      ['2', 2],
+      ['00005', 5],
+      ['25', 25],
+      ['100', 26],
+    ])('of %s is taken', async (value, length) => {
+      for (const route of lists) {
+        expect((await ask(route, `limit=${value}`)).json().data).toHaveLength(length);
+      }
+    });
+
+    it('is 25 where it is not given', async () => {
+      for (const route of lists) {
+        const { data, has_more: hasMore } = (await ask(route, '')).json();
+        expect(data).toHaveLength(25);
+        expect(hasMore).toBe(true);
+      }
+    });
+
+    it.each([
+      ...['', '0', '000', '101', '-1', '-0', '%2B5', '+5', '1.5', '1.0', '1,5', '1e1', '0x10'],
+      ...['abc', '5a', 'NaN', 'Infinity', 'null', 'true', '%205', '5%20', '5%0A', '5%00'],
+      ...['%EF%BC%95', '%D9%A5', '2147483648', '9223372036854775808', '9'.repeat(400)],
+    ])('of "%s" is refused', (value) => expectRefused(lists, 'limit', value));
+  });
+
+  describe('group_limit', () => {
+    it.each(['1', '10', '50'])('of %s is taken', (value) =>
+      expectTaken(['stats'], `group_by=day&group_limit=${value}`),
+    );
+
+    it.each(['', '0', '51', '-1', '1.5', '1e1', 'abc', '%205', '9223372036854775808'])(
+      'of "%s" is refused',
+      (value) => expectRefused(['stats'], 'group_limit', value),
+    );
+  });
+
+  describe('status', () => {
+    it.each(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
+      '%s is taken',
+      (value) => expectTaken(filtered, `status=${value}`),
+    );
+
+    it.each(['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'])(
+      '"%s" is refused',
+      (value) => expectRefused(filtered, 'status', value),
+    );
+  });
+
+  describe('platform', () => {
+    it.each(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
+      '%s is taken',
+      (value) => expectTaken(filtered, `platform=${value}`),
+    );
+
+    it.each(['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'])(
+      '"%s" is refused',
+      (value) => expectRefused(filtered, 'platform', value),
+    );
+  });
+
+  describe('group_by', () => {
+    it.each(['status', 'platform', 'currency', 'day', ...utmNames])('%s is taken', (value) =>
+      expectTaken(['stats'], `group_by=${value}`),
+    );
+
+    it.each(['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'])(
+      '"%s" is refused',
+      (value) => expectRefused(['stats'], 'group_by', value),
+    );
+  });
+
+  describe.each(amountNames)('%s', (name) => {
+    it.each(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
+      'of %s is taken',
+      (value) => expectTaken(filtered, `${name}=${value}`),
+    );
+
+    it.each([
+      ...['', '-1', '-0', '%2B1', '1.5', '1.00', '1e3', '0x10', 'abc', '%201', '1%00', '1_000'],
+      ...['R$1', 'NaN', '9223372036854775808', '18446744073709551616', '9'.repeat(1000)],
+    ])('of "%s" is refused', (value) => expectRefused(filtered, name, value));
+  });
+
+  describe('customer_id', () => {
+    it('that is well-formed is taken, though it may be nobody’s', async () => {
+      for (const value of [customer, 'cus_nobody', 'cus_a-b_c', `cus_${'a'.repeat(2000)}`]) {
+        await expectTaken(['list', 'stats'], `customer_id=${value}`);
+      }
+    });
+
+    it.each([
+      ...['', 'cus_', 'cus', 'CUS_abc', 'pur_abc', 'customer_abc', '_abc', '1', 'cus_a%20b'],
+      ...['%20cus_abc', 'cus_abc%0A', 'cus_abc%00', 'cus_a.b', 'cus_%C3%A9', 'cus_a,cus_b'],
+    ])('"%s" is refused', (value) => expectRefused(['list', 'stats'], 'customer_id', value));
+  });
+
+  describe('of a path', () => {
+    it.each(['cus_abc', 'PUR_abc', 'pur_', 'abc', '1', 'pur_a%20b', 'pur_a.b', 'pur_%00', '%20'])(
+      'where a purchase is expected is refused where it is "%s"',
+      async (id) => {
+        const response = await api.get(`/v1/purchases/${id}`, secret);
+        const { error } = expectRefusal(response, 'validation_error', 'purchase_id');
+        expect(error.message).toContain('purchase_id');
+      },
+    );
+
+    it.each(['pur_abc', 'CUS_abc', 'cus_', 'abc', '1', 'cus_a%2Fb', 'cus_%F0%9F%9B%92', 'stats'])(
+      'where a customer is expected is refused where it is "%s"',
+      async (id) => {
+        const response = await api.get(`/v1/customers/${id}/purchases`, secret);
+        const { error } = expectRefusal(response, 'validation_error', 'customer_id');
+        expect(error.message).toContain('customer_id');
+      },
+    );
+  });
+
+  describe('starting_after', () => {
+    it('that is a purchase of the organization is taken', () =>
+      expectTaken(lists, `starting_after=${ownPurchase}`));
+
+    it('that names no purchase of the organization is an invalid cursor', async () => {
+      const unknown = [
+        ...[nobody, foreignPurchase, customer, ownPurchase.toUpperCase(), `${ownPurchase}0`],
+        ...['', 'pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${ownPurchase}`],
+        ...[`${ownPurchase}%0A`, `pur_${'a'.repeat(5000)}`, '9223372036854775808'],
+      ];
+      for (const route of lists) {
+        for (const value of unknown) {
+          const response = await ask(route, `starting_after=${value}`);
+          const { error } = expectRefusal(response, 'invalid_request', 'starting_after');
+          expect(error.message).toContain('starting_after');
+        }
+      }
+    });
+
+    it('is an invalid cursor before anything is looked for', async () => {
+      for (const route of lists) {
+        const response = await ask(route, `starting_after=${nobody}&platform=popup`);
+        expectRefusal(response, 'invalid_request', 'starting_after');
+      }
+    });
+  });
+
+  describe.each(utmNames)('%s', (name) => {
+    it.each([
+      ['nothing', ''],
+      ['256 letters', 'a'.repeat(256)],
+      ['256 characters of two bytes', '%C3%A9'.repeat(256)],
+      ['256 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(256)],
+      ['odd characters', "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'"],
+    ])('of %s is taken', (_name, value) => expectTaken(['stats'], `${name}=${value}`));
+
+    it.each([
+      ['257 letters', 'a'.repeat(257)],
+      ['257 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(257)],
+      ['a NUL', 'a%00b'],
+    ])('of %s is refused', (_name, value) => expectRefused(['stats'], name, value));
+
+    it('belongs to the statistics and to no list', () => expectRefused(lists, name, 'a'));
+  });
+});

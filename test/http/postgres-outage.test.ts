@@ -1,0 +1,165 @@
+import { createServer } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createApp } from '../../src/http/app.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { recordedLog, reveals } from './recorded-log.ts';
+import { expectRefusal } from './refusal.ts';
+
+const routes = [
+  '/v1/me',
+  '/v1/purchases',
+  '/v1/purchases/pur_nobody',
+  '/v1/purchases/stats',
+  '/v1/customers/cus_nobody/purchases',
+];
+
+describe('while Postgres is gone', () => {
+  let database: TestDatabase;
+  let secret: string;
+  const running: { app: FastifyInstance; pool: Database }[] = [];
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
+  });
+  afterEach(async () => {
+    for (const { app, pool } of running.splice(0)) {
+      await app.close();
+      await pool.end();
+    }
+    await database.drop();
+  });
+
+  function start(databaseUrl: string) {
+    const { log, lines } = recordedLog();
+    const pool = createPool(databaseUrl, { max: 3, applicationName: 'test' });
+    const app = createApp({
+      services: { database: pool, purchases: createPostgresEngine(pool) },
+      rateLimitPerMinute: 1_000_000,
+      log,
+    });
+    running.push({ app, pool });
+    const get = (url: string, key: string | null = secret) =>
+      app.inject({
+        method: 'GET',
+        url,
+        headers: key === null ? {} : { authorization: `Bearer ${key}` },
+      });
+    return { get, lines };
+  }
+
+  const name = () => new URL(database.url).pathname.slice(1);
+
+  async function shutOut() {
+    await administer(
+      inject('postgresUrl'),
+      `alter database ${name()} with allow_connections false`,
+    );
+    await administer(
+      inject('postgresUrl'),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name()}'`,
+    );
+  }
+  async function letIn() {
+    await administer(inject('postgresUrl'), `alter database ${name()} with allow_connections true`);
+  }
+
+  /** What a caller must not learn of an outage. */
+  function details(): RegExp {
+    const { hostname, port } = new URL(database.url);
+    return new RegExp(
+      `${name()}|${hostname}|${port}|ECONN|pg_|postgres|database|connection|select|at /`,
+      'i',
+    );
+  }
+
+  it('answers 500 without details where nothing listens on its port', async () => {
+    const nowhere = new URL(database.url);
+    nowhere.port = String(await closedPort());
+    const { get } = start(nowhere.href);
+    for (const url of routes) {
+      const response = await get(url);
+      const { error } = expectRefusal(response, 'internal_error');
+      expect(error.message).not.toMatch(details());
+      expect(response.headers).not.toHaveProperty('etag');
+    }
+  });
+
+  it('answers 500 without details where its connections were cut and no new one is let in', async () => {
+    const { get } = start(database.url);
+    expect((await get('/v1/me')).statusCode).toBe(200);
+    await shutOut();
+    for (const url of routes) {
+      const { error } = expectRefusal(await get(url), 'internal_error');
+      expect(error.message).not.toMatch(details());
+    }
+  });
+
+  it('gives each failure an id under which the reason stands in the log', async () => {
+    const { get, lines } = start(database.url);
+    await shutOut();
+    const { error } = expectRefusal(await get('/v1/me'), 'internal_error');
+    const logged = lines.map((line) => JSON.parse(line)).filter(({ err }) => err !== undefined);
+    expect(logged).toMatchObject([
+      { level: 50, reqId: error.request_id, err: { message: expect.stringContaining(name()) } },
+    ]);
+  });
+
+  it('keeps the secret of the key out of the log', async () => {
+    const { get, lines } = start(database.url);
+    await shutOut();
+    const response = await get('/v1/me');
+    expectRefusal(response, 'internal_error');
+    expect(reveals(response.body, secret)).toBe(false);
+    expect(lines).not.toHaveLength(0);
+    expect(lines.filter((line) => reveals(line, secret))).toEqual([]);
+  });
+
+  it('still refuses what cannot be a key as such', async () => {
+    const { get } = start(database.url);
+    await shutOut();
+    expectRefusal(await get('/v1/me', null), 'authentication_error');
+    expectRefusal(await get('/v1/me', `${secret}x`), 'authentication_error');
+  });
+
+  it('says to the probe of readiness, and only to it, that it cannot answer', async () => {
+    const { get } = start(database.url);
+    expect((await get('/readyz', null)).statusCode).toBe(200);
+    await shutOut();
+    expect((await get('/readyz', null)).statusCode).toBe(503);
+    expect((await get('/healthz', null)).statusCode).toBe(200);
+  });
+
+  it('answers again by itself once Postgres is back', async () => {
+    const { get } = start(database.url);
+    expect((await get('/v1/me')).statusCode).toBe(200);
+    await shutOut();
+    expectRefusal(await get('/v1/me'), 'internal_error');
+    await letIn();
+    for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats']) {
+      await vi.waitFor(async () => expect((await get(url)).statusCode).toBe(200), 10_000);
+    }
+  });
+
+  it('survives the loss of connections that stand idle', async () => {
+    const { get } = start(database.url);
+    await Promise.all(routes.map((url) => get(url)));
+    await administer(
+      inject('postgresUrl'),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name()}'`,
+    );
+    await vi.waitFor(async () => expect((await get('/v1/purchases')).statusCode).toBe(200), 10_000);
+  });
+});
+
+/** A port of this machine that nothing listens on. */
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,0 +1,211 @@
+import type { LightMyRequestResponse } from 'fastify';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { expectRefusal } from './refusal.ts';
+
+const requestsPerMinute = 3;
+
+describe('the rate limit', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let organizationId: bigint;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    api = await createTestApi(database.pool, folder.path, {
+      rateLimitPerMinute: requestsPerMinute,
+    });
+    organizationId = await addOrganization(database.pool);
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const freshKey = async () => (await addKey(database.pool, organizationId)).secret;
+  const useUp = async (secret: string) => {
+    for (let request = 0; request < requestsPerMinute; request += 1) {
+      expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
+    }
+  };
+  /** Only what Date tells; timers and sockets go on as ever. */
+  const setClock = (instant: string) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    vi.setSystemTime(instant);
+  };
+  const remaining = (response: LightMyRequestResponse) => response.headers['x-ratelimit-remaining'];
+
+  it('counts down with every answer and then refuses', async () => {
+    const secret = await freshKey();
+    for (const left of ['2', '1', '0']) {
+      const response = await api.get('/v1/me', secret);
+      expect(response.statusCode).toBe(200);
+      expect(response.headers).toMatchObject({
+        'x-ratelimit-limit': '3',
+        'x-ratelimit-remaining': left,
+      });
+      expect(response.headers).not.toHaveProperty('retry-after');
+    }
+    for (let request = 0; request < 3; request += 1) {
+      const refused = await api.get('/v1/me', secret);
+      expectRefusal(refused, 'rate_limited');
+      expect(refused.headers).toMatchObject({
+        'x-ratelimit-limit': '3',
+        'x-ratelimit-remaining': '0',
+      });
+    }
+  });
+
+  it('lets exactly so many of many simultaneous requests pass', async () => {
+    const secret = await freshKey();
+    const responses = await Promise.all(
+      Array.from({ length: 12 }, () => api.get('/v1/me', secret)),
+    );
+    const passed = responses.filter(({ statusCode }) => statusCode === 200);
+    expect(passed.map(remaining).sort()).toEqual(['0', '1', '2']);
+    expect(responses.filter(({ statusCode }) => statusCode === 429)).toHaveLength(9);
+  });
+
+  it('says in the 429 after how many whole seconds to come back', async () => {
+    const secret = await freshKey();
+    await useUp(secret);
+    const refused = await api.get('/v1/me', secret);
+    const { retry_after: seconds } = expectRefusal(refused, 'rate_limited');
+    expect(Number.isInteger(seconds)).toBe(true);
+    expect(seconds).toBeGreaterThanOrEqual(1);
+    expect(seconds).toBeLessThanOrEqual(60);
+    expect(refused.headers['retry-after']).toBe(String(seconds));
+    expect(JSON.parse(refused.body)).toHaveProperty('retry_after', seconds);
+  });
+
+  it('ends its window at a UTC date-time that lies ahead', async () => {
+    const before = Date.now();
+    const response = await api.get('/v1/me', await freshKey());
+    const reset = String(response.headers['x-ratelimit-reset']);
+    expect(reset).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$/);
+    expect(Date.parse(reset)).toBeGreaterThan(before);
+    expect(Date.parse(reset)).toBeLessThanOrEqual(Date.now() + 60_000);
+  });
+
+  it('is of a minute from the first request on', async () => {
+    const secret = await freshKey();
+    setClock('2030-01-01T00:00:00.000Z');
+    const first = await api.get('/v1/me', secret);
+    setClock('2030-01-01T00:00:30.500Z');
+    const second = await api.get('/v1/me', secret);
+    for (const response of [first, second]) {
+      expect(response.headers['x-ratelimit-reset']).toBe('2030-01-01T00:01:00.000Z');
+    }
+  });
+
+  it('rounds up the seconds to wait, to 1 at the least', async () => {
+    const secret = await freshKey();
+    setClock('2030-01-01T00:00:00.000Z');
+    await useUp(secret);
+    for (const [now, seconds] of [
+      ['2030-01-01T00:00:00.000Z', 60],
+      ['2030-01-01T00:00:30.500Z', 30],
+      ['2030-01-01T00:00:59.001Z', 1],
+      ['2030-01-01T00:00:59.999Z', 1],
+    ] as const) {
+      setClock(now);
+      const refused = expectRefusal(await api.get('/v1/me', secret), 'rate_limited');
+      expect(refused.retry_after).toBe(seconds);
+    }
+  });
+
+  it('begins anew when the window has ended, whatever was refused in it', async () => {
+    const secret = await freshKey();
+    setClock('2030-01-01T00:00:00.000Z');
+    await useUp(secret);
+    for (let request = 0; request < 10; request += 1) {
+      expectRefusal(await api.get('/v1/me', secret), 'rate_limited');
+    }
+    setClock('2030-01-01T00:01:00.001Z');
+    const response = await api.get('/v1/me', secret);
+    expect(response.statusCode).toBe(200);
+    expect(remaining(response)).toBe('2');
+    expect(response.headers['x-ratelimit-reset']).toBe('2030-01-01T00:02:00.001Z');
+  });
+
+  it('is a key’s own, within one organization too', async () => {
+    const [one, other] = [await freshKey(), await freshKey()];
+    await useUp(one);
+    expectRefusal(await api.get('/v1/me', one), 'rate_limited');
+    expect(remaining(await api.get('/v1/me', other))).toBe('2');
+  });
+
+  it('is shared by all routes', async () => {
+    const secret = await freshKey();
+    for (const [url, left] of [
+      ['/v1/me', '2'],
+      ['/v1/purchases', '1'],
+      ['/v1/purchases/stats', '0'],
+    ] as const) {
+      expect(remaining(await api.get(url, secret))).toBe(left);
+    }
+    expectRefusal(await api.get('/v1/purchases', secret), 'rate_limited');
+  });
+
+  it.each([
+    ['200', '/v1/purchases', 200],
+    ['400', '/v1/nothing', 400],
+    ['400 of a malformed path', '/v1/purchases/%ZZ', 400],
+    ['404', `/v1/purchases/${encodeId('purchase', 999_999_999n)}`, 404],
+    ['422', '/v1/purchases?limit=x', 422],
+  ])('counts a request that is answered with %s and says so', async (_name, url, status) => {
+    const secret = await freshKey();
+    const response = await api.get(url, secret);
+    expect(response.statusCode).toBe(status);
+    expect(response.headers).toMatchObject({
+      'x-ratelimit-limit': '3',
+      'x-ratelimit-remaining': '2',
+      'x-ratelimit-reset': expect.stringMatching(/Z$/),
+    });
+    expect(remaining(await api.get('/v1/me', secret))).toBe('1');
+  });
+
+  it('counts a request that is answered with 304', async () => {
+    const secret = await freshKey();
+    const response = await api.get('/v1/me', secret, { 'if-none-match': '*' });
+    expect(response.statusCode).toBe(304);
+    expect(remaining(response)).toBe('2');
+    expect(remaining(await api.get('/v1/me', secret))).toBe('1');
+  });
+
+  it('counts a request that is answered with 403', async () => {
+    const { secret } = await addKey(database.pool, organizationId, { scopes: ['write'] });
+    expect(remaining(await api.get('/v1/me', secret))).toBe('2');
+    expect(remaining(await api.get('/v1/me', secret))).toBe('1');
+  });
+
+  it('counts HEAD and methods that do not exist', async () => {
+    const headers = { authorization: `Bearer ${await freshKey()}` };
+    const head = await api.app.inject({ method: 'HEAD', url: '/v1/me', headers });
+    expect(remaining(head)).toBe('2');
+    const post = await api.app.inject({ method: 'POST', url: '/v1/me', headers });
+    expect(remaining(post)).toBe('1');
+  });
+
+  it('is nothing that an answer without a valid key speaks of', async () => {
+    const response = await api.get('/v1/me');
+    expect(Object.keys(response.headers).filter((name) => /ratelimit|retry/.test(name))).toEqual(
+      [],
+    );
+  });
+
+  it('does not concern health checks', async () => {
+    for (let request = 0; request < 3 * requestsPerMinute; request += 1) {
+      expect((await api.get('/healthz')).statusCode).toBe(200);
+    }
+  });
+});

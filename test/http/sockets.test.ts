@@ -1,0 +1,150 @@
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('over a socket', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let authorization: string;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    api = await createTestApi(database.pool, folder.path);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const { secret } = await addKey(database.pool, await addOrganization(database.pool));
+    authorization = `Host: test\r\nConnection: close\r\nAuthorization: Bearer ${secret}\r\n`;
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  /** Sends bytes as they are and returns all that comes back until the server hangs up. */
+  async function exchange(bytes: string) {
+    const { port } = api.app.server.address() as { port: number };
+    const received = await new Promise<string>((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1');
+      let text = '';
+      socket.on('data', (part) => {
+        text += part;
+      });
+      socket.on('close', () => resolve(text));
+      socket.on('error', reject);
+      socket.write(bytes);
+    });
+    const [head = '', ...body] = received.split('\r\n\r\n');
+    const [statusLine = '', ...lines] = head.split('\r\n');
+    const headers = new Map(
+      lines.map((line): [string, string] => {
+        const colon = line.indexOf(':');
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+      }),
+    );
+    return { status: Number(statusLine.split(' ')[1]), headers, body: body.join('\r\n\r\n') };
+  }
+
+  const malformed = [
+    ['what is not HTTP', () => 'GARBAGE\r\n\r\n'],
+    ['an unknown version of HTTP', () => `GET /v1/me HTTP/7.0\r\n${authorization}\r\n`],
+    ['an unknown method', () => `FETCH /v1/me HTTP/1.1\r\n${authorization}\r\n`],
+    ['a malformed header', () => `GET /v1/me HTTP/1.1\r\n${authorization}no colon\r\n\r\n`],
+    ['a control character in the URL', () => `GET /v1/me?a=\x01 HTTP/1.1\r\n${authorization}\r\n`],
+    ['an expectation', () => `GET /v1/me HTTP/1.1\r\n${authorization}Expect: more\r\n\r\n`],
+    ['a tunnel', () => `CONNECT host:1 HTTP/1.1\r\n${authorization}\r\n`],
+    ['a request without a host', () => 'GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    [
+      'two lengths of a body',
+      () =>
+        `GET /v1/me HTTP/1.1\r\n${authorization}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,
+    ],
+    [
+      'a broken chunk',
+      () => `GET /v1/me HTTP/1.1\r\n${authorization}Transfer-Encoding: chunked\r\n\r\nzz\r\n`,
+    ],
+  ] as const;
+
+  /** Section 7, whole: these requests never reach a route, and get the same answer as all. */
+  function expectInvalidRequest(answer: Awaited<ReturnType<typeof exchange>>): void {
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.body)).toStrictEqual({
+      error: {
+        type: 'invalid_request',
+        message: expect.stringMatching(/\S/),
+        request_id: expect.stringMatching(/^req_[a-f0-9]{24}$/),
+      },
+    });
+    expect(answer.headers.get('request-id')).toBe(JSON.parse(answer.body).error.request_id);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+  }
+
+  it.each(malformed)('%s is refused with 400 and hung up on', async (_name, bytes) => {
+    const answer = await exchange(bytes());
+    expectInvalidRequest(answer);
+    expect(answer.body).not.toMatch(/HPE_|parse error|\.js/i);
+  });
+
+  const oversized = [
+    ['header', () => `GET /v1/me HTTP/1.1\r\n${authorization}X: ${'a'.repeat(100_000)}\r\n\r\n`],
+    ['URL', () => `GET /v1/me?a=${'a'.repeat(100_000)} HTTP/1.1\r\n${authorization}\r\n`],
+  ] as const;
+
+  it.each(oversized)('a %s without end is refused and hung up on', async (_name, bytes) => {
+    const answer = await exchange(bytes());
+    expectInvalidRequest(answer);
+    expect(answer.body).not.toContain('aaaa');
+  });
+
+  it('the server answers on after all of that', async () => {
+    for (const [, bytes] of [...malformed, ...oversized]) await exchange(bytes());
+    const answer = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
+    expect(answer.status).toBe(200);
+    expect(JSON.parse(answer.body)).toMatchObject({ object: 'identity' });
+  });
+
+  it.each([
+    ['/v1/me', 200],
+    ['/v1/purchases', 200],
+    ['/v1/purchases/stats', 200],
+    ['/v1/purchases/pur_nobody', 404],
+    ['/v1/purchases?limit=0', 422],
+    ['/v1/nothing', 400],
+  ])('HEAD %s has the status and length of GET and no body', async (url, status) => {
+    const get = await exchange(`GET ${url} HTTP/1.1\r\n${authorization}\r\n`);
+    const head = await exchange(`HEAD ${url} HTTP/1.1\r\n${authorization}\r\n`);
+    expect(get.status).toBe(status);
+    expect(head.status).toBe(status);
+    expect(Number(get.headers.get('content-length'))).toBe(Buffer.byteLength(get.body));
+    expect(head.body).toBe('');
+    expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'));
+  });
+
+  it('304 comes without a body and without a word about one', async () => {
+    const answer = await exchange(
+      `GET /v1/me HTTP/1.1\r\n${authorization}If-None-Match: *\r\n\r\n`,
+    );
+    expect(answer.status).toBe(304);
+    expect(answer.body).toBe('');
+    for (const name of ['content-length', 'content-type', 'transfer-encoding']) {
+      expect(answer.headers.has(name)).toBe(false);
+    }
+  });
+
+  it('the absolute form of a URL is the same request', async () => {
+    const plain = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
+    const absolute = await exchange(`GET http://test/v1/me HTTP/1.1\r\n${authorization}\r\n`);
+    expect(absolute.status).toBe(200);
+    expect(absolute.body).toBe(plain.body);
+  });
+
+  it('of two authorization headers none is believed rather than the second', async () => {
+    const answer = await exchange(
+      `GET /v1/me HTTP/1.1\r\nAuthorization: Bearer wrong\r\n${authorization}\r\n`,
+    );
+    expect(answer.status).toBe(401);
+  });
+});

@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import { addCustomer } from '../support/shop.ts';
+import { servedShop, servings } from './served-shop.ts';
+
+describe.each(servings)('purchase statistics, %s,', (serving) => {
+  const shop = servedShop(serving);
+
+  type Added = NonNullable<Parameters<typeof shop.add>[0]>;
+  async function store(...purchases: Added[]) {
+    for (const values of purchases) await shop.add(values);
+    await shop.publish();
+  }
+  const worth = (...cents: (number | bigint)[]): Added[] =>
+    cents.map((value) => ({ purchase_value_in_cents: value }));
+  async function ask(query = '') {
+    const response = await shop.get(`/v1/purchases/stats?${query}`);
+    expect(response.statusCode, response.body).toBe(200);
+    return response;
+  }
+  const stats = async (query = '') => (await ask(query)).json();
+  const keysOf = async (query: string) =>
+    (await stats(query)).groups.map((group: { key: string | null }) => group.key);
+
+  const nothing = {
+    object: 'purchase_stats',
+    purchase_count: 0,
+    customer_count: 0,
+    revenue_in_cents: 0,
+    average_ticket_in_cents: 0,
+    currency: null,
+    mixed_currencies: false,
+    group_by: null,
+    groups: [],
+    groups_truncated: false,
+  };
+
+  it('have every field where there is no purchase at all', async () => {
+    await store();
+    expect(await stats()).toStrictEqual(nothing);
+    expect(await stats('group_by=day')).toStrictEqual({ ...nothing, group_by: 'day' });
+  });
+
+  it('have every field where no purchase matches', async () => {
+    await store({ currency: 'BRL', utm_source: 'known' });
+    for (const filter of ['utm_source=unknown', 'min_value_in_cents=1000', 'status=paid']) {
+      expect(await stats(filter)).toStrictEqual(nothing);
+      const grouped = { ...nothing, group_by: 'status' };
+      expect(await stats(`${filter}&group_by=status`)).toStrictEqual(grouped);
+    }
+  });
+
+  it('have every field of the specification', async () => {
+    const other = await addCustomer(shop.database.pool, shop.organizationId);
+    const [popup, brl] = [{ platform: 'popup' }, { currency: 'BRL' }];
+    await store(
+      { purchase_value_in_cents: 100, ...popup, ...brl },
+      { purchase_value_in_cents: 201, ...popup, ...brl, customer_id: other },
+      { purchase_value_in_cents: 50, platform: 'bling', ...brl },
+    );
+    const totals = {
+      ...nothing,
+      purchase_count: 3,
+      customer_count: 2,
+      revenue_in_cents: 351,
+      average_ticket_in_cents: 117,
+      currency: 'BRL',
+    };
+    expect(await stats()).toStrictEqual(totals);
+    expect(await stats('group_by=platform&group_limit=1')).toStrictEqual({
+      ...totals,
+      group_by: 'platform',
+      groups: [
+        {
+          key: 'popup',
+          purchase_count: 2,
+          revenue_in_cents: 301,
+          average_ticket_in_cents: 151,
+        },
+      ],
+      groups_truncated: true,
+    });
+  });
+
+  it.each([
+    ['up from a half', [1, 2], 2],
+    ['down from a negative half', [-1, -2], -2],
+    ['away from zero next to zero', [0, -1], -1],
+    ['down from less than a half', [1, 1, 2], 1],
+    ['to zero from a small negative part', [0, 0, -1], 0],
+    ['not at all', [-3, 3], 0],
+  ])('round the average %s', async (_how, cents, average) => {
+    await store(...worth(...cents).map((values) => ({ ...values, platform: 'popup' })));
+    const { body } = await ask('group_by=platform');
+    expect(body.match(/"average_ticket_in_cents":[^,}]+/g)).toEqual([
+      `"average_ticket_in_cents":${average}`,
+      `"average_ticket_in_cents":${average}`,
+    ]);
+  });
+
+  it('are exact to the cent beyond what a double and a bigint hold', async () => {
+    const most = 2n ** 63n - 1n;
+    await store(...worth(most, most, 3).map((values) => ({ ...values, utm_term: 'a' })));
+    const { body } = await ask('group_by=utm_term');
+    expect(body.match(/"revenue_in_cents":18446744073709551617,/g)).toHaveLength(2);
+    expect(body.match(/"average_ticket_in_cents":6148914691236517206[,}]/g)).toHaveLength(2);
+  });
+
+  it.each([
+    ['the one there is', ['BRL', 'BRL'], 'BRL', false],
+    ['null where there is none', [null, null], null, false],
+    ['the one there is beside purchases without one', [null, 'USD', null], 'USD', false],
+    ['null where there are two', ['BRL', 'USD'], null, true],
+    ['null where there are two beside none', [null, 'BRL', 'USD'], null, true],
+  ])('give as currency %s', async (_which, currencies, currency, mixed) => {
+    await store(...currencies.map((one) => ({ currency: one })));
+    expect(await stats()).toMatchObject({ currency, mixed_currencies: mixed });
+  });
+
+  it('look for the currency among the matching purchases only', async () => {
+    await store({ currency: 'BRL', platform: 'popup' }, { currency: 'USD', platform: 'bling' });
+    const matching = await stats('platform=bling');
+    expect(matching).toMatchObject({ currency: 'USD', mixed_currencies: false });
+  });
+
+  it('group by the day in UTC', async () => {
+    await store(
+      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
+      { created_at: '2026-03-02T00:00:00Z', purchase_value_in_cents: 2 },
+      { created_at: '2026-03-01T23:30:00-02:00', purchase_value_in_cents: 2 },
+      { created_at: '1969-12-31T23:59:59.999999Z', purchase_value_in_cents: 1 },
+      { created_at: '0001-01-01T00:00:00Z', purchase_value_in_cents: 0 },
+    );
+    const days = ['2026-03-02', '2026-03-01', '1969-12-31', '0001-01-01'];
+    expect(await keysOf('group_by=day')).toEqual(days);
+  });
+
+  it('group by the payment status where they group by status', async () => {
+    await store({ status: 'open', payment_status: 'paid' });
+    expect(await keysOf('group_by=status')).toEqual(['paid']);
+  });
+
+  it('rank groups by revenue, then by count, then by key, null last', async () => {
+    const group = (key: string | null, ...cents: number[]): Added[] =>
+      worth(...cents).map((values) => ({ ...values, utm_source: key }));
+    await store(
+      ...group('b', 10),
+      ...group('Z', 10),
+      ...group('é', 10),
+      ...group('🛒', 10),
+      ...group('\uff5e', 10),
+      ...group('', 10),
+      ...group('a', 10),
+      ...group(null, 10),
+      ...group('two', 4, 6),
+      ...group('three', 3, 3, 4),
+      ...group('most', 11),
+      ...group('refund', -5),
+    );
+    const keys = ['most', 'three', 'two', '', 'Z', 'a', 'b', 'é', '\uff5e', '🛒', null, 'refund'];
+    expect(await keysOf('group_by=utm_source&group_limit=50')).toEqual(keys);
+    expect(await keysOf('group_by=utm_source&group_limit=3')).toEqual(keys.slice(0, 3));
+  });
+
+  it('put the group of purchases without a value where its revenue does', async () => {
+    await store({ purchase_value_in_cents: 2 }, { purchase_value_in_cents: 1, utm_term: 'a' });
+    expect(await keysOf('group_by=utm_term')).toEqual([null, 'a']);
+  });
+
+  it('are truncated where there is one group more than the limit, and not before', async () => {
+    const labels = Array.from({ length: 11 }, (_, index) => ({ utm_content: `c${index}` }));
+    await store(...labels);
+    for (const [query, length, truncated] of [
+      ['', 10, true],
+      ['&group_limit=10', 10, true],
+      ['&group_limit=11', 11, false],
+      ['&group_limit=50', 11, false],
+      ['&group_limit=1&utm_content=c3', 1, false],
+    ] as const) {
+      const { groups, groups_truncated } = await stats(`group_by=utm_content${query}`);
+      expect(groups).toHaveLength(length);
+      expect(groups_truncated).toBe(truncated);
+    }
+    expect(await stats('group_limit=1')).toMatchObject({ groups: [], groups_truncated: false });
+  });
+
+  it('cover all that matches, however few groups are returned', async () => {
+    await store({ utm_medium: 'a' }, { utm_medium: 'b' }, { utm_medium: 'c' });
+    const { groups, purchase_count } = await stats('group_by=utm_medium&group_limit=1');
+    expect(groups).toMatchObject([{ purchase_count: 1 }]);
+    expect(purchase_count).toBe(3);
+  });
+});
