@@ -1,0 +1,45 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeId, encodeId, idPattern, idPrefixes } from '../../src/domain/public-id.ts';
+
+const resources = Object.keys(idPrefixes) as (keyof typeof idPrefixes)[];
+
+describe('a public id', () => {
+  it('leads back to the number it was made from, in every range of a bigint', () => {
+    const number = fc.oneof(
+      fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
+      fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }),
+      fc.bigInt({ min: 1n, max: 100n }),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(...resources), number, (resource, id) => {
+        const text = encodeId(resource, id);
+        expect(text).toMatch(idPattern(resource));
+        expect(text.length).toBeGreaterThanOrEqual(16);
+        expect(decodeId(resource, text)).toBe(id);
+      }),
+    );
+  });
+
+  it('never stands for two numbers: any text decodes to itself or to nothing', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[A-Za-z0-9]{12,20}$/), (body) => {
+        const id = decodeId('purchase', `pur_${body}`);
+        if (id !== null) expect(encodeId('purchase', id)).toBe(`pur_${body}`);
+      }),
+    );
+  });
+
+  // Handed out to integrations: an id must never change its meaning.
+  it('stays what it was', () => {
+    expect(encodeId('purchase', 1n)).toBe('pur_mBxLDNpBEZ6W');
+    expect(encodeId('customer', 123_456n)).toBe('cus_5ZUhegzoCMt8');
+  });
+
+  it.each(['cus_mBxLDNpBEZ6W', 'pur_', 'pur_short', 'pur_mBxLDNpBEZ6W ', 'mBxLDNpBEZ6W', ''])(
+    'of a purchase is not %j',
+    (text) => {
+      expect(decodeId('purchase', text)).toBeNull();
+    },
+  );
+});
