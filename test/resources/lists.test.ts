@@ -14,6 +14,25 @@ type List = {
 };
 const lists: readonly List[] = [
   {
+    url: '/v1/customers',
+    resource: 'customer',
+    table: 'customers',
+    orders: {
+      '': 'created_at',
+      '?sort=updated': 'updated_at',
+      '?sort=total_spent': 'total_spent_in_cents',
+      '?q=%20': 'created_at',
+    },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/segments',
+    resource: 'segment',
+    table: 'segments',
+    orders: { '': 'created_at', '?sort=updated': 'updated_at', '?q=%20': 'created_at' },
+    hasSingle: true,
+  },
+  {
     url: '/v1/tags',
     resource: 'tag',
     table: 'tags',
