@@ -54,7 +54,7 @@ export async function startServer(
   });
   const purchases = firstAvailable(duckdb, createPostgresEngine(fallbackDatabase));
   const app = createApp({
-    services: { database, purchases },
+    services: { database, purchases, publicAppUrl: settings.publicAppUrl },
     rateLimitPerMinute: settings.rateLimitPerMinute,
     log,
   });

@@ -17,6 +17,11 @@ const variables = z.object({
     .transform((directory) => resolve(directory)),
   HOST: z.string().default('127.0.0.1'),
   PORT: wholeNumber(0, 65_535, 3000),
+  PUBLIC_APP_URL: z
+    .string()
+    .refine(isPlainAddress, 'must be an http or https address such as https://app.example.com')
+    .transform((address) => address.replace(/\/+$/, ''))
+    .default('http://127.0.0.1:3000/app'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   RATE_LIMIT_PER_MINUTE: wholeNumber(1, 1_000_000, 600),
   DUCKDB_MEMORY_LIMIT: z
@@ -37,6 +42,8 @@ export type Settings = {
   readonly dataDirectory: string;
   readonly host: string;
   readonly port: number;
+  /** What `html_url` begins with; no slash at its end. */
+  readonly publicAppUrl: string;
   readonly logLevel: string;
   readonly rateLimitPerMinute: number;
   /** A size as DuckDB writes it, for each process that opens DuckDB files. */
@@ -72,6 +79,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     dataDirectory: read.DATA_DIR,
     host: read.HOST,
     port: read.PORT,
+    publicAppUrl: read.PUBLIC_APP_URL,
     logLevel: read.LOG_LEVEL,
     rateLimitPerMinute: read.RATE_LIMIT_PER_MINUTE,
     duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
@@ -112,4 +120,9 @@ function wholeNumber(least: number, most: number, byDefault: number) {
     .transform(Number)
     .refine((number) => number >= least && number <= most, message)
     .default(byDefault);
+}
+
+/** An address that paths can be added to. */
+function isPlainAddress(address: string): boolean {
+  return URL.canParse(address) && /^https?:\/\/[^\s?#]+$/.test(address);
 }

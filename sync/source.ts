@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import QueryStream from 'pg-query-stream';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { microsecondsOf, purchaseSelectList } from '../src/engines/postgres/columns.ts';
+import { purchaseSelectList } from '../src/engines/postgres/columns.ts';
+import { microsecondsOf } from '../src/postgres/instants.ts';
 import { exactTypes } from '../src/postgres/pool.ts';
 
 /** A moment of the operational database: everything one transaction sees. */

@@ -16,7 +16,11 @@ describe('migrate', () => {
   it('applies each file once when it runs from two places at once', async () => {
     await database.pool.query('drop schema public cascade; create schema public');
     const runs = await Promise.all([migrate(database.url), migrate(database.url)]);
-    expect(runs.flat().sort()).toEqual(['001.do.resources.sql', '002.do.purchase-changes.sql']);
+    expect(runs.flat().sort()).toEqual([
+      '001.do.resources.sql',
+      '002.do.purchase-changes.sql',
+      '003.do.search.sql',
+    ]);
     expect(runs.some((applied) => applied.length === 0)).toBe(true);
   });
 });

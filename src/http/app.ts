@@ -5,10 +5,18 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
+import { customers } from '../resources/customers.ts';
+import { emailCampaigns } from '../resources/email-campaigns.ts';
+import { flows } from '../resources/flows.ts';
 import { identity } from '../resources/identity.ts';
 import { purchaseStats } from '../resources/purchase-stats.ts';
 import { purchases } from '../resources/purchases.ts';
+import { segmentCustomers } from '../resources/segment-customers.ts';
+import { segments } from '../resources/segments.ts';
+import { tags } from '../resources/tags.ts';
+import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { authenticate, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError } from './errors.ts';
 import { health } from './health.ts';
@@ -18,7 +26,20 @@ import { newRequestId } from './request-id.ts';
 import type { Services } from './services.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
-const resources = [identity, purchases, purchaseStats, customerPurchases];
+const resources = [
+  identity,
+  customers,
+  customerPurchases,
+  segments,
+  segmentCustomers,
+  purchases,
+  purchaseStats,
+  tags,
+  attributes,
+  flows,
+  emailCampaigns,
+  templateCampaigns,
+];
 
 export type AppOptions = {
   readonly services: Services;

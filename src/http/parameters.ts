@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { parseInstant } from '../domain/instant.ts';
 import { decodeId, type IdentifiedResource, idPattern, idPrefixes } from '../domain/public-id.ts';
+import { pageLimits } from '../domain/purchase-query.ts';
 import { ApiError } from './errors.ts';
 
 /**
@@ -79,6 +80,18 @@ export const invalidCursor = (): ApiError =>
   new ApiError('invalid_request', 'starting_after is not the id of an item of this list.', {
     param: 'starting_after',
   });
+
+/** Section 4.1: the parameters of every list. */
+export function pageParameters(resource: IdentifiedResource) {
+  return { limit: integer(pageLimits), starting_after: cursor(resource).optional() };
+}
+
+export function boolean() {
+  return z
+    .enum(['true', 'false'], 'must be true or false')
+    .transform((text) => text === 'true')
+    .meta({ type: 'boolean' });
+}
 
 export function oneOf<const Values extends readonly [string, ...string[]]>(values: Values) {
   return z

@@ -6,4 +6,6 @@ export type Services = {
   /** The operational Postgres. */
   readonly database: Database;
   readonly purchases: PurchaseEngine;
+  /** Where the application that people use is; `html_url` begins with it. No slash at its end. */
+  readonly publicAppUrl: string;
 };

@@ -4,11 +4,10 @@ import {
   groupLimits,
   type PurchaseFilters,
   type PurchaseListQuery,
-  pageLimits,
   statsDimensions,
   trackingLengthLimit,
 } from '../domain/purchase-query.ts';
-import { cents, cursor, id, instant, integer, oneOf, text } from '../http/parameters.ts';
+import { cents, id, instant, integer, oneOf, pageParameters, text } from '../http/parameters.ts';
 
 /** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
 const filtersOfAnyList = {
@@ -21,8 +20,7 @@ const filtersOfAnyList = {
 };
 const filters = { customer_id: id('customer').optional(), ...filtersOfAnyList };
 
-/** Section 4.1. */
-const page = { limit: integer(pageLimits), starting_after: cursor('purchase').optional() };
+const page = pageParameters('purchase');
 
 const tracking = Object.fromEntries(
   trackingLabels.map((label) => [label, text({ least: 0, most: trackingLengthLimit }).optional()]),

@@ -28,7 +28,7 @@ export async function createTestApi(
   const duckdb = await createTestDuckDBEngine(dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
   const app = createApp({
-    services: { database, purchases },
+    services: { database, purchases, publicAppUrl: 'https://app.example' },
     rateLimitPerMinute: options.rateLimitPerMinute ?? 1_000_000,
     log: pino({ level: 'silent' }),
   });

@@ -2,8 +2,9 @@ import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
-import { microsecondsOf, purchaseSelectList } from './columns.ts';
+import { purchaseSelectList } from './columns.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 

@@ -1,0 +1,31 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { pageParameters } from '../http/parameters.ts';
+import { serve } from '../http/resource.ts';
+import type { Services } from '../http/services.ts';
+import { listOf } from '../http/wire.ts';
+import { byCreation } from '../postgres/keyset-list.ts';
+import { defineRecord, instant, optional, text } from './record.ts';
+import { answerList } from './record-answers.ts';
+
+/** Section 2.9. */
+const attribute = defineRecord('attribute', 'attributes', {
+  name: optional(text),
+  type: optional(text),
+  created_at: instant,
+  updated_at: instant,
+  description: optional(text),
+});
+
+export function attributes(app: FastifyInstance, services: Services): void {
+  serve(app, {
+    url: '/attributes',
+    summary: "Definitions of the customers' custom attributes, newest first",
+    path: z.strictObject({}),
+    query: z.strictObject(pageParameters('attribute')),
+    response: listOf(attribute.schema),
+    etag: false,
+    handle: async ({ query, organizationId }) =>
+      answerList(services, attribute, { organizationId, order: byCreation }, query),
+  });
+}

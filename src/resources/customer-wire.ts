@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { encodeId } from '../domain/public-id.ts';
+import { publicId } from '../http/wire.ts';
+import {
+  defineRecord,
+  type Field,
+  flag,
+  htmlUrl,
+  instant,
+  integer,
+  optional,
+  text,
+} from './record.ts';
+import { freeObject, objectOf } from './stored-json.ts';
+
+const fieldsOfAnyCustomer = {
+  created_at: instant,
+  updated_at: instant,
+  html_url: htmlUrl('customer'),
+  name: optional(text),
+  email: optional({ ...text, schema: z.string().meta({ format: 'email' }) }),
+  phone: optional(text),
+  source: optional(text),
+  is_subscribed: flag,
+  is_subscribed_to_email: flag,
+  total_spent_in_cents: integer,
+  total_orders: integer,
+  first_purchase_date: optional(instant),
+  last_purchase_date: optional(instant),
+};
+
+type CarriedTag = { readonly id: string; readonly name: string | null };
+
+const carriedTagSchema = z.object({ id: publicId('tag'), name: z.string().optional() });
+const carriedTags: Field<z.ZodArray<typeof carriedTagSchema>> = {
+  schema: z.array(carriedTagSchema),
+  // Ids as text: JSON's numbers end at 2^53.
+  expression: () => `
+    (select coalesce(json_agg(json_build_object('id', tags.id::text, 'name', tags.name)
+       order by tags.id), '[]')
+     from customer_tags
+     join tags on tags.id = customer_tags.tag_id
+     where customer_tags.customer_id = customers.id
+       and tags.organization_id = customers.organization_id)`,
+  write: (tags: readonly CarriedTag[]) =>
+    tags.map(({ id, name }) => ({
+      id: encodeId('tag', BigInt(id)),
+      ...(name === null ? {} : { name }),
+    })),
+};
+
+/** Section 2.4: a customer in a list. */
+export const customer = defineRecord('customer', 'customers', fieldsOfAnyCustomer);
+
+/** Section 2.4: a customer alone. */
+export const customerInDetail = defineRecord('customer', 'customers', {
+  ...fieldsOfAnyCustomer,
+  tags: carriedTags,
+  attributes: optional(freeObject),
+  identification: optional(text),
+  default_address: optional(
+    objectOf({
+      id: 'text',
+      street: 'text',
+      number: 'text',
+      city: 'text',
+      state: 'text',
+      country: 'text',
+      zip_code: 'text',
+      neighborhood: 'text',
+      complement: 'text',
+    }),
+  ),
+});

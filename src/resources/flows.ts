@@ -1,0 +1,47 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { id, oneOf, pageParameters } from '../http/parameters.ts';
+import { serve } from '../http/resource.ts';
+import type { Services } from '../http/services.ts';
+import { listOf } from '../http/wire.ts';
+import { byUpdate } from '../postgres/keyset-list.ts';
+import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
+import { answerList, answerSingle } from './record-answers.ts';
+
+/** Section 2.10. */
+const flow = defineRecord('flow', 'flows', {
+  status: optional(text),
+  created_at: instant,
+  updated_at: instant,
+  html_url: htmlUrl('flow'),
+  name: optional(text),
+  description: optional(text),
+  trigger_event_type: optional(text),
+  origin: optional(text),
+  run_count: optional(integer),
+});
+
+export function flows(app: FastifyInstance, services: Services): void {
+  serve(app, {
+    url: '/flows',
+    summary: 'Automation flows, most recently updated first',
+    path: z.strictObject({}),
+    // The order is the same with `sort` and without.
+    query: z.strictObject({ ...pageParameters('flow'), sort: oneOf(['updated']).optional() }),
+    response: listOf(flow.schema),
+    etag: false,
+    handle: async ({ query, organizationId }) =>
+      answerList(services, flow, { organizationId, order: byUpdate }, query),
+  });
+
+  serve(app, {
+    url: '/flows/:flow_id',
+    summary: 'One automation flow',
+    path: z.strictObject({ flow_id: id('flow') }),
+    query: z.strictObject({}),
+    response: flow.schema,
+    etag: true,
+    handle: async ({ path, organizationId }) =>
+      answerSingle(services, flow, organizationId, path.flow_id),
+  });
+}

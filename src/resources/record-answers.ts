@@ -1,0 +1,55 @@
+import sql, { raw } from 'sql-template-tag';
+import { notFound } from '../http/errors.ts';
+import { invalidCursor } from '../http/parameters.ts';
+import type { Services } from '../http/services.ts';
+import { type KeysetList, readPage } from '../postgres/keyset-list.ts';
+import { firstRow } from '../postgres/pool.ts';
+import {
+  type Field,
+  onTheWire,
+  type RecordRow,
+  type ResourceRecord,
+  type Written,
+} from './record.ts';
+
+/** A page of a list (section 2.13). Rejects a cursor that is none of the organization's rows. */
+export async function answerList<Fields extends Record<string, Field>>(
+  services: Services,
+  record: ResourceRecord<Fields>,
+  list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
+  query: { readonly limit: number; readonly starting_after?: bigint | undefined },
+): Promise<{ data: Written<Fields>[]; has_more: boolean }> {
+  const { table, selectList } = record;
+  const { limit, starting_after: startingAfter } = query;
+  const page = await readPage<RecordRow>(services.database, {
+    ...list,
+    table,
+    selectList,
+    limit,
+    startingAfter,
+  });
+  if (page === undefined) throw invalidCursor();
+  return {
+    data: page.rows.map((row) => onTheWire(record, row, services.publicAppUrl)),
+    has_more: page.hasMore,
+  };
+}
+
+/** One resource. Rejects what is not there, or another organization's, with not_found. */
+export async function answerSingle<Fields extends Record<string, Field>>(
+  services: Services,
+  record: ResourceRecord<Fields>,
+  organizationId: bigint,
+  id: bigint,
+): Promise<Written<Fields>> {
+  const { resource, table, selectList } = record;
+  const row = await firstRow<RecordRow>(
+    services.database,
+    sql`
+      select ${raw(selectList)}
+      from ${raw(table)}
+      where id = ${id} and organization_id = ${organizationId}`,
+  );
+  if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
+  return onTheWire(record, row, services.publicAppUrl);
+}

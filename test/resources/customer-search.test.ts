@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readPages } from '../support/paging.ts';
+import { addRow } from '../support/rows.ts';
+import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+let shops: TwoShops;
+beforeAll(async () => {
+  shops = await createTwoShops();
+  const customers = [
+    { name: 'José Conceição', email: 'ze@correio.example', phone: '+5511900000001' },
+    { name: 'JOSEFINA STRAßE', email: 'josefina@carta.example', phone: '+5521900000002' },
+    { name: 'Zoe\u0308 Decomposed', email: null, phone: null },
+    { name: '100% off_er \\ back', email: null, phone: null },
+    { name: '100 off-er / back', email: null, phone: null },
+    { name: 'Иван', email: null, phone: null },
+    { name: '日本語', email: null, phone: null },
+    { name: null, email: 'only@mail.example', phone: null },
+    { name: null, email: null, phone: null },
+  ];
+  for (const customer of customers) {
+    const row = { organization_id: shops.organizationId, ...customer };
+    await addRow(shops.database.pool, 'customers', row);
+  }
+  await addRow(shops.database.pool, 'customers', {
+    organization_id: shops.otherOrganizationId,
+    name: 'José Foreign',
+  });
+});
+afterAll(() => shops.close());
+
+async function found(text: string): Promise<unknown[]> {
+  const url = `/v1/customers?q=${encodeURIComponent(text)}`;
+  const items = (await readPages(shops.api, shops.secret, url, 2)).flat();
+  return items.map(({ name, email }) => name ?? email ?? null).reverse();
+}
+
+const jose = 'José Conceição';
+const josefina = 'JOSEFINA STRAßE';
+
+describe('the search of customers', () => {
+  it.each([
+    ['jose', [jose, josefina]],
+    ['JOSÉ', [jose, josefina]],
+    ['conceicao', [jose]],
+    ['CONCEIC\u0327A\u0303O', [jose]],
+    ['strasse', [josefina]],
+    ['zoë', ['Zoe\u0308 Decomposed']],
+    ['ZOE', ['Zoe\u0308 Decomposed']],
+    ['иван', ['Иван']],
+    ['日本', ['日本語']],
+    ['日本語', ['日本語']],
+  ])('leaves case and accents aside: %s', async (text, names) => {
+    expect(await found(text)).toEqual(names);
+  });
+
+  it.each([
+    ['correio', [jose]],
+    ['ZE@COR', [jose]],
+    ['+5511', [jose]],
+    ['900000002', [josefina]],
+    ['mail.example', ['only@mail.example']],
+    ['.example', [jose, josefina, 'only@mail.example']],
+  ])('looks into name, email and phone: %s', async (text, names) => {
+    expect(await found(text)).toEqual(names);
+  });
+
+  it.each([
+    ['%', ['100% off_er \\ back']],
+    ['_', ['100% off_er \\ back']],
+    ['\\', ['100% off_er \\ back']],
+    ['100%', ['100% off_er \\ back']],
+    ['100% off_er \\ b', ['100% off_er \\ back']],
+    // Full-width forms fold to the plain signs, and stand for themselves too.
+    ['100\uff05', ['100% off_er \\ back']],
+    ['off\uff3fer', ['100% off_er \\ back']],
+    ['off%er', []],
+    ['jos%', []],
+    ['j_se', []],
+    ['josé\\', []],
+  ])('takes %s literally', async (text, names) => {
+    expect(await found(text)).toEqual(names);
+  });
+
+  it.each([
+    ['j', [jose, josefina]],
+    ['Ç', [jose, josefina, 'Zoe\u0308 Decomposed', '100% off_er \\ back', '100 off-er / back']],
+    ['zo', ['Zoe\u0308 Decomposed']],
+    ['zq', []],
+    ['@', [jose, josefina, 'only@mail.example']],
+    ['---', []],
+  ])('finds short texts and signs too: %s', async (text, names) => {
+    expect(await found(text)).toEqual(names);
+  });
+
+  it('does not match across fields', async () => {
+    expect(await found('conceicaoze')).toEqual([]);
+    expect(await found('conceicao ze')).toEqual([]);
+    expect(await found('conceicao\nze')).toEqual([]);
+    expect(await found('example+55')).toEqual([]);
+  });
+
+  it('follows changes', async () => {
+    const id = await addRow(shops.database.pool, 'customers', {
+      organization_id: shops.organizationId,
+      name: 'Before',
+    });
+    await shops.database.pool.query('update customers set name = $1 where id = $2', ['Áfter', id]);
+    expect(await found('before')).toEqual([]);
+    expect(await found('after')).toEqual(['Áfter']);
+    await shops.database.pool.query('delete from customers where id = $1', [id]);
+    expect(await found('after')).toEqual([]);
+  });
+
+  it('takes 1 to 256 characters', async () => {
+    for (const [text, status] of [
+      ['', 422],
+      ['a'.repeat(256), 200],
+      ['😀'.repeat(256), 200],
+      ['a'.repeat(257), 422],
+      ['\0', 422],
+    ] as const) {
+      const url = `/v1/customers?q=${encodeURIComponent(text)}`;
+      const response = await shops.api.get(url, shops.secret);
+      expect(response.statusCode, text).toBe(status);
+      if (status === 422) expect(response.json().error.param).toBe('q');
+    }
+  });
+
+  it('stores names of any length', async () => {
+    const name = Array.from({ length: 4000 }, (_, index) => `word${index}`).join(' ');
+    const phone = '1234567890'.repeat(1000);
+    const organization_id = shops.organizationId;
+    await addRow(shops.database.pool, 'customers', { organization_id, name, phone });
+    expect(await found('word3999')).toEqual([name]);
+  });
+});
+
+describe('the schema of the search', () => {
+  it('computes the same under a search path without anything in it', async () => {
+    const connection = await shops.database.pool.connect();
+    try {
+      await connection.query('begin');
+      await connection.query(`set local search_path = ''`);
+      const { rows } = await connection.query(
+        `update public.customers set name = 'ÁRVORE' where name = 'Иван'
+         returning search_text = 'arvore' || chr(31) || chr(31) as is_right,
+           public.search_form('Çá') as folded`,
+      );
+      expect(rows).toEqual([{ is_right: true, folded: 'ca' }]);
+      await connection.query('reindex index public.customers_by_phone_end');
+      await connection.query('analyze public.customers');
+    } finally {
+      await connection.query('rollback');
+      connection.release();
+    }
+  });
+});

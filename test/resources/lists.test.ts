@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { type Item, readIds, readPages } from '../support/paging.ts';
+import { addRow } from '../support/rows.ts';
+import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+type List = {
+  readonly url: string;
+  readonly resource: IdentifiedResource;
+  readonly table: string;
+  /** The column that each query string sorts by. */
+  readonly orders: Readonly<Record<string, string>>;
+  readonly hasSingle: boolean;
+};
+const lists: readonly List[] = [
+  {
+    url: '/v1/customers',
+    resource: 'customer',
+    table: 'customers',
+    orders: {
+      '': 'created_at',
+      '?sort=updated': 'updated_at',
+      '?sort=total_spent': 'total_spent_in_cents',
+      '?q=%20': 'created_at',
+    },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/segments',
+    resource: 'segment',
+    table: 'segments',
+    orders: { '': 'created_at', '?sort=updated': 'updated_at', '?q=%20': 'created_at' },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/tags',
+    resource: 'tag',
+    table: 'tags',
+    orders: { '': 'created_at' },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/attributes',
+    resource: 'attribute',
+    table: 'attributes',
+    orders: { '': 'created_at' },
+    hasSingle: false,
+  },
+  {
+    url: '/v1/flows',
+    resource: 'flow',
+    table: 'flows',
+    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/email-campaigns',
+    resource: 'email_campaign',
+    table: 'email_campaigns',
+    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
+    hasSingle: true,
+  },
+  {
+    url: '/v1/template-campaigns',
+    resource: 'template_campaign',
+    table: 'template_campaigns',
+    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
+    hasSingle: true,
+  },
+];
+
+let shops: TwoShops;
+beforeAll(async () => {
+  shops = await createTwoShops();
+});
+afterAll(() => shops.close());
+
+const itemCount = 7;
+
+describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
+  const rows: { id: bigint; created_at: string; updated_at: string; total: number }[] = [];
+  let foreignId: string;
+
+  beforeAll(async () => {
+    const { database, organizationId, otherOrganizationId } = shops;
+    for (let index = 0; index < itemCount; index += 1) {
+      // Ties, and instants that differ in their last microsecond only.
+      const row = {
+        created_at: `2026-03-01T10:00:00.00000${index % 3}Z`,
+        updated_at: `2026-03-02T10:00:00.00000${(index * 5) % 4}Z`,
+        total: [0, 10, 10, 9_007_199_254_740_992, 0, 10, 9][index] as number,
+      };
+      const { created_at, updated_at } = row;
+      const values = {
+        organization_id: organizationId,
+        created_at,
+        ...(table === 'tags' ? {} : { updated_at }),
+        ...(table === 'customers' ? { total_spent_in_cents: row.total } : {}),
+        name: `A name ${index}`,
+      };
+      rows.push({ id: await addRow(database.pool, table, values), ...row });
+    }
+    const foreign = await addRow(database.pool, table, {
+      organization_id: otherOrganizationId,
+      name: 'A foreign name',
+    });
+    foreignId = encodeId(resource, foreign);
+  });
+
+  const expectedIds = (column: string): string[] => {
+    const keyOf = (row: (typeof rows)[number]) =>
+      column === 'total_spent_in_cents' ? row.total : row[column as 'created_at'];
+    return [...rows]
+      .sort((left, right) => {
+        const [leftKey, rightKey] = [keyOf(left), keyOf(right)];
+        if (leftKey !== rightKey) return leftKey < rightKey ? 1 : -1;
+        return left.id < right.id ? 1 : -1;
+      })
+      .map(({ id }) => encodeId(resource, id));
+  };
+
+  it.each(Object.entries(orders))(
+    'visits each item exactly once at every page size, ties included: "%s" by %s',
+    async (query, column) => {
+      for (let limit = 1; limit <= itemCount + 1; limit += 1) {
+        const pages = await readPages(shops.api, shops.secret, `${url}${query}`, limit);
+        expect(pages.flat().map(({ id }) => id)).toEqual(expectedIds(column));
+        expect(pages).toHaveLength(Math.ceil(itemCount / limit));
+      }
+    },
+  );
+
+  it('shows another organization only what is its own', async () => {
+    expect(await readIds(shops.api, shops.otherSecret, url)).toEqual([foreignId]);
+  });
+
+  it('names the kind of each item and writes instants in UTC to the microsecond', async () => {
+    const items = (await readPages(shops.api, shops.secret, url, 100)).flat();
+    for (const item of items) {
+      const row = rows.find(({ id }) => encodeId(resource, id) === item.id);
+      expect(item.object).toBe(resource);
+      expect(item.created_at).toBe(row?.created_at);
+      if (table !== 'tags') expect(item.updated_at).toBe(row?.updated_at);
+    }
+  });
+
+  it('shows 25 items by default, and at most 100', async () => {
+    for (const limit of ['0', '101', '-1', '1.5', '1e1', '', 'ten', '%2B5']) {
+      const response = await shops.api.get(`${url}?limit=${limit}`, shops.secret);
+      expect(response.statusCode, limit).toBe(422);
+      expect(response.json().error).toMatchObject({ type: 'validation_error', param: 'limit' });
+    }
+    expect((await shops.api.get(`${url}?limit=100`, shops.secret)).statusCode).toBe(200);
+  });
+
+  it('refuses a cursor of another kind, of nobody and of another organization', async () => {
+    const cursors = [
+      encodeId('purchase', 1n),
+      encodeId(resource === 'tag' ? 'flow' : 'tag', rows[0]?.id as bigint),
+      encodeId(resource, 999_999_999n),
+      foreignId,
+      `${foreignId}x`,
+      'nonsense',
+      '',
+    ];
+    for (const cursor of cursors) {
+      const response = await shops.api.get(`${url}?starting_after=${cursor}`, shops.secret);
+      expect(response.statusCode, cursor).toBe(400);
+      expect(response.json().error).toMatchObject({
+        type: 'invalid_request',
+        param: 'starting_after',
+      });
+    }
+  });
+
+  it('refuses what it does not know, and what is given twice', async () => {
+    for (const [query, param] of [
+      ['page=2', 'page'],
+      ['sort=name', 'sort'],
+      ['sort=', 'sort'],
+      ['sort=Updated', 'sort'],
+      ['limit=5&limit=5', 'limit'],
+      ['organization_id=org_1', 'organization_id'],
+    ] as const) {
+      const response = await shops.api.get(`${url}?${query}`, shops.secret);
+      expect(response.statusCode, query).toBe(422);
+      expect(response.json().error).toMatchObject({ type: 'validation_error', param });
+    }
+  });
+
+  it('carries no ETag', async () => {
+    expect((await shops.api.get(url, shops.secret)).headers).not.toHaveProperty('etag');
+  });
+
+  it('needs a key', async () => {
+    expect((await shops.api.get(url)).statusCode).toBe(401);
+  });
+
+  if (hasSingle) {
+    describe('/{id}', () => {
+      it('shows each item of the list, with an ETag that answers 304', async () => {
+        const items = (await readPages(shops.api, shops.secret, url, 100)).flat();
+        for (const item of items) {
+          const response = await shops.api.get(`${url}/${item.id}`, shops.secret);
+          expect(response.statusCode).toBe(200);
+          expect(response.json<Item>()).toMatchObject(item);
+          const etag = String(response.headers.etag);
+          expect(etag).toMatch(/^"[^"]+"$/);
+          const again = await shops.api.get(`${url}/${item.id}`, shops.secret, {
+            'if-none-match': etag,
+          });
+          expect(again.statusCode).toBe(304);
+          expect(again.body).toBe('');
+        }
+      });
+
+      it('answers 404 for an id of nobody and of another organization', async () => {
+        for (const id of [encodeId(resource, 999_999_999n), foreignId, `${foreignId}x`]) {
+          const response = await shops.api.get(`${url}/${id}`, shops.secret);
+          expect(response.statusCode, id).toBe(404);
+          expect(response.json().error).toMatchObject({ type: 'not_found' });
+        }
+      });
+
+      it('answers 422 for an id of another kind, and for a parameter', async () => {
+        const param = `${resource}_id`;
+        for (const [path, named] of [
+          [encodeId('purchase', 1n), param],
+          ['1', param],
+          [`${foreignId}?limit=1`, 'limit'],
+        ] as const) {
+          const response = await shops.api.get(`${url}/${path}`, shops.secret);
+          expect(response.statusCode, path).toBe(422);
+          expect(response.json().error).toMatchObject({ type: 'validation_error', param: named });
+        }
+      });
+    });
+  } else {
+    it('has no route for a single one', async () => {
+      const id = encodeId(resource, rows[0]?.id as bigint);
+      const response = await shops.api.get(`${url}/${id}`, shops.secret);
+      expect(response.statusCode).toBe(400);
+      expect(response.json().error.type).toBe('invalid_request');
+    });
+  }
+});

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { addRow } from '../support/rows.ts';
+import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+let shops: TwoShops;
+beforeAll(async () => {
+  shops = await createTwoShops();
+});
+afterAll(() => shops.close());
+
+const created_at = '2026-01-01T00:00:00Z';
+const updated_at = '2026-01-02T00:00:00Z';
+const created = '2026-01-01T00:00:00.000000Z';
+const updated = '2026-01-02T00:00:00.000000Z';
+
+const kinds = {
+  tag: { table: 'tags', url: '/v1/tags' },
+  attribute: { table: 'attributes', url: '/v1/attributes' },
+  flow: { table: 'flows', url: '/v1/flows' },
+  email_campaign: { table: 'email_campaigns', url: '/v1/email-campaigns' },
+  template_campaign: { table: 'template_campaigns', url: '/v1/template-campaigns' },
+} as const satisfies Partial<Record<IdentifiedResource, unknown>>;
+
+/** Stores a row; returns it as the list shows it, its id apart. */
+async function shown(resource: keyof typeof kinds, values: Record<string, unknown>) {
+  const { table, url } = kinds[resource];
+  const id = await addRow(shops.database.pool, table, {
+    organization_id: shops.organizationId,
+    ...values,
+  });
+  const publicId = encodeId(resource, id);
+  const list = await shops.api.get(`${url}?limit=100`, shops.secret);
+  const inList = list.json().data.find((item: { id: string }) => item.id === publicId);
+  if (resource !== 'attribute') {
+    const single = await shops.api.get(`${url}/${publicId}`, shops.secret);
+    expect(single.json()).toStrictEqual(inList);
+  }
+  expect(inList.object).toBe(resource);
+  if (resource !== 'tag' && resource !== 'attribute') {
+    expect(inList.html_url).toBe(`https://app.example${url.slice('/v1'.length)}/${publicId}`);
+  }
+  const { object, id: _id, html_url: _url, ...rest } = inList;
+  return rest;
+}
+
+describe('what a single row shows', () => {
+  it('of a tag', async () => {
+    expect(await shown('tag', { name: 'vip', color: '#FFF', created_at })).toStrictEqual({
+      name: 'vip',
+      color: '#FFF',
+      created_at: created,
+    });
+    expect(await shown('tag', { created_at })).toStrictEqual({ created_at: created });
+  });
+
+  it('of an attribute definition', async () => {
+    const values = { name: 'size', type: 'text', description: 'S to XL' };
+    expect(await shown('attribute', { ...values, created_at, updated_at })).toStrictEqual({
+      ...values,
+      created_at: created,
+      updated_at: updated,
+    });
+    expect(await shown('attribute', { created_at, updated_at })).toStrictEqual({
+      created_at: created,
+      updated_at: updated,
+    });
+  });
+
+  it('of a flow', async () => {
+    const values = {
+      status: 'active',
+      name: 'Welcome',
+      description: 'First\nsecond',
+      trigger_event_type: 'customer_created',
+      origin: 'template',
+    };
+    const run_count = 12;
+    expect(await shown('flow', { ...values, run_count, created_at, updated_at })).toStrictEqual({
+      ...values,
+      run_count,
+      created_at: created,
+      updated_at: updated,
+    });
+    expect(await shown('flow', { created_at, updated_at })).toStrictEqual({
+      created_at: created,
+      updated_at: updated,
+    });
+  });
+
+  it('of an email campaign', async () => {
+    const values = { status: 'sent', scheduling_type: 'scheduled', name: 'Sale' };
+    const metrics = { sent: 10, delivered: 9, opened: 5, clicked: 0 };
+    expect(
+      await shown('email_campaign', {
+        ...values,
+        created_at,
+        updated_at,
+        scheduled_for: '2026-02-01T09:00:00-03:00',
+        sent_at: '2026-02-01T12:00:00.000001Z',
+        metrics,
+      }),
+    ).toStrictEqual({
+      ...values,
+      created_at: created,
+      updated_at: updated,
+      scheduled_for: '2026-02-01T12:00:00.000000Z',
+      sent_at: '2026-02-01T12:00:00.000001Z',
+      metrics,
+    });
+    expect(await shown('email_campaign', { created_at, updated_at })).toStrictEqual({
+      created_at: created,
+      updated_at: updated,
+    });
+  });
+
+  it('of a template campaign', async () => {
+    const values = {
+      status: 'sent',
+      channel: 'whatsapp',
+      is_official: false,
+      scheduling_type: 'now',
+      recipient_type: 'segment',
+      name: 'Sale',
+      templates: [
+        { id: '1', order: 0, weight: 70, name: 'a', category: 'MARKETING', language: 'pt_BR' },
+        { id: '2', order: 1, weight: 30 },
+      ],
+      metrics: { recipients: 10, sent: 9, delivered: 8, read: 7, failed: 1 },
+    };
+    expect(
+      await shown('template_campaign', { ...values, created_at, updated_at, sent_at: updated_at }),
+    ).toStrictEqual({
+      ...values,
+      created_at: created,
+      updated_at: updated,
+      sent_at: updated,
+    });
+    expect(await shown('template_campaign', { created_at, updated_at })).toStrictEqual({
+      created_at: created,
+      updated_at: updated,
+    });
+  });
+});
+
+describe('stored JSON of an odd shape', () => {
+  it.each([
+    ['{}', {}],
+    ['{"sent": 9007199254740991, "delivered": 12.0}', { sent: 9007199254740991, delivered: 12 }],
+    ['{"sent": "10", "delivered": null, "opened": 1.5, "clicked": [1], "bounced": 3}', {}],
+    ['{"sent": 1e400, "delivered": true, "opened": -1}', { opened: -1 }],
+  ])('metrics show whole numbers under documented names: %s', async (metrics, expected) => {
+    expect((await shown('email_campaign', { metrics })).metrics).toStrictEqual(expected);
+  });
+
+  it.each([
+    ['[]', []],
+    ['[null, 1, "a", [], [{"id": "1"}]]', []],
+    ['[{}]', [{}]],
+    [
+      '[{"id": 5, "order": "0", "weight": 1.5, "name": null, "category": "UTILITY", "body": "x"}]',
+      [{ category: 'UTILITY' }],
+    ],
+  ])('templates show what is documented: %s', async (templates, expected) => {
+    expect((await shown('template_campaign', { templates })).templates).toStrictEqual(expected);
+  });
+});

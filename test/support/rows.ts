@@ -1,0 +1,38 @@
+import type { Connection, Database } from '../../src/postgres/pool.ts';
+
+/** Adds a row to a table and returns its number. Objects are stored as JSON. */
+export async function addRow(
+  connection: Database | Connection,
+  table: string,
+  values: Record<string, unknown>,
+): Promise<bigint> {
+  const columns = Object.keys(values);
+  const { rows } = await connection.query<{ id: bigint }>(
+    `insert into ${table} (${columns.join(', ')})
+     values (${columns.map((_, index) => `$${index + 1}`).join(', ')})
+     returning id`,
+    columns.map((column) => stored(values[column])),
+  );
+  return (rows[0] as { id: bigint }).id;
+}
+
+/** Puts customers into a segment, or a tag on them. */
+export async function addMembers(
+  connection: Database | Connection,
+  relation: 'segment' | 'tag',
+  organizationId: bigint,
+  ofId: bigint,
+  customerIds: readonly bigint[],
+): Promise<void> {
+  const table = relation === 'segment' ? 'segment_customers' : 'customer_tags';
+  await connection.query(
+    `insert into ${table} (organization_id, ${relation}_id, customer_id)
+     select $1, $2, unnest($3::bigint[])`,
+    [organizationId, ofId, customerIds],
+  );
+}
+
+function stored(value: unknown): unknown {
+  const isJson = typeof value === 'object' && value !== null && !(value instanceof Date);
+  return isJson ? JSON.stringify(value) : value;
+}
