@@ -56,6 +56,9 @@ export async function startServer(
   const app = createApp({
     services: { database, purchases, publicAppUrl: settings.publicAppUrl },
     rateLimitPerMinute: settings.rateLimitPerMinute,
+    failedKeysPerMinute: settings.failedKeysPerMinute,
+    rateLimitDatabase: settings.rateLimitStore === 'postgres' ? database : undefined,
+    trustedProxies: settings.trustedProxies,
     log,
   });
   const close = async () => {

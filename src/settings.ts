@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -24,6 +25,13 @@ const variables = z.object({
     .default('http://127.0.0.1:3000/app'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   RATE_LIMIT_PER_MINUTE: wholeNumber(1, 1_000_000, 600),
+  RATE_LIMIT_STORE: z.enum(['memory', 'postgres'], 'must be memory or postgres').default('memory'),
+  FAILED_KEYS_PER_MINUTE: wholeNumber(1, 1_000_000, 60),
+  TRUSTED_PROXIES: z
+    .string()
+    .transform((list) => list.split(',').map((address) => address.trim()))
+    .refine((list) => list.every(isAddressOrRange), 'must be IP addresses or ranges, by commas')
+    .default([]),
   DUCKDB_MEMORY_LIMIT: z
     .string()
     .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
@@ -46,6 +54,12 @@ export type Settings = {
   readonly publicAppUrl: string;
   readonly logLevel: string;
   readonly rateLimitPerMinute: number;
+  /** `postgres` where several API processes share the limit. */
+  readonly rateLimitStore: 'memory' | 'postgres';
+  /** By address. */
+  readonly failedKeysPerMinute: number;
+  /** Whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[];
   /** A size as DuckDB writes it, for each process that opens DuckDB files. */
   readonly duckdbMemoryLimit: string;
   readonly duckdbThreads: number;
@@ -82,6 +96,9 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     publicAppUrl: read.PUBLIC_APP_URL,
     logLevel: read.LOG_LEVEL,
     rateLimitPerMinute: read.RATE_LIMIT_PER_MINUTE,
+    rateLimitStore: read.RATE_LIMIT_STORE,
+    failedKeysPerMinute: read.FAILED_KEYS_PER_MINUTE,
+    trustedProxies: read.TRUSTED_PROXIES,
     duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
     duckdbThreads: read.DUCKDB_THREADS,
     queryConcurrency: read.QUERY_CONCURRENCY,
@@ -109,6 +126,15 @@ export function requireDatabaseUrl(settings: Settings): string {
   throw new OperatorError(
     'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
       `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,
+  );
+}
+
+function isAddressOrRange(text: string): boolean {
+  const [address = '', bits] = text.split('/');
+  const version = isIP(address);
+  if (version === 0) return false;
+  return (
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
   );
 }
 

@@ -20,6 +20,7 @@ describe('migrate', () => {
       '001.do.resources.sql',
       '002.do.purchase-changes.sql',
       '003.do.search.sql',
+      '004.do.rate-limits.sql',
     ]);
     expect(runs.some((applied) => applied.length === 0)).toBe(true);
   });

@@ -5,6 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import type { Database } from '../postgres/pool.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
 import { customers } from '../resources/customers.ts';
@@ -17,16 +18,18 @@ import { segmentCustomers } from '../resources/segment-customers.ts';
 import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
-import { authenticate, requireScope } from './authentication.ts';
+import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError } from './errors.ts';
 import { health } from './health.ts';
 import { refuseMalformed, refuseUnsupported } from './malformed-requests.ts';
+import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
+import { type ResourceRoutes, serve } from './route.ts';
 import type { Services } from './services.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
-const resources = [
+const resources: readonly ResourceRoutes[] = [
   identity,
   customers,
   customerPurchases,
@@ -44,27 +47,54 @@ const resources = [
 export type AppOptions = {
   readonly services: Services;
   readonly rateLimitPerMinute: number;
+  /** Requests without a valid key, by address; more are refused with rate_limited. */
+  readonly failedKeysPerMinute: number;
+  /** Where several API processes count requests together; each for itself where undefined. */
+  readonly rateLimitDatabase?: Database | undefined;
+  /** Proxies whose X-Forwarded-For is believed: addresses or ranges. */
+  readonly trustedProxies?: readonly string[];
   readonly log: FastifyBaseLogger;
 };
 
 /** The HTTP API, built but not listening. */
-export function createApp({ services, rateLimitPerMinute, log }: AppOptions): FastifyInstance {
-  const rateLimit = createRateLimit(rateLimitPerMinute);
+export function createApp(options: AppOptions): FastifyInstance {
+  const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const routes = resources.flatMap((resource) => resource(services));
+  const requests = createRateLimit({
+    name: 'requests',
+    perMinute: rateLimitPerMinute,
+    isAnnounced: true,
+    sharedIn,
+    message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
+  });
+  const failedKeys = createRateLimit({
+    name: 'failed keys',
+    perMinute: options.failedKeysPerMinute,
+    isAnnounced: false,
+    sharedIn,
+    message: 'Too many requests without a valid API key came from this address.',
+  });
 
   /** What every request under /v1 must pass before anything else is looked at. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     reply
       .header('Cache-Control', 'private, no-cache')
       .header('Vary', 'Authorization, Accept, Accept-Encoding');
-    request.credential = await authenticate(services.database, request);
-    await rateLimit.count(request.credential.keyId, reply);
-    requireScope(request.credential, 'read');
+    const credential = await authenticate(services.database, request);
+    if (credential === null) {
+      await failedKeys.count(request.ip, reply);
+      throw invalidKey();
+    }
+    request.credential = credential;
+    await requests.count(String(credential.keyId), reply);
+    requireScope(credential, 'read');
   };
 
   const app = Fastify({
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: newRequestId,
+    trustProxy: options.trustedProxies === undefined ? false : [...options.trustedProxies],
     requestIdHeader: false,
     exposeHeadRoutes: false,
     // Node would answer a missing Host header itself, and without a body.
@@ -110,12 +140,13 @@ export function createApp({ services, rateLimitPerMinute, log }: AppOptions): Fa
   refuseUnsupported(app.server);
 
   app.register(health, { services });
+  app.register(reference, { routes });
   app.register(
     async (v1) => {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const resource of resources) resource(v1, services);
+      for (const route of routes) serve(v1, route);
     },
     { prefix: '/v1' },
   );

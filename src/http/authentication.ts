@@ -13,24 +13,23 @@ declare module 'fastify' {
 const bearer = /^Bearer +([\x21-\x7e]+) *$/i;
 
 /**
- * The credential of a request (section 5). Asks Postgres every time, so that a
- * revoked key is refused at once. Missing, malformed, unknown, expired and
- * revoked keys are one and the same to the caller.
+ * The credential of a request (section 5), or null. Asks Postgres every time, so
+ * that a revoked key is refused at once.
  */
 export async function authenticate(
   database: Database,
   request: FastifyRequest,
-): Promise<Credential> {
+): Promise<Credential | null> {
   const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
-  const credential = secret === undefined ? null : await findCredential(database, secret);
-  if (credential === null) {
-    throw new ApiError(
-      'authentication_error',
-      'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
-    );
-  }
-  return credential;
+  return secret === undefined ? null : findCredential(database, secret);
 }
+
+/** Missing, malformed, unknown, expired and revoked keys are one and the same to the caller. */
+export const invalidKey = (): ApiError =>
+  new ApiError(
+    'authentication_error',
+    'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
+  );
 
 export function requireScope(credential: Credential, scope: 'read'): void {
   if (credential.scopes.includes(scope)) return;

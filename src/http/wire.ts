@@ -14,9 +14,16 @@ export const dateTime = () => z.string().meta({ format: 'date-time' });
 export const publicId = (resource: IdentifiedResource) =>
   z.string().meta({ pattern: idPattern(resource).source });
 
+/** Names a schema, as the API's description shows it. */
+export const named = <Schema extends z.ZodType>(title: string, schema: Schema): Schema =>
+  schema.meta({ title });
+
 /** The envelope of every list (section 2.13). */
 export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.object({ data: z.array(item), has_more: z.boolean() });
+  named(
+    `${item.meta()?.title ?? ''}List`,
+    z.object({ data: z.array(item), has_more: z.boolean() }),
+  );
 
 /** The JSON schema of a response, in the dialect of OpenAPI 3.1. */
 export function jsonSchema(schema: z.ZodType): Record<string, unknown> {

@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { pageParameters } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
@@ -9,7 +8,7 @@ import { defineRecord, instant, optional, text } from './record.ts';
 import { answerList } from './record-answers.ts';
 
 /** Section 2.9. */
-const attribute = defineRecord('attribute', 'attributes', {
+const attribute = defineRecord('Attribute', 'attribute', 'attributes', {
   name: optional(text),
   type: optional(text),
   created_at: instant,
@@ -17,15 +16,17 @@ const attribute = defineRecord('attribute', 'attributes', {
   description: optional(text),
 });
 
-export function attributes(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/attributes',
-    summary: "Definitions of the customers' custom attributes, newest first",
-    path: z.strictObject({}),
-    query: z.strictObject(pageParameters('attribute')),
-    response: listOf(attribute.schema),
-    etag: false,
-    handle: async ({ query, organizationId }) =>
-      answerList(services, attribute, { organizationId, order: byCreation }, query),
-  });
+export function attributes(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/attributes',
+      summary: "Definitions of the customers' custom attributes, newest first",
+      path: z.strictObject({}),
+      query: z.strictObject(pageParameters('attribute')),
+      response: listOf(attribute.schema),
+      etag: false,
+      handle: async ({ query, organizationId }) =>
+        answerList(services, attribute, { organizationId, order: byCreation }, query),
+    }),
+  ];
 }

@@ -50,10 +50,10 @@ const carriedTags: Field<z.ZodArray<typeof carriedTagSchema>> = {
 };
 
 /** Section 2.4: a customer in a list. */
-export const customer = defineRecord('customer', 'customers', fieldsOfAnyCustomer);
+export const customer = defineRecord('Customer', 'customer', 'customers', fieldsOfAnyCustomer);
 
 /** Section 2.4: a customer alone. */
-export const customerInDetail = defineRecord('customer', 'customers', {
+export const customerInDetail = defineRecord('CustomerInDetail', 'customer', 'customers', {
   ...fieldsOfAnyCustomer,
   tags: carriedTags,
   attributes: optional(freeObject),

@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { id, oneOf, pageParameters } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
@@ -10,7 +9,7 @@ import { answerList, answerSingle } from './record-answers.ts';
 import { objectOf } from './stored-json.ts';
 
 /** Section 2.11. */
-const emailCampaign = defineRecord('email_campaign', 'email_campaigns', {
+const emailCampaign = defineRecord('EmailCampaign', 'email_campaign', 'email_campaigns', {
   status: optional(text),
   scheduling_type: optional(text),
   created_at: instant,
@@ -24,30 +23,32 @@ const emailCampaign = defineRecord('email_campaign', 'email_campaigns', {
   ),
 });
 
-export function emailCampaigns(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/email-campaigns',
-    summary: 'Email campaigns, most recently updated first',
-    path: z.strictObject({}),
-    // The order is the same with `sort` and without.
-    query: z.strictObject({
-      ...pageParameters('email_campaign'),
-      sort: oneOf(['updated']).optional(),
+export function emailCampaigns(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/email-campaigns',
+      summary: 'Email campaigns, most recently updated first',
+      path: z.strictObject({}),
+      // The order is the same with `sort` and without.
+      query: z.strictObject({
+        ...pageParameters('email_campaign'),
+        sort: oneOf(['updated']).optional(),
+      }),
+      response: listOf(emailCampaign.schema),
+      etag: false,
+      handle: async ({ query, organizationId }) =>
+        answerList(services, emailCampaign, { organizationId, order: byUpdate }, query),
     }),
-    response: listOf(emailCampaign.schema),
-    etag: false,
-    handle: async ({ query, organizationId }) =>
-      answerList(services, emailCampaign, { organizationId, order: byUpdate }, query),
-  });
 
-  serve(app, {
-    url: '/email-campaigns/:email_campaign_id',
-    summary: 'One email campaign',
-    path: z.strictObject({ email_campaign_id: id('email_campaign') }),
-    query: z.strictObject({}),
-    response: emailCampaign.schema,
-    etag: true,
-    handle: async ({ path, organizationId }) =>
-      answerSingle(services, emailCampaign, organizationId, path.email_campaign_id),
-  });
+    route({
+      url: '/email-campaigns/:email_campaign_id',
+      summary: 'One email campaign',
+      path: z.strictObject({ email_campaign_id: id('email_campaign') }),
+      query: z.strictObject({}),
+      response: emailCampaign.schema,
+      etag: true,
+      handle: async ({ path, organizationId }) =>
+        answerSingle(services, emailCampaign, organizationId, path.email_campaign_id),
+    }),
+  ];
 }

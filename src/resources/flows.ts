@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { id, oneOf, pageParameters } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
@@ -9,7 +8,7 @@ import { defineRecord, htmlUrl, instant, integer, optional, text } from './recor
 import { answerList, answerSingle } from './record-answers.ts';
 
 /** Section 2.10. */
-const flow = defineRecord('flow', 'flows', {
+const flow = defineRecord('Flow', 'flow', 'flows', {
   status: optional(text),
   created_at: instant,
   updated_at: instant,
@@ -21,27 +20,29 @@ const flow = defineRecord('flow', 'flows', {
   run_count: optional(integer),
 });
 
-export function flows(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/flows',
-    summary: 'Automation flows, most recently updated first',
-    path: z.strictObject({}),
-    // The order is the same with `sort` and without.
-    query: z.strictObject({ ...pageParameters('flow'), sort: oneOf(['updated']).optional() }),
-    response: listOf(flow.schema),
-    etag: false,
-    handle: async ({ query, organizationId }) =>
-      answerList(services, flow, { organizationId, order: byUpdate }, query),
-  });
+export function flows(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/flows',
+      summary: 'Automation flows, most recently updated first',
+      path: z.strictObject({}),
+      // The order is the same with `sort` and without.
+      query: z.strictObject({ ...pageParameters('flow'), sort: oneOf(['updated']).optional() }),
+      response: listOf(flow.schema),
+      etag: false,
+      handle: async ({ query, organizationId }) =>
+        answerList(services, flow, { organizationId, order: byUpdate }, query),
+    }),
 
-  serve(app, {
-    url: '/flows/:flow_id',
-    summary: 'One automation flow',
-    path: z.strictObject({ flow_id: id('flow') }),
-    query: z.strictObject({}),
-    response: flow.schema,
-    etag: true,
-    handle: async ({ path, organizationId }) =>
-      answerSingle(services, flow, organizationId, path.flow_id),
-  });
+    route({
+      url: '/flows/:flow_id',
+      summary: 'One automation flow',
+      path: z.strictObject({ flow_id: id('flow') }),
+      query: z.strictObject({}),
+      response: flow.schema,
+      etag: true,
+      handle: async ({ path, organizationId }) =>
+        answerSingle(services, flow, organizationId, path.flow_id),
+    }),
+  ];
 }

@@ -1,9 +1,8 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { averageTicket } from '../domain/purchase-engine.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { count, integer } from '../http/wire.ts';
+import { count, integer, named } from '../http/wire.ts';
 import { dated } from './purchase-answers.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
@@ -15,48 +14,54 @@ const groupSchema = z.object({
 });
 
 /** Section 2.6. */
-const statsSchema = z.object({
-  object: z.literal('purchase_stats'),
-  purchase_count: count(),
-  customer_count: count(),
-  revenue_in_cents: integer(),
-  average_ticket_in_cents: integer(),
-  currency: z.string().nullable(),
-  mixed_currencies: z.boolean(),
-  group_by: z.string().nullable(),
-  groups: z.array(groupSchema),
-  groups_truncated: z.boolean(),
-});
+const statsSchema = named(
+  'PurchaseStats',
+  z.object({
+    object: z.literal('purchase_stats'),
+    purchase_count: count(),
+    customer_count: count(),
+    revenue_in_cents: integer(),
+    average_ticket_in_cents: integer(),
+    currency: z.string().nullable(),
+    mixed_currencies: z.boolean(),
+    group_by: z.string().nullable(),
+    groups: z.array(groupSchema),
+    groups_truncated: z.boolean(),
+  }),
+);
 
 /** Section 4.4. */
-export function purchaseStats(app: FastifyInstance, { purchases: engine }: Services): void {
-  serve(app, {
-    url: '/purchases/stats',
-    summary: 'Totals over purchases, and a ranking by one dimension',
-    path: z.strictObject({}),
-    query: purchaseStatsParameters,
-    response: statsSchema,
-    etag: true,
-    handle: async ({ query, organizationId, reply, signal }) => {
-      const { group_by: groupBy, group_limit: groupLimit } = query;
-      const question = {
-        filters: filtersFrom(query),
-        groupLimit,
-        ...(groupBy === undefined ? {} : { groupBy }),
-      };
-      const stats = dated(reply, await engine.stats(organizationId, question, signal));
-      return {
-        object: 'purchase_stats' as const,
-        ...amounts(stats),
-        customer_count: stats.customerCount,
-        currency: stats.currency,
-        mixed_currencies: stats.mixedCurrencies,
-        group_by: groupBy ?? null,
-        groups: stats.groups.map((group) => ({ key: group.key, ...amounts(group) })),
-        groups_truncated: stats.groupsTruncated,
-      };
-    },
-  });
+export function purchaseStats({ purchases: engine }: Services): readonly Route[] {
+  return [
+    route({
+      url: '/purchases/stats',
+      summary: 'Totals over purchases, and a ranking by one dimension',
+      path: z.strictObject({}),
+      query: purchaseStatsParameters,
+      response: statsSchema,
+      etag: true,
+      isDated: true,
+      handle: async ({ query, organizationId, reply, signal }) => {
+        const { group_by: groupBy, group_limit: groupLimit } = query;
+        const question = {
+          filters: filtersFrom(query),
+          groupLimit,
+          ...(groupBy === undefined ? {} : { groupBy }),
+        };
+        const stats = dated(reply, await engine.stats(organizationId, question, signal));
+        return {
+          object: 'purchase_stats' as const,
+          ...amounts(stats),
+          customer_count: stats.customerCount,
+          currency: stats.currency,
+          mixed_currencies: stats.mixedCurrencies,
+          group_by: groupBy ?? null,
+          groups: stats.groups.map((group) => ({ key: group.key, ...amounts(group) })),
+          groups_truncated: stats.groupsTruncated,
+        };
+      },
+    }),
+  ];
 }
 
 function amounts(of: { readonly purchaseCount: bigint; readonly revenueInCents: bigint }) {

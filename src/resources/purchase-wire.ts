@@ -7,7 +7,7 @@ import {
   type PurchaseColumnKind,
   purchaseColumns,
 } from '../domain/purchase.ts';
-import { dateTime, integer, publicId } from '../http/wire.ts';
+import { dateTime, integer, named, publicId } from '../http/wire.ts';
 
 const couponSchema = z.object({
   id: z.string().optional(),
@@ -28,16 +28,19 @@ const schemasByKind = {
 } satisfies Record<PurchaseColumnKind, z.ZodType>;
 
 /** Section 2.5, from the one definition of a purchase. */
-export const purchaseSchema = z.object({
-  object: z.literal('purchase'),
-  ...(Object.fromEntries(
-    purchaseColumns.map(({ name, kind, required }) => [
-      name,
-      required ? schemasByKind[kind] : schemasByKind[kind].optional(),
-    ]),
-  ) as unknown as PurchaseShape),
-  attributed_flow_ids: z.array(z.string()).meta({ deprecated: true }),
-});
+export const purchaseSchema = named(
+  'Purchase',
+  z.object({
+    object: z.literal('purchase'),
+    ...(Object.fromEntries(
+      purchaseColumns.map(({ name, kind, required }) => [
+        name,
+        required ? schemasByKind[kind] : schemasByKind[kind].optional(),
+      ]),
+    ) as unknown as PurchaseShape),
+    attributed_flow_ids: z.array(z.string()).meta({ deprecated: true }),
+  }),
+);
 type PurchaseShape = {
   [C in PurchaseColumn as C['name']]: C['required'] extends true
     ? (typeof schemasByKind)[C['kind']]

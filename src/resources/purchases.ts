@@ -1,39 +1,42 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { dated, purchaseList, purchaseListSchema } from './purchase-answers.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 
-export function purchases(app: FastifyInstance, { purchases: engine }: Services): void {
-  serve(app, {
-    url: '/purchases',
-    summary: 'Purchases, newest first',
-    path: z.strictObject({}),
-    query: purchaseListParameters,
-    response: purchaseListSchema,
-    etag: false,
-    handle: async ({ query, organizationId, reply, signal }) => {
-      const question = listQuery(query, filtersFrom(query));
-      return purchaseList(reply, engine.list(organizationId, question, signal));
-    },
-  });
+export function purchases({ purchases: engine }: Services): readonly Route[] {
+  return [
+    route({
+      url: '/purchases',
+      summary: 'Purchases, newest first',
+      path: z.strictObject({}),
+      query: purchaseListParameters,
+      response: purchaseListSchema,
+      etag: false,
+      isDated: true,
+      handle: async ({ query, organizationId, reply, signal }) => {
+        const question = listQuery(query, filtersFrom(query));
+        return purchaseList(reply, engine.list(organizationId, question, signal));
+      },
+    }),
 
-  serve(app, {
-    url: '/purchases/:purchase_id',
-    summary: 'One purchase',
-    path: z.strictObject({ purchase_id: id('purchase') }),
-    query: z.strictObject({}),
-    response: purchaseSchema,
-    etag: true,
-    handle: async ({ path, organizationId, reply, signal }) => {
-      const found = await engine.get(organizationId, path.purchase_id, signal);
-      const purchase = dated(reply, found);
-      if (purchase === null) throw notFound('purchase');
-      return purchaseOnTheWire(purchase);
-    },
-  });
+    route({
+      url: '/purchases/:purchase_id',
+      summary: 'One purchase',
+      path: z.strictObject({ purchase_id: id('purchase') }),
+      query: z.strictObject({}),
+      response: purchaseSchema,
+      etag: true,
+      isDated: true,
+      handle: async ({ path, organizationId, reply, signal }) => {
+        const found = await engine.get(organizationId, path.purchase_id, signal);
+        const purchase = dated(reply, found);
+        if (purchase === null) throw notFound('purchase');
+        return purchaseOnTheWire(purchase);
+      },
+    }),
+  ];
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import { encodeId, type IdentifiedResource } from '../domain/public-id.ts';
-import { dateTime, integer as integerSchema, publicId } from '../http/wire.ts';
+import { dateTime, integer as integerSchema, named, publicId } from '../http/wire.ts';
 import { microsecondsOf } from '../postgres/instants.ts';
 import type { KeysetTable } from '../postgres/keyset-list.ts';
 
@@ -86,6 +86,7 @@ export type ResourceRecord<Fields extends Record<string, Field> = Record<string,
 };
 
 export function defineRecord<const Fields extends Record<string, Field>>(
+  title: string,
   resource: IdentifiedResource,
   table: KeysetTable,
   fields: Fields,
@@ -99,11 +100,14 @@ export function defineRecord<const Fields extends Record<string, Field>>(
     table,
     fields,
     selectList: [`${table}.id`, ...expressions].join(', '),
-    schema: z.object({
-      object: z.literal(resource),
-      id: publicId(resource),
-      ...Object.fromEntries(schemas),
-    }) as unknown as RecordSchema<Fields>,
+    schema: named(
+      title,
+      z.object({
+        object: z.literal(resource),
+        id: publicId(resource),
+        ...Object.fromEntries(schemas),
+      }),
+    ) as unknown as RecordSchema<Fields>,
   };
 }
 

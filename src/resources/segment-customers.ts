@@ -1,9 +1,8 @@
-import type { FastifyInstance } from 'fastify';
 import sql from 'sql-template-tag';
 import { z } from 'zod';
 import { notFound } from '../http/errors.ts';
 import { id, oneOf, pageParameters } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byTotalSpent } from '../postgres/keyset-list.ts';
@@ -12,28 +11,30 @@ import { belongToSegment } from './customer-parameters.ts';
 import { customer } from './customer-wire.ts';
 import { answerList } from './record-answers.ts';
 
-export function segmentCustomers(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/segments/:segment_id/customers',
-    summary: "One segment's customers, newest first",
-    path: z.strictObject({ segment_id: id('segment') }),
-    query: z.strictObject({
-      ...pageParameters('customer'),
-      sort: oneOf(['total_spent']).optional(),
-    }),
-    response: listOf(customer.schema),
-    etag: false,
-    handle: async ({ path, query, organizationId }) => {
-      const segment = await firstRow(
-        services.database,
-        sql`
+export function segmentCustomers(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/segments/:segment_id/customers',
+      summary: "One segment's customers, newest first",
+      path: z.strictObject({ segment_id: id('segment') }),
+      query: z.strictObject({
+        ...pageParameters('customer'),
+        sort: oneOf(['total_spent']).optional(),
+      }),
+      response: listOf(customer.schema),
+      etag: false,
+      handle: async ({ path, query, organizationId }) => {
+        const segment = await firstRow(
+          services.database,
+          sql`
           select id from segments
           where id = ${path.segment_id} and organization_id = ${organizationId}`,
-      );
-      if (segment === undefined) throw notFound('segment');
-      const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
-      const conditions = [belongToSegment(path.segment_id, organizationId)];
-      return answerList(services, customer, { organizationId, order, conditions }, query);
-    },
-  });
+        );
+        if (segment === undefined) throw notFound('segment');
+        const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
+        const conditions = [belongToSegment(path.segment_id, organizationId)];
+        return answerList(services, customer, { organizationId, order, conditions }, query);
+      },
+    }),
+  ];
 }

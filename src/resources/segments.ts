@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { id, oneOf, pageParameters, text as textOf } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byUpdate } from '../postgres/keyset-list.ts';
@@ -10,7 +9,7 @@ import { defineRecord, htmlUrl, instant, integer, optional, text } from './recor
 import { answerList, answerSingle } from './record-answers.ts';
 
 /** Section 2.7. */
-const segment = defineRecord('segment', 'segments', {
+const segment = defineRecord('Segment', 'segment', 'segments', {
   created_at: instant,
   updated_at: instant,
   html_url: htmlUrl('segment'),
@@ -19,33 +18,35 @@ const segment = defineRecord('segment', 'segments', {
   customer_count: integer,
 });
 
-export function segments(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/segments',
-    summary: 'Segments, newest first',
-    path: z.strictObject({}),
-    query: z.strictObject({
-      ...pageParameters('segment'),
-      q: textOf({ least: 1, most: 256 }).optional(),
-      sort: oneOf(['updated']).optional(),
+export function segments(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/segments',
+      summary: 'Segments, newest first',
+      path: z.strictObject({}),
+      query: z.strictObject({
+        ...pageParameters('segment'),
+        q: textOf({ least: 1, most: 256 }).optional(),
+        sort: oneOf(['updated']).optional(),
+      }),
+      response: listOf(segment.schema),
+      etag: false,
+      handle: async ({ query, organizationId }) => {
+        const order = query.sort === 'updated' ? byUpdate : byCreation;
+        const list = { organizationId, order, ...searchConditions(query.q) };
+        return answerList(services, segment, list, query);
+      },
     }),
-    response: listOf(segment.schema),
-    etag: false,
-    handle: async ({ query, organizationId }) => {
-      const order = query.sort === 'updated' ? byUpdate : byCreation;
-      const list = { organizationId, order, ...searchConditions(query.q) };
-      return answerList(services, segment, list, query);
-    },
-  });
 
-  serve(app, {
-    url: '/segments/:segment_id',
-    summary: 'One segment',
-    path: z.strictObject({ segment_id: id('segment') }),
-    query: z.strictObject({}),
-    response: segment.schema,
-    etag: true,
-    handle: async ({ path, organizationId }) =>
-      answerSingle(services, segment, organizationId, path.segment_id),
-  });
+    route({
+      url: '/segments/:segment_id',
+      summary: 'One segment',
+      path: z.strictObject({ segment_id: id('segment') }),
+      query: z.strictObject({}),
+      response: segment.schema,
+      etag: true,
+      handle: async ({ path, organizationId }) =>
+        answerSingle(services, segment, organizationId, path.segment_id),
+    }),
+  ];
 }

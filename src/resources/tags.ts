@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { id, pageParameters } from '../http/parameters.ts';
-import { serve } from '../http/resource.ts';
+import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
@@ -9,32 +8,34 @@ import { defineRecord, instant, optional, text } from './record.ts';
 import { answerList, answerSingle } from './record-answers.ts';
 
 /** Section 2.8. */
-const tag = defineRecord('tag', 'tags', {
+const tag = defineRecord('Tag', 'tag', 'tags', {
   name: optional(text),
   color: optional(text),
   created_at: instant,
 });
 
-export function tags(app: FastifyInstance, services: Services): void {
-  serve(app, {
-    url: '/tags',
-    summary: 'Tags, newest first',
-    path: z.strictObject({}),
-    query: z.strictObject(pageParameters('tag')),
-    response: listOf(tag.schema),
-    etag: false,
-    handle: async ({ query, organizationId }) =>
-      answerList(services, tag, { organizationId, order: byCreation }, query),
-  });
+export function tags(services: Services): readonly Route[] {
+  return [
+    route({
+      url: '/tags',
+      summary: 'Tags, newest first',
+      path: z.strictObject({}),
+      query: z.strictObject(pageParameters('tag')),
+      response: listOf(tag.schema),
+      etag: false,
+      handle: async ({ query, organizationId }) =>
+        answerList(services, tag, { organizationId, order: byCreation }, query),
+    }),
 
-  serve(app, {
-    url: '/tags/:tag_id',
-    summary: 'One tag',
-    path: z.strictObject({ tag_id: id('tag') }),
-    query: z.strictObject({}),
-    response: tag.schema,
-    etag: true,
-    handle: async ({ path, organizationId }) =>
-      answerSingle(services, tag, organizationId, path.tag_id),
-  });
+    route({
+      url: '/tags/:tag_id',
+      summary: 'One tag',
+      path: z.strictObject({ tag_id: id('tag') }),
+      query: z.strictObject({}),
+      response: tag.schema,
+      etag: true,
+      handle: async ({ path, organizationId }) =>
+        answerSingle(services, tag, organizationId, path.tag_id),
+    }),
+  ];
 }

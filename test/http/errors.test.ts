@@ -4,6 +4,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import { ApiError, errorStatuses } from '../../src/http/errors.ts';
+import { checkResponses } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog } from './recorded-log.ts';
@@ -20,8 +21,13 @@ describe('errors', () => {
   beforeAll(async () => {
     database = await createTestDatabase();
     app = createApp({
-      services: { database: database.pool, purchases: createPostgresEngine(database.pool) },
+      services: {
+        database: database.pool,
+        purchases: createPostgresEngine(database.pool),
+        publicAppUrl: 'https://shop.example/app',
+      },
       rateLimitPerMinute: 1_000_000,
+      failedKeysPerMinute: 1_000_000,
       log,
     });
     for (const type of types) {
@@ -42,7 +48,7 @@ describe('errors', () => {
     app.get('/throws/with-a-status', async () => {
       throw Object.assign(new Error('the password is hunter2'), { statusCode: 503 });
     });
-    await app.ready();
+    await checkResponses(app);
     organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
   });

@@ -37,8 +37,13 @@ describe('while Postgres is gone', () => {
     const { log, lines } = recordedLog();
     const pool = createPool(databaseUrl, { max: 3, applicationName: 'test' });
     const app = createApp({
-      services: { database: pool, purchases: createPostgresEngine(pool) },
+      services: {
+        database: pool,
+        purchases: createPostgresEngine(pool),
+        publicAppUrl: 'https://shop.example/app',
+      },
       rateLimitPerMinute: 1_000_000,
+      failedKeysPerMinute: 1_000_000,
       log,
     });
     running.push({ app, pool });

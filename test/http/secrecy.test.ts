@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
+import { checkResponses } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
@@ -17,10 +18,16 @@ describe('the secret of a key', () => {
   beforeAll(async () => {
     database = await createTestDatabase();
     app = createApp({
-      services: { database: database.pool, purchases: createPostgresEngine(database.pool) },
+      services: {
+        database: database.pool,
+        purchases: createPostgresEngine(database.pool),
+        publicAppUrl: 'https://shop.example/app',
+      },
       rateLimitPerMinute: 1_000_000,
+      failedKeysPerMinute: 1_000_000,
       log,
     });
+    await checkResponses(app);
     await app.listen({ host: '127.0.0.1', port: 0 });
     organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));

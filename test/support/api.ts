@@ -3,9 +3,10 @@ import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createApp } from '../../src/http/app.ts';
+import { type AppOptions, createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
+import { checkResponses } from './openapi.ts';
 
 export type TestApi = {
   readonly app: FastifyInstance;
@@ -23,16 +24,18 @@ export type TestApi = {
 export async function createTestApi(
   database: Database,
   dataDirectory: string,
-  options: { rateLimitPerMinute?: number } = {},
+  options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
   const duckdb = await createTestDuckDBEngine(dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
   const app = createApp({
     services: { database, purchases, publicAppUrl: 'https://app.example' },
-    rateLimitPerMinute: options.rateLimitPerMinute ?? 1_000_000,
+    rateLimitPerMinute: 1_000_000,
+    failedKeysPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),
+    ...options,
   });
-  await app.ready();
+  await checkResponses(app);
   return {
     app,
     purchases,

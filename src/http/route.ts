@@ -4,6 +4,7 @@ import { ApiError } from './errors.ts';
 import { conditional } from './etag.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
+import type { Services } from './services.ts';
 import { jsonSchema } from './wire.ts';
 
 /** What a handler is told: its parameters, validated, and whom it answers. */
@@ -18,46 +19,61 @@ export type Call<Path, Query> = {
   readonly signal: AbortSignal;
 };
 
-export type Resource<
-  Path extends z.ZodType,
-  Query extends z.ZodType,
-  Response extends z.ZodType,
+/** A route below /v1, as data: what registers it also describes it. */
+export type Route<
+  Path extends z.ZodType = z.ZodType,
+  Query extends z.ZodType = z.ZodType,
+  Response extends z.ZodType = z.ZodType,
 > = {
   /** Below /v1, with parameters as `:name`. */
   readonly url: string;
   /** One line for the API's reference. */
   readonly summary: string;
+  /** Beyond the specification; said so in the reference. */
+  readonly isAddition?: boolean;
   readonly path: Path;
   readonly query: Query;
   readonly response: Response;
   /** Single-resource and aggregate responses carry an ETag (section 4.5); lists do not. */
   readonly etag: boolean;
+  /** Purchase answers say which instant they show. */
+  readonly isDated?: boolean;
   handle(call: Call<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
 };
 
+/** What a resource's file exports: its routes, over what they are served from. */
+export type ResourceRoutes = (services: Services) => readonly Route[];
+
+/** A route whose handler is checked against its own schemas. */
+export function route<Path extends z.ZodType, Query extends z.ZodType, Response extends z.ZodType>(
+  definition: Route<Path, Query, Response>,
+): Route {
+  return definition as unknown as Route;
+}
+
 /**
- * Registers a resource. Parameters are read after the key, the rate limit and
- * the route have been checked: that is the order of refusals.
+ * Registers a route. Parameters are read after the key, the rate limit and the
+ * route have been checked: that is the order of refusals.
  */
-export function serve<Path extends z.ZodType, Query extends z.ZodType, Response extends z.ZodType>(
-  app: FastifyInstance,
-  resource: Resource<Path, Query, Response>,
-): void {
+export function serve(app: FastifyInstance, { url, path, query, response, etag, handle }: Route) {
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
-    url: resource.url,
-    schema: { response: { 200: jsonSchema(resource.response) } },
+    url,
+    schema: { response: { 200: jsonSchema(response) } },
     handler: async (request, reply) => {
       refuseBody(request);
-      const path = readParameters(resource.path, request.params as Record<string, string>);
       const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
-      const query = readParameters(resource.query, parseQueryString(queryString));
-      const { organizationId } = request.credential;
-      const { signal } = request;
-      return resource.handle({ path, query, organizationId, request, reply, signal });
+      return handle({
+        path: readParameters(path, request.params as Record<string, string>),
+        query: readParameters(query, parseQueryString(queryString)),
+        organizationId: request.credential.organizationId,
+        request,
+        reply,
+        signal: request.signal,
+      });
     },
-    ...(resource.etag
+    ...(etag
       ? {
           onSend: async (request, reply, payload) =>
             typeof payload === 'string' ? conditional(request, reply, payload) : payload,

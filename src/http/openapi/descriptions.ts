@@ -1,0 +1,69 @@
+/**
+ * What each parameter does, by name: parameters of one name mean the same
+ * wherever they appear.
+ */
+export const parameterDescriptions: Readonly<Record<string, string>> = {
+  limit: 'How many items a page has at most.',
+  starting_after:
+    'The `id` of the last item of the previous page. Continue while `has_more` is `true`.',
+  sort: 'Highest or most recent first. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
+  customer_id: 'Purchases of this customer.',
+  purchase_id: 'The purchase.',
+  segment_id: 'The segment; on the customer list, customers in this segment.',
+  tag_id: 'The tag; on the customer list, customers that carry this tag.',
+  flow_id: 'The flow.',
+  email_campaign_id: 'The email campaign.',
+  template_campaign_id: 'The template campaign.',
+  status: 'Payment status of the purchase; `any` is no filter.',
+  platform: 'The platform that the purchase came from.',
+  created_since: 'Created at or after this instant. Without an offset it is UTC.',
+  created_until: 'Created at or before this instant. Without an offset it is UTC.',
+  updated_since: 'Updated at or after this instant. Without an offset it is UTC.',
+  min_value_in_cents: 'Purchases of at least this value.',
+  max_value_in_cents: 'Purchases of at most this value.',
+  utm_source: "Exactly this value of the order's `utm_source`.",
+  utm_medium: "Exactly this value of the order's `utm_medium`.",
+  utm_campaign: "Exactly this value of the order's `utm_campaign`.",
+  utm_content: "Exactly this value of the order's `utm_content`.",
+  utm_term: "Exactly this value of the order's `utm_term`.",
+  group_by:
+    'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in UTC.',
+  group_limit:
+    'How many groups are returned at most; `groups_truncated` says whether there were more.',
+  is_subscribed: 'Customers that are, or are not, subscribed.',
+  email: 'Exactly this address, upper and lower case aside.',
+  phone:
+    'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
+  q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
+};
+
+export const tagDescriptions: Readonly<Record<string, string>> = {
+  Identity: 'Who asks.',
+  Customers: 'People who buy, or may.',
+  Segments: 'Groups of customers.',
+  Purchases: 'Orders from all integrations, and statistics over them.',
+  Tags: 'Labels that customers carry.',
+  Attributes: 'Definitions of custom attributes.',
+  Flows: 'Automation flows.',
+  'Email campaigns': 'Campaigns by email.',
+  'Template campaigns': 'Campaigns by WhatsApp or SMS.',
+};
+
+export const introduction = `
+A read-only API over one organization's customers, purchases and campaigns. The
+organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
+
+- **Money** is an integer number of cents. **Times** are UTC.
+- **Fields without a value** are left out.
+- **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`.
+- **Parameters** that are unknown, repeated or malformed are refused with \`422\`
+  and named in \`error.param\`: a typing error never changes a total.
+- **Conditional requests**: single resources and statistics carry an \`ETag\`; send
+  it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
+- **HEAD** is answered like GET, without the body.
+- **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
+
+\`\`\`sh
+curl -H "Authorization: Bearer $KEY" "http://127.0.0.1:3000/v1/purchases/stats?group_by=platform"
+\`\`\`
+`.trim();

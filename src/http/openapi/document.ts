@@ -1,0 +1,166 @@
+import type { z } from 'zod';
+import type { Route } from '../route.ts';
+import { jsonSchema } from '../wire.ts';
+import { introduction, parameterDescriptions, tagDescriptions } from './descriptions.ts';
+import { exampleOf, type JsonSchema } from './examples.ts';
+import {
+  errorReferences,
+  errorResponses,
+  errorSchema,
+  headerReferences,
+  headers,
+  rateLimitHeaders,
+} from './responses.ts';
+
+/** Version of the interface (section 9), not of this software. */
+const version = '1.0.0';
+
+/**
+ * The API's description (OpenAPI 3.1), from the very schemas that validate
+ * parameters and write responses.
+ */
+export function describeApi(routes: readonly Route[]) {
+  const schemas: Record<string, unknown> = { Error: errorSchema };
+  const paths = Object.fromEntries(
+    routes.map((route) => [
+      `/v1${route.url.replaceAll(/:(\w+)/g, '{$1}')}`,
+      { get: operation(route, schemas) },
+    ]),
+  );
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'CRM, purchase and marketing data',
+      version,
+      description: introduction,
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/', description: 'This server' }],
+    security: [{ apiKey: [] }],
+    tags: Object.entries(tagDescriptions).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An API key of the organization, with the scope `read`.',
+        },
+      },
+      schemas,
+      headers,
+      responses: errorResponses(),
+    },
+  };
+}
+
+function operation(route: Route, schemas: Record<string, unknown>) {
+  const { url, summary, path, query, response, etag, isDated, isAddition } = route;
+  const schema = jsonSchema(response) as JsonSchema;
+  const tag = tagOf(url);
+  return {
+    operationId: operationIdOf(url),
+    summary,
+    ...(isAddition === true
+      ? { description: 'An addition to the specification.', 'x-addition': true }
+      : {}),
+    tags: [tag],
+    parameters: [
+      ...parametersOf(path, 'path'),
+      ...parametersOf(query, 'query'),
+      ...(etag ? [ifNoneMatch] : []),
+    ],
+    responses: {
+      200: {
+        description: summary,
+        headers: headersOf(route),
+        content: {
+          'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
+        },
+      },
+      ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
+      ...errorReferences([
+        'invalid_request',
+        'authentication_error',
+        'permission_denied',
+        ...(url.includes(':') ? (['not_found'] as const) : []),
+        'validation_error',
+        'rate_limited',
+        'internal_error',
+      ]),
+    },
+    ...(isDated === true ? { 'x-data-as-of': true } : {}),
+  };
+}
+
+const ifNoneMatch = {
+  name: 'If-None-Match',
+  in: 'header',
+  description: 'ETags of contents that the caller has: a list, or `*`.',
+  schema: { type: 'string' },
+  example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
+};
+
+function headersOf({ etag, isDated }: Route) {
+  return headerReferences([
+    'Request-Id',
+    ...rateLimitHeaders,
+    ...(etag ? (['ETag'] as const) : []),
+    ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
+  ]);
+}
+
+/** The fields of a parameter schema, each with the metadata its kind gave it. */
+function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
+  const fields = (schema as z.ZodObject).shape as Record<string, z.ZodType>;
+  return Object.entries(fields).map(([name, field]) => {
+    const description = parameterDescriptions[name];
+    if (description === undefined) throw new Error(`the parameter ${name} is not described`);
+    const parameter = metadataOf(field) as JsonSchema;
+    return {
+      name,
+      in: location,
+      required: location === 'path',
+      description,
+      schema: parameter,
+      ...(location === 'path' ? { example: exampleOf(parameter, name) } : {}),
+    };
+  });
+}
+
+/** Metadata stands on the kind; `optional` wraps around it. */
+function metadataOf(field: z.ZodType): Record<string, unknown> {
+  const own = field.meta();
+  if (own !== undefined) return own;
+  const { innerType } = field.def as { innerType?: z.ZodType };
+  if (innerType === undefined) throw new Error('a parameter without metadata');
+  return metadataOf(innerType);
+}
+
+/** Moves schemas that have a title to the components and refers to them there. */
+function hoist(schema: unknown, schemas: Record<string, unknown>): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => hoist(item, schemas));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const hoisted = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, hoist(value, schemas)]),
+  );
+  const { title } = hoisted;
+  if (typeof title !== 'string') return hoisted;
+  schemas[title] = hoisted;
+  return { $ref: `#/components/schemas/${title}` };
+}
+
+const segmentsOf = (url: string): string[] => url.split('/').slice(1);
+
+function tagOf(url: string): string {
+  const [first = ''] = segmentsOf(url);
+  if (first === 'me') return 'Identity';
+  const words = first.replaceAll('-', ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** `/customers/:customer_id/purchases` becomes `getCustomersCustomerIdPurchases`. */
+function operationIdOf(url: string): string {
+  const words = url.split(/[^a-z]+/).filter((word) => word !== '');
+  return `get${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')}`;
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import type { Route } from '../route.ts';
+import { describeApi } from './document.ts';
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>API reference</title>
+  <link rel="stylesheet" href="/docs/swagger-ui.css">
+  <link rel="icon" href="/docs/favicon-32x32.png">
+</head>
+<body>
+  <div id="reference"></div>
+  <script src="/docs/swagger-ui-bundle.js"></script>
+  <script src="/docs/start.js"></script>
+</body>
+</html>
+`;
+
+const startScript = `
+SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#reference',
+  deepLinking: true,
+  validatorUrl: null,
+  tryItOutEnabled: true,
+  defaultModelsExpandDepth: 0,
+});
+`;
+
+// Nothing from elsewhere; Swagger UI sets styles and shows inlined images.
+const contentSecurityPolicy =
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'";
+
+/** The API's description, and a page to browse it and try it out; without a key. */
+export async function reference(
+  app: FastifyInstance,
+  { routes }: { readonly routes: readonly Route[] },
+): Promise<void> {
+  const description = JSON.stringify(describeApi(routes), null, 2);
+  const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+  const asset = (name: string) => readFileSync(join(assets, name));
+  const serve = (url: string, type: string, body: string | Buffer) =>
+    app.route({
+      method: ['GET', 'HEAD'],
+      url,
+      handler: async (_request, reply) =>
+        reply.type(type).header('Content-Security-Policy', contentSecurityPolicy).send(body),
+    });
+
+  serve('/openapi.json', 'application/json; charset=utf-8', description);
+  serve('/docs', 'text/html; charset=utf-8', page);
+  serve('/docs/start.js', 'text/javascript; charset=utf-8', startScript);
+  serve('/docs/swagger-ui.css', 'text/css; charset=utf-8', asset('swagger-ui.css'));
+  serve(
+    '/docs/swagger-ui-bundle.js',
+    'text/javascript; charset=utf-8',
+    asset('swagger-ui-bundle.js'),
+  );
+  serve('/docs/favicon-32x32.png', 'image/png', asset('favicon-32x32.png'));
+}

@@ -1,0 +1,165 @@
+import { type ErrorType, errorStatuses } from '../errors.ts';
+
+const requestIdExample = 'req_5014d0e4391ad0db0b322feb';
+
+export const errorSchema = {
+  type: 'object',
+  required: ['error'],
+  additionalProperties: false,
+  properties: {
+    error: {
+      type: 'object',
+      required: ['type', 'message', 'request_id'],
+      additionalProperties: false,
+      properties: {
+        type: { type: 'string', enum: Object.keys(errorStatuses), description: 'Stable.' },
+        message: { type: 'string', description: 'For people.' },
+        param: { type: 'string', description: 'The offending parameter.' },
+        request_id: { type: 'string', pattern: '^req_[a-f0-9]{24}$' },
+      },
+    },
+    retry_after: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Seconds to wait; with `rate_limited` only.',
+    },
+  },
+};
+
+export const headers = {
+  'Request-Id': {
+    description: "The request's own id, also in `error.request_id`.",
+    schema: { type: 'string', pattern: '^req_[a-f0-9]{24}$', examples: [requestIdExample] },
+  },
+  'X-RateLimit-Limit': {
+    description: 'Requests that the current window allows the key.',
+    schema: { type: 'integer', examples: [600] },
+  },
+  'X-RateLimit-Remaining': {
+    description: 'Requests left in the window.',
+    schema: { type: 'integer', examples: [599] },
+  },
+  'X-RateLimit-Reset': {
+    description: 'When the window ends.',
+    schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:06:00.000Z'] },
+  },
+  'Retry-After': {
+    description: 'Whole seconds to wait before trying again.',
+    schema: { type: 'integer', minimum: 1, examples: [17] },
+  },
+  'WWW-Authenticate': {
+    description: 'How to authenticate.',
+    schema: { type: 'string', const: 'Bearer' },
+  },
+  ETag: {
+    description: 'Identifies this content; send it back as `If-None-Match`.',
+    schema: { type: 'string', pattern: '^"[^"]+"$', examples: ['"5RCGGWF46sITJA6Ht091UAJWaXE"'] },
+  },
+  'X-Data-As-Of': {
+    description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
+    schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
+  },
+} as const;
+export type Header = keyof typeof headers;
+
+export const headerReferences = (names: readonly Header[]) =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+
+export const rateLimitHeaders = [
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+] as const satisfies readonly Header[];
+
+type DocumentedError = {
+  readonly name: string;
+  readonly description: string;
+  readonly example: string;
+  readonly param?: string;
+  readonly headers: readonly Header[];
+};
+
+/** Section 7, but for `conflict`: no operation of this version answers it. */
+const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, DocumentedError>> = {
+  invalid_request: {
+    name: 'InvalidRequest',
+    description: 'Invalid route, cursor or request format.',
+    example: 'starting_after is not the id of an item of this list.',
+    param: 'starting_after',
+    headers: rateLimitHeaders,
+  },
+  authentication_error: {
+    name: 'AuthenticationError',
+    description: 'Missing, invalid, expired or revoked key.',
+    example: 'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
+    headers: ['WWW-Authenticate'],
+  },
+  permission_denied: {
+    name: 'PermissionDenied',
+    description: 'The key lacks the required permission.',
+    example: 'The API key lacks the permission read.',
+    headers: rateLimitHeaders,
+  },
+  not_found: {
+    name: 'NotFound',
+    description: 'The resource does not exist or belongs to another organization.',
+    example: 'There is no such purchase.',
+    headers: rateLimitHeaders,
+  },
+  validation_error: {
+    name: 'ValidationError',
+    description: 'A parameter or value failed validation; `param` names it.',
+    example: 'limit must be a whole number from 1 to 100.',
+    param: 'limit',
+    headers: rateLimitHeaders,
+  },
+  rate_limited: {
+    name: 'RateLimited',
+    description: 'Request limit exceeded.',
+    example: 'This API key has used its 600 requests of the current minute.',
+    headers: [...rateLimitHeaders, 'Retry-After'],
+  },
+  internal_error: {
+    name: 'InternalError',
+    description: 'Unexpected server error.',
+    example: 'Something went wrong on our side. Please try again.',
+    headers: [],
+  },
+};
+
+/** The error responses as components, by name. */
+export function errorResponses(): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(documentedErrors).map(([type, { name, description, example, ...rest }]) => [
+      name,
+      {
+        description,
+        headers: headerReferences(['Request-Id', ...rest.headers]),
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            example: {
+              error: {
+                type,
+                message: example,
+                ...(rest.param === undefined ? {} : { param: rest.param }),
+                request_id: requestIdExample,
+              },
+              ...(type === 'rate_limited' ? { retry_after: 17 } : {}),
+            },
+          },
+        },
+      },
+    ]),
+  );
+}
+
+/** What an operation may answer besides its 200, by status. */
+export function errorReferences(types: readonly (keyof typeof documentedErrors)[]) {
+  return Object.fromEntries(
+    types.map((type) => [
+      errorStatuses[type],
+      { $ref: `#/components/responses/${documentedErrors[type].name}` },
+    ]),
+  );
+}

@@ -1,0 +1,76 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { addFormatsTo } from '../support/openapi.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe("the API's description", () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let text: string;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    api = await createTestApi(database.pool, directory.path);
+    text = (await api.get('/openapi.json')).body;
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  // Any change of the contract shows in review as a change of this file.
+  it('is what was last agreed on', async () => {
+    await expect(text).toMatchFileSnapshot('openapi.snapshot.json');
+  });
+
+  it("breaks none of Redocly's recommended rules", async () => {
+    const config = await createConfig({ extends: ['recommended'] });
+    const problems = await lintFromString({ source: text, config });
+    expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
+  });
+
+  it('is version 1.0.0 and marks what goes beyond the specification', () => {
+    const { info, paths } = JSON.parse(text);
+    expect(info.version).toBe('1.0.0');
+    const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
+    expect(additions).toEqual(['/v1/template-campaigns']);
+    expect(Object.keys(paths)).toHaveLength(19);
+  });
+
+  it('shows examples that its own schemas accept', () => {
+    const description = JSON.parse(text);
+    const ajv = new Ajv2020({ strict: false });
+    addFormatsTo(ajv, ['date-time', 'uri', 'email']);
+    ajv.addSchema({ $id: 'api', components: description.components });
+    const examples = [
+      ...Object.values<Operation>(description.paths).map(({ get }) => get.responses[200]),
+      ...Object.values<Described>(description.components.responses),
+    ].map((response) => response?.content['application/json']);
+    expect(examples.length).toBeGreaterThan(25);
+    for (const found of examples) {
+      const schema = JSON.parse(JSON.stringify(found?.schema).replaceAll('"#/', '"api#/'));
+      expect(ajv.validate(schema, found?.example), ajv.errorsText()).toBe(true);
+    }
+  });
+
+  it('can be browsed and tried out without the internet', async () => {
+    const page = await api.get('/docs');
+    expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
+    const linked = [...page.body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, url]) => String(url));
+    expect(linked.length).toBeGreaterThan(2);
+    for (const url of linked) {
+      expect(url).toMatch(/^\/docs\//);
+      expect((await api.get(url)).statusCode).toBe(200);
+    }
+    expect(page.headers['content-security-policy']).toContain("default-src 'self'");
+  });
+});
+
+type Described = { content: { 'application/json': { schema: object; example: unknown } } };
+type Operation = { get: { responses: Record<string, Described> } };
