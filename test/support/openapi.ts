@@ -22,7 +22,7 @@ type DescribedResponse = {
 export function createConformance(description: Described) {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   // Not `email`: what a shop stored as an address is shown as it is.
-  addFormatsTo(ajv, ['date-time', 'uri']);
+  addFormatsTo(ajv, ['date-time', 'uri', 'int64']);
   ajv.addSchema({ $id: 'api', components: description.components });
   const paths = Object.entries(description.paths).map(([path, { get }]) => ({
     pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),

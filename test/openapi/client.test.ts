@@ -1,0 +1,168 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import createClient from 'openapi-fetch';
+import openapiTS, { astToString } from 'openapi-typescript';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { seedDatabase } from '../../src/seed/seed-database.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+// What a client's author would write, checked against the generated types.
+const program = `
+import createClient from 'openapi-fetch';
+import type { components, paths } from './api.ts';
+
+export async function revenueByCampaign(baseUrl: string, key: string): Promise<Map<string | null, number>> {
+  const api = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
+  const { data, error } = await api.GET('/v1/purchases/stats', {
+    params: { query: { status: 'paid', group_by: 'utm_campaign', group_limit: 50 } },
+  });
+  if (error !== undefined) throw new Error(error.error.message);
+  return new Map(data.groups.map((group) => [group.key, group.revenue_in_cents]));
+}
+
+export async function allPurchases(baseUrl: string, key: string): Promise<components['schemas']['Purchase'][]> {
+  const api = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
+  const all: components['schemas']['Purchase'][] = [];
+  for (;;) {
+    const last = all.at(-1)?.id;
+    const { data, error } = await api.GET('/v1/purchases', {
+      params: { query: { limit: 100, ...(last === undefined ? {} : { starting_after: last }) } },
+    });
+    if (error !== undefined) throw new Error(error.error.message);
+    all.push(...data.data);
+    if (!data.has_more) return all;
+  }
+}
+
+// @ts-expect-error: there is no such route
+export type Unknown = paths['/v1/orders'];
+`;
+
+describe('a TypeScript client generated from the description', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let baseUrl: string;
+  let secret: string;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    api = await createTestApi(database.pool, directory.path);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    baseUrl = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
+    const until = new Date('2026-01-01T00:00:00Z');
+    const [shop] = await seedDatabase(database.url, {
+      organizations: 1,
+      customers: 230,
+      purchases: 450,
+      seed: 5,
+      until,
+    });
+    ({ secret } = await addKey(database.pool, shop?.organizationId as bigint));
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  it('compiles', { timeout: 120_000 }, async () => {
+    const source = await openapiTS((await api.get('/openapi.json')).body);
+    await writeFile(join(directory.path, 'api.ts'), astToString(source));
+    await writeFile(join(directory.path, 'program.ts'), program);
+    const options = {
+      compilerOptions: {
+        strict: true,
+        noEmit: true,
+        target: 'es2023',
+        module: 'nodenext',
+        moduleResolution: 'nodenext',
+        allowImportingTsExtensions: true,
+        skipLibCheck: true,
+        types: [],
+        lib: ['es2023', 'dom'],
+        paths: { 'openapi-fetch': [join(root, 'node_modules/openapi-fetch/dist/index.d.mts')] },
+      },
+      files: ['api.ts', 'program.ts'],
+    };
+    await writeFile(join(directory.path, 'tsconfig.json'), JSON.stringify(options));
+    await writeFile(join(directory.path, 'package.json'), '{"type":"module"}');
+    const compiled = await run(
+      process.execPath,
+      [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory.path],
+      { cwd: directory.path },
+    ).catch((failed: { stdout: string }) => failed);
+    expect(compiled.stdout).toBe('');
+  });
+
+  it('walks every list from end to end', async () => {
+    const { paths } = (await api.get('/openapi.json')).json() as {
+      paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
+    };
+    // The paths are not known when this file is compiled; how they are called is.
+    const client = createClient<Record<string, { get: never }>>({
+      baseUrl,
+      headers: { Authorization: `Bearer ${secret}` },
+    }) as unknown as {
+      GET(
+        path: string,
+        options: object,
+      ): Promise<{ data?: { data: { id: string }[]; has_more: boolean }; error?: unknown }>;
+    };
+    const first = async (list: string) =>
+      (await client.GET(list, { params: {} })).data?.data[0]?.id as string;
+    const pathParameters: Record<string, string> = {
+      customer_id: (await first('/v1/purchases').then(
+        async (id) => (await api.get(`/v1/purchases/${id}`, secret)).json().customer_id,
+      )) as string,
+      segment_id: await first('/v1/segments'),
+    };
+    const lists = Object.entries(paths).filter(([, { get }]) =>
+      get.parameters.some(({ name }) => name === 'starting_after'),
+    );
+    expect(lists).toHaveLength(10);
+    for (const [path] of lists) {
+      const seen: string[] = [];
+      for (let hasMore = true; hasMore; ) {
+        const last = seen.at(-1);
+        const query = { limit: 40, ...(last === undefined ? {} : { starting_after: last }) };
+        const { data, error } = await client.GET(path, { params: { path: pathParameters, query } });
+        expect(error, path).toBeUndefined();
+        seen.push(...(data?.data ?? []).map(({ id }) => id));
+        hasMore = data?.has_more === true;
+      }
+      expect(seen.length, path).toBeGreaterThan(0);
+      expect(new Set(seen).size, path).toBe(seen.length);
+    }
+  });
+
+  it('runs the program that was compiled', async () => {
+    // Resolved from the project: the folder has no packages of its own.
+    const url = pathToFileURL(join(root, 'node_modules/openapi-fetch/dist/index.mjs')).href;
+    await writeFile(
+      join(directory.path, 'runnable.ts'),
+      program.replace(`'openapi-fetch'`, JSON.stringify(url)),
+    );
+    const { allPurchases, revenueByCampaign } = await import(
+      /* @vite-ignore */ pathToFileURL(join(directory.path, 'runnable.ts')).href
+    );
+    expect(await allPurchases(baseUrl, secret)).toHaveLength(450);
+    const stats = (await api.get('/v1/purchases/stats?status=paid', secret)).json();
+    const revenue = [...(await revenueByCampaign(baseUrl, secret)).values()] as number[];
+    expect(revenue.reduce((sum, cents) => sum + cents, 0)).toBeLessThanOrEqual(
+      stats.revenue_in_cents,
+    );
+    expect(revenue.length).toBeGreaterThan(1);
+  });
+});
