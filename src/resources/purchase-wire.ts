@@ -8,14 +8,10 @@ import {
   purchaseColumns,
 } from '../domain/purchase.ts';
 import { dateTime, integer, named, publicId } from '../http/wire.ts';
+import { listOfObjects } from './stored-json.ts';
 
-const couponSchema = z.object({
-  id: z.string().optional(),
-  code: z.string().optional(),
-  value: z.number().optional(),
-  type: z.string().optional(),
-});
-type Coupon = z.output<typeof couponSchema>;
+/** Section 2.5: a list of these, whatever else is stored. */
+const coupons = listOfObjects({ id: 'text', code: 'text', value: 'number', type: 'text' });
 
 const schemasByKind = {
   purchase_id: publicId('purchase'),
@@ -24,7 +20,7 @@ const schemasByKind = {
   instant: dateTime(),
   text: z.string(),
   label: z.string(),
-  coupons: z.array(couponSchema),
+  coupons: coupons.schema,
 } satisfies Record<PurchaseColumnKind, z.ZodType>;
 
 /** Section 2.5, from the one definition of a purchase. */
@@ -55,7 +51,7 @@ const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> =
   instant: formatInstant,
   text: (text: string) => text,
   label: (text: string) => text,
-  coupons: readCoupons,
+  coupons: (json: string) => coupons.write(JSON.parse(json)),
 };
 
 /** A purchase as responses show it: what has no value is left out. */
@@ -68,25 +64,4 @@ export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
   // Deprecated, kept for compatibility, always empty.
   wire.attributed_flow_ids = [];
   return wire as PurchaseOnTheWire;
-}
-
-/** The stored list, held to the documented shape whatever else is in it. */
-function readCoupons(json: string): Coupon[] {
-  const list: unknown = JSON.parse(json);
-  return Array.isArray(list) ? list.filter(isObject).map(readCoupon) : [];
-}
-
-function readCoupon(fields: Record<string, unknown>): Coupon {
-  const coupon: Coupon = {};
-  for (const name of ['id', 'code', 'type'] as const) {
-    const value = fields[name];
-    if (typeof value === 'string' || typeof value === 'number') coupon[name] = String(value);
-  }
-  // JSON may hold numbers that no double does; they have no value here.
-  if (Number.isFinite(fields.value)) coupon.value = fields.value as number;
-  return coupon;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -10,7 +10,14 @@ import type { Field } from './record.ts';
 const kinds = {
   text: {
     schema: z.string().optional(),
-    accepts: (value: unknown) => typeof value === 'string',
+    // Whoever stored a house number as a number meant its digits.
+    accepts: (value: unknown) => typeof value === 'string' || Number.isFinite(value),
+    write: (value: unknown): unknown => String(value),
+  },
+  number: {
+    schema: z.number().optional(),
+    // JSON may hold numbers that no double does; they have no value here.
+    accepts: (value: unknown) => Number.isFinite(value),
     write: (value: unknown): unknown => value,
   },
   integer: {
@@ -45,8 +52,13 @@ const isObject = (stored: unknown): stored is Record<string, unknown> =>
 
 const asStored = (column: string): string => column;
 
+/** A field whose value may be anything that JSON can hold. */
+type StoredField<Schema extends z.ZodType> = Field<Schema> & {
+  readonly write: (stored: unknown) => unknown;
+};
+
 /** An object of these members, each of which may be missing. */
-export function objectOf<const S extends Shape>(shape: S): Field<ObjectSchema<S>> {
+export function objectOf<const S extends Shape>(shape: S): StoredField<ObjectSchema<S>> {
   return {
     schema: schemaOf(shape),
     expression: asStored,
@@ -55,7 +67,9 @@ export function objectOf<const S extends Shape>(shape: S): Field<ObjectSchema<S>
 }
 
 /** A list of such objects; what is no object is left out. */
-export function listOfObjects<const S extends Shape>(shape: S): Field<z.ZodArray<ObjectSchema<S>>> {
+export function listOfObjects<const S extends Shape>(
+  shape: S,
+): StoredField<z.ZodArray<ObjectSchema<S>>> {
   return {
     schema: z.array(schemaOf(shape)),
     expression: asStored,

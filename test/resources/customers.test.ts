@@ -130,7 +130,7 @@ describe('a customer', () => {
         toString: 'hidden',
       },
     });
-    expect((await getCustomer(odd)).default_address).toStrictEqual({ country: 'BR' });
+    expect((await getCustomer(odd)).default_address).toStrictEqual({ id: '7', country: 'BR' });
   });
 
   it('shows attributes of any name and any JSON value', async () => {

@@ -63,7 +63,6 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **HEAD** is answered like GET, without the body.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
 
-\`\`\`sh
-curl -H "Authorization: Bearer $KEY" "http://127.0.0.1:3000/v1/purchases/stats?group_by=platform"
-\`\`\`
+To try it here: *Authorize* with a key, open an operation and *Execute* it; the
+page shows the answer and the \`curl\` line that asks for it.
 `.trim();
