@@ -10,6 +10,7 @@ import { createDuckDBEngine } from '../src/engines/duckdb/engine.ts';
 import { createPostgresEngine } from '../src/engines/postgres/engine.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { createPool, type Database } from '../src/postgres/pool.ts';
+import { readSystemIdentifier } from '../src/postgres/system-identifier.ts';
 import { seedDatabase } from '../src/seed/seed-database.ts';
 import { dataFolderId } from '../sync/data-folder.ts';
 import { createWorker, type Worker } from '../sync/worker.ts';
@@ -69,6 +70,7 @@ export async function openShop(purchases: number, seed: number): Promise<Benchma
   const loadMs = performance.now() - loadStartedAt;
   const duckdb = await createDuckDBEngine({
     dataDirectory,
+    systemIdentifier: await readSystemIdentifier(database),
     threads: 2,
     memoryLimit: '2GiB',
     concurrency: 3,

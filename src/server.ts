@@ -9,6 +9,7 @@ import { createPostgresEngine } from './engines/postgres/engine.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
+import { readSystemIdentifier } from './postgres/system-identifier.ts';
 import type { Settings } from './settings.ts';
 
 export type Server = {
@@ -45,6 +46,7 @@ export async function startServer(
   });
   const duckdb = await createDuckDBEngine({
     dataDirectory,
+    systemIdentifier: await readSystemIdentifier(database),
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,

@@ -38,6 +38,7 @@ const variables = z.object({
     .default('1GiB'),
   DUCKDB_THREADS: wholeNumber(1, 256, availableParallelism()),
   QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
+  UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
   SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
@@ -87,6 +88,12 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     throw new OperatorError(`${name}${value} ${issue?.message}`);
   }
   const read = parsed.data;
+  if (read.QUERY_CONCURRENCY >= read.UV_THREADPOOL_SIZE) {
+    throw new OperatorError(
+      `QUERY_CONCURRENCY is ${read.QUERY_CONCURRENCY} but must be less than UV_THREADPOOL_SIZE, ` +
+        `which is ${read.UV_THREADPOOL_SIZE}: each question occupies one of its threads.`,
+    );
+  }
   return {
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+
 /**
  * Aborted at the first SIGINT or SIGTERM, or when the parent that started this
  * process with an IPC channel is gone, however that ended. A second signal ends
@@ -17,4 +19,9 @@ export function untilStopped(): AbortSignal {
     process.channel.unref();
   }
   return controller.signal;
+}
+
+/** Resolves once the signal is aborted, at once where it already is. */
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }

@@ -86,3 +86,57 @@ export async function pruneChangeLog(
     }
   });
 }
+
+/**
+ * Deletes entries that no organization will read: of organizations that are gone,
+ * and of TRUNCATEs that everybody has seen. Notes how far, as any pruning does.
+ */
+export async function pruneWhatConcernsNobody(database: Database): Promise<void> {
+  await database.query(`
+    with gone as (
+      delete from purchase_changes
+      where transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+        and organization_id is not null
+        and not exists (select from organizations where id = organization_id)
+      returning organization_id
+    ), truncated as (
+      delete from purchase_changes
+      where organization_id is null
+        and transaction_id < (
+          select retain_from from purchase_change_readers
+          where seen_at > now() - interval '1 day'
+            and exists (select from organizations where id = organization_id)
+          order by retain_from limit 1)
+      returning transaction_id
+    ), noted as (
+      select distinct organization_id, pg_snapshot_xmin(pg_current_snapshot()) as pruned_below
+      from gone
+      union all
+      select 0, (max(transaction_id::text::numeric) + 1)::text::xid8
+      from truncated having count(*) > 0
+    )
+    insert into purchase_change_pruning as pruning (organization_id, pruned_below)
+    select organization_id, pruned_below from noted
+    on conflict (organization_id) do update set pruned_below = excluded.pruned_below
+      where excluded.pruned_below > pruning.pruned_below`);
+  await database.query(`
+    delete from purchase_change_readers
+    where not exists (select from organizations where id = organization_id)`);
+}
+
+/**
+ * Deletes what a dump brought along from another server: nothing that is visible
+ * can come from a transaction that has not begun here.
+ */
+export async function removeForeignEntries(database: Database): Promise<void> {
+  await database.query(`
+    with changes as (
+      delete from purchase_changes
+      where transaction_id >= pg_snapshot_xmax(pg_current_snapshot())
+    ), readers as (
+      delete from purchase_change_readers
+      where retain_from > pg_snapshot_xmax(pg_current_snapshot())
+    )
+    delete from purchase_change_pruning
+    where pruned_below > pg_snapshot_xmax(pg_current_snapshot())`);
+}

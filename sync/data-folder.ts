@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -15,15 +15,19 @@ export async function dataFolderId(dataDirectory: string): Promise<string> {
   const file = join(directory, 'FOLDER');
   try {
     await mkdir(directory, { recursive: true });
-    // Written whole or not at all: 'wx' leaves an existing one alone.
-    await writeFile(file, `${randomUUID()}\n`, { flag: 'wx' });
+    // Written whole or not at all: a link never replaces what is there.
+    const draft = `${file}.${process.pid}`;
+    await writeFile(draft, `${randomUUID()}\n`, { flush: true });
+    await link(draft, file).finally(() => rm(draft));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== 'EEXIST') {
       throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
     }
   }
-  return (await readFile(file, 'utf8')).trim();
+  const id = (await readFile(file, 'utf8')).trim();
+  if (/^[0-9a-f-]{36}$/.test(id)) return id;
+  throw new OperatorError(`${file} should hold a UUID and does not: delete it and start again.`);
 }
 
 /**

@@ -69,6 +69,10 @@ async function attachExisting(live: LiveFile): Promise<Watermark | null> {
     if (String(error).includes('Could not set lock')) {
       throw new OperatorError(`Another process has ${live.path} open: only one worker may.`);
     }
+    // A lack of something is no damage: the file may be fine the next time.
+    if (/Too many open files|Permission denied|No space left|Out of Memory/i.test(String(error))) {
+      throw error;
+    }
     return null;
   }
 }

@@ -83,30 +83,43 @@ async function withWorker(
     const { dataDirectory } = settings;
     const folderId = await dataFolderId(dataDirectory);
     const lock = await lockDataFolder(databaseUrl, folderId, dataDirectory);
-    const spill = join(dataDirectory, 'spill');
-    mkdirSync(spill, { recursive: true });
-    const instance = await createInstance({
-      threads: settings.duckdbThreads,
-      memoryLimit: settings.duckdbMemoryLimit,
-      spillDirectory: join(spill, `sync-${process.pid}`),
-    });
-    const worker = createWorker({
-      database,
-      instance,
-      dataDirectory,
-      dataFolderId: folderId,
-      concurrency: settings.syncConcurrency,
-      pollIntervalMs: settings.syncPollIntervalMs,
-      log: createLog('sync', settings.logLevel),
-    });
     try {
-      await work(worker, database);
+      await runWorker(settings, database, folderId, work);
     } finally {
-      await worker.close();
-      instance.closeSync();
       await lock.release();
     }
   });
+}
+
+async function runWorker(
+  settings: Settings,
+  database: Database,
+  folderId: string,
+  work: (worker: Worker, database: Database) => Promise<void>,
+): Promise<void> {
+  const { dataDirectory } = settings;
+  const spill = join(dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  const instance = await createInstance({
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    spillDirectory: join(spill, `sync-${process.pid}`),
+  });
+  const worker = createWorker({
+    database,
+    instance,
+    dataDirectory,
+    dataFolderId: folderId,
+    concurrency: settings.syncConcurrency,
+    pollIntervalMs: settings.syncPollIntervalMs,
+    log: createLog('sync', settings.logLevel),
+  });
+  try {
+    await work(worker, database);
+  } finally {
+    await worker.close();
+    instance.closeSync();
+  }
 }
 
 async function selectOrganizations(database: Database, publicId: string | undefined) {

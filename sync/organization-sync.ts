@@ -14,21 +14,21 @@ import { closeLiveFile, type LiveFile, openLiveFile, startAnew } from './live-fi
 import { type Publication, publish } from './publish.ts';
 import {
   logReachesBackTo,
-  readSnapshot,
   type SourceSnapshot,
   streamChanges,
   streamPurchases,
+  takeSnapshot,
 } from './source.ts';
-import { createStaging, type StagedPurchase, stage } from './staging.ts';
+import { createStaging, dropStaging, type StagedPurchase, stage } from './staging.ts';
 
 export type OrganizationSync = {
   /**
    * Brings the organization's purchases up to what Postgres holds now and
    * publishes them where anything changed; resolves with what is published.
    * A failure leaves published what was published, and the next call goes on
-   * from the last thing that was committed.
+   * from the last thing that was committed. An aborted signal is such a failure.
    */
-  run(): Promise<Publication>;
+  run(signal: AbortSignal): Promise<Publication>;
   /** The snapshot that the last completed run applied; null before the first. */
   watermark(): Watermark | null;
   close(): Promise<void>;
@@ -48,20 +48,24 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const { organizationId, database, instance, dataDirectory, log } = options;
   let live: LiveFile | null = null;
 
-  const bringUpToDate = async (file: LiveFile): Promise<void> => {
+  const bringUpToDate = async (file: LiveFile, signal: AbortSignal): Promise<void> => {
     await withSnapshot(database, async (source) => {
-      const now = await readSnapshot(source);
+      const now = await takeSnapshot(source);
       const reason = await whyLoad(source, file.watermark, now, organizationId);
-      if (reason === null) await applyChanges(source, file, now, log);
-      else await load(source, file, { ...now, organizationId }, reason, log);
+      if (reason === null) await applyChanges(source, file, now, signal, log);
+      else {
+        log.info({ reason }, 'loading all purchases');
+        await load(source, file, { ...now, organizationId }, signal, log);
+      }
     });
   };
 
   return {
-    async run() {
+    async run(signal) {
+      signal.throwIfAborted();
       live ??= await openLiveFile(instance, dataDirectory, organizationId);
       try {
-        await bringUpToDate(live);
+        await bringUpToDate(live, signal);
         const { watermark } = live;
         if (watermark === null) throw new Error('the load ended without a watermark');
         const published = readPublishedIfUsable(live.directory);
@@ -106,6 +110,7 @@ async function applyChanges(
   source: pg.ClientBase,
   live: LiveFile,
   now: SourceSnapshot,
+  signal: AbortSignal,
   log: Logger,
 ): Promise<void> {
   if (live.watermark === null) throw new Error('changes need a watermark to start from');
@@ -113,7 +118,7 @@ async function applyChanges(
   await createStaging(live.connection);
   const changes = streamChanges(source, organizationId, snapshot);
   const count = await closing(changes, () =>
-    stage(live.connection, changes, Number.POSITIVE_INFINITY),
+    stage(live.connection, changes, Number.POSITIVE_INFINITY, signal),
   );
   if (count === 0) return;
   const watermark = { ...now, organizationId };
@@ -127,10 +132,9 @@ async function load(
   source: pg.ClientBase,
   live: LiveFile,
   watermark: Watermark,
-  reason: string,
+  signal: AbortSignal,
   log: Logger,
 ): Promise<void> {
-  log.info({ reason }, 'loading all purchases');
   const startedAt = Date.now();
   await startAnew(live);
   const purchases = staged(streamPurchases(source, watermark.organizationId));
@@ -138,10 +142,11 @@ async function load(
   await closing(purchases, async () => {
     for (let count = loadBatchRows; count === loadBatchRows; total += count) {
       await createStaging(live.connection);
-      count = await stage(live.connection, purchases, loadBatchRows);
+      count = await stage(live.connection, purchases, loadBatchRows, signal);
       await appendStaged(live.connection, live.catalog);
     }
   });
+  await dropStaging(live.connection);
   await completeLoad(live.connection, live.catalog, watermark);
   live.watermark = watermark;
   log.info({ purchases: total, milliseconds: Date.now() - startedAt }, 'loaded');

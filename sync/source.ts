@@ -4,6 +4,10 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseSelectList } from '../src/engines/postgres/columns.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
 import { exactTypes } from '../src/postgres/pool.ts';
+import {
+  systemIdentifierExpression,
+  systemIdentifierTables,
+} from '../src/postgres/system-identifier.ts';
 
 /** A moment of the operational database: everything one transaction sees. */
 export type SourceSnapshot = {
@@ -18,8 +22,15 @@ export type SourceSnapshot = {
 /** A purchase's row in the order of `purchaseColumns`; null in every place but the id where it is gone. */
 export type SourceRow = (bigint | string | null)[];
 
-/** What the transaction that `connection` is in sees. It must be a REPEATABLE READ one. */
-export async function readSnapshot(connection: pg.ClientBase): Promise<SourceSnapshot> {
+/**
+ * Takes the snapshot of the REPEATABLE READ transaction that `connection` has just
+ * begun. The table is locked first, as any reader locks it: a snapshot older than
+ * the end of an ALTER TABLE that rewrites, or of a TRUNCATE, would see it empty.
+ * Rejects where such a statement takes longer than the lock may be waited for.
+ */
+export async function takeSnapshot(connection: pg.ClientBase): Promise<SourceSnapshot> {
+  await connection.query(`set local lock_timeout = '5s'`);
+  await connection.query('lock table purchases in access share mode');
   const { rows } = await connection.query<{
     snapshot: string;
     as_of: bigint;
@@ -27,11 +38,8 @@ export async function readSnapshot(connection: pg.ClientBase): Promise<SourceSna
   }>(`
     select pg_current_snapshot()::text as snapshot,
       ${microsecondsOf('transaction_timestamp()')} as as_of,
-      system.system_identifier || '/' || checkpoint.timeline_id || '/' || database.oid
-        as system_identifier
-    from pg_control_system() as system, pg_control_checkpoint() as checkpoint,
-      pg_database as database
-    where database.datname = current_database()`);
+      ${systemIdentifierExpression} as system_identifier
+    from ${systemIdentifierTables}`);
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
   return { snapshot: row.snapshot, asOf: row.as_of, systemIdentifier: row.system_identifier };
@@ -94,7 +102,9 @@ export async function logReachesBackTo(
   since: string,
 ): Promise<boolean> {
   const { rows } = await connection.query<{ reaches: boolean }>(sql`
-    select not exists (
+    -- A later snapshot than the present one: the server was set back.
+    select pg_snapshot_xmax(${since}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot())
+      and not exists (
         select from purchase_change_pruning
         where organization_id in (0, ${organizationId})
           and pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
@@ -105,12 +115,45 @@ export async function logReachesBackTo(
 }
 
 async function* stream(connection: pg.ClientBase, statement: Sql): AsyncGenerator<SourceRow> {
-  // Rows travel in batches of this size: memory is bounded however many there are.
-  const query = new QueryStream(statement.text, statement.values, {
-    batchSize: 2048,
-    highWaterMark: 4096,
-    rowMode: 'array',
-    types: exactTypes,
-  });
-  yield* connection.query(query);
+  yield* connection.query(new RowStream(connection, statement));
+}
+
+/**
+ * Rows in batches: memory is bounded however many there are. Unlike its parent it
+ * also ends when the connection is lost, where waiting for the server to close the
+ * cursor would be waiting for ever.
+ */
+class RowStream extends QueryStream {
+  readonly #connection: pg.ClientBase;
+  #isLost = false;
+
+  constructor(connection: pg.ClientBase, { text, values }: Sql) {
+    super(text, values, {
+      batchSize: 2048,
+      highWaterMark: 4096,
+      rowMode: 'array',
+      types: exactTypes,
+    });
+    this.#connection = connection;
+    connection.once('end', this.#noticeLoss);
+  }
+
+  readonly #noticeLoss = () => {
+    this.#isLost = true;
+  };
+
+  override _destroy(error: Error, callback: (error: Error) => void): void {
+    const connection = this.#connection;
+    const finish = () => {
+      connection.off('end', finish);
+      connection.off('end', this.#noticeLoss);
+      callback(error);
+    };
+    if (this.#isLost) {
+      finish();
+      return;
+    }
+    connection.once('end', finish);
+    super._destroy(error, finish);
+  }
 }

@@ -39,17 +39,20 @@ export async function createStaging(connection: DuckDBConnection): Promise<void>
 
 /**
  * Fills the staging table with up to `limit` purchases and returns how many
- * came; fewer than `limit` means that there are no more.
+ * came; fewer than `limit` means that there are no more. Rejects with the
+ * signal's reason once it is aborted.
  */
 export async function stage(
   connection: DuckDBConnection,
   purchases: AsyncIterator<StagedPurchase>,
   limit: number,
+  signal: AbortSignal,
 ): Promise<number> {
   const appender = await connection.createAppender('staging', 'main', 'temp');
   let count = 0;
   let rows: (bigint | string | boolean | null)[][] = [];
   const flush = () => {
+    signal.throwIfAborted();
     if (rows.length === 0) return;
     const chunk = DuckDBDataChunk.create(types, rows.length);
     chunk.setRows(rows);
@@ -70,4 +73,9 @@ export async function stage(
     appender.closeSync();
   }
   return count;
+}
+
+/** Gives back the memory that the staged rows take. */
+export async function dropStaging(connection: DuckDBConnection): Promise<void> {
+  await connection.run('drop table if exists staging');
 }

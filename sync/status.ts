@@ -28,14 +28,29 @@ export async function readStatus(
   dataDirectory: string,
   organizations: readonly { id: bigint; name: string }[],
 ): Promise<OrganizationStatus[]> {
-  return Promise.all(
-    organizations.map(async ({ id, name }) => {
-      const published = readPublished(organizationDirectory(dataDirectory, id));
-      const organization = encodeId('organization', id);
-      if (published === null) return { organization, name, ...notLoaded };
-      return { organization, name, ...(await compare(database, id, published)) };
-    }),
-  );
+  const published = new Map<bigint, PublishedGeneration>();
+  for (const { id } of organizations) {
+    const generation = readPublished(organizationDirectory(dataDirectory, id));
+    if (generation !== null) published.set(id, generation);
+  }
+  const pending = await countPending(database, published);
+  return organizations.map(({ id, name }) => {
+    const organization = encodeId('organization', id);
+    const generation = published.get(id);
+    if (generation === undefined) return { organization, name, ...notLoaded };
+    const { changes, ageSeconds } = pending.get(id) ?? { changes: 0, ageSeconds: 0 };
+    return {
+      organization,
+      name,
+      state: changes === 0 ? 'current' : 'behind',
+      purchases: generation.purchases,
+      fileBytes: generation.bytes,
+      generation: generation.file,
+      asOf: formatInstant(generation.asOf),
+      pendingChanges: changes,
+      lagSeconds: changes === 0 ? 0 : Math.max(0, Math.round(ageSeconds * 10) / 10),
+    };
+  });
 }
 
 const notLoaded = {
@@ -48,25 +63,31 @@ const notLoaded = {
   lagSeconds: null,
 } as const;
 
-async function compare(
+/** Changes that a generation does not show, and its age; one look at the log for all of them. */
+async function countPending(
   database: Database,
-  organizationId: bigint,
-  published: PublishedGeneration,
-): Promise<Omit<OrganizationStatus, 'organization' | 'name'>> {
-  const { rows } = await database.query<{ pending: bigint; age: number }>(sql`
-    select count(*) as pending,
-      extract(epoch from now() - ${formatInstant(published.asOf)}::timestamptz)::float8 as age
-    from purchase_changes
-    where (organization_id = ${organizationId} or organization_id is null)
-      and not pg_visible_in_snapshot(transaction_id, ${published.snapshot}::pg_snapshot)`);
-  const pending = Number(rows[0]?.pending ?? 0);
-  return {
-    state: pending === 0 ? 'current' : 'behind',
-    purchases: published.purchases,
-    fileBytes: published.bytes,
-    generation: published.file,
-    asOf: formatInstant(published.asOf),
-    pendingChanges: pending,
-    lagSeconds: pending === 0 ? 0 : Math.max(0, Math.round((rows[0]?.age ?? 0) * 10) / 10),
-  };
+  published: ReadonlyMap<bigint, PublishedGeneration>,
+): Promise<Map<bigint, { changes: number; ageSeconds: number }>> {
+  const generations = [...published.values()];
+  const { rows } = await database.query<{ id: bigint; changes: bigint; age: number }>(sql`
+    select published.id, count(*) as changes,
+      extract(epoch from now() - min(published.as_of))::float8 as age
+    from unnest(
+      ${[...published.keys()].map(String)}::bigint[],
+      ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
+      ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
+    ) as published (id, snapshot, as_of)
+    -- A TRUNCATE's entry concerns every organization.
+    join (
+      select organization_id, transaction_id from purchase_changes where organization_id is not null
+      union all
+      select organizations.id, transaction_id
+      from purchase_changes, organizations
+      where purchase_changes.organization_id is null
+    ) as purchase_changes on purchase_changes.organization_id = published.id
+    where not pg_visible_in_snapshot(purchase_changes.transaction_id, published.snapshot)
+    group by published.id`);
+  return new Map(
+    rows.map(({ id, changes, age }) => [id, { changes: Number(changes), ageSeconds: age }]),
+  );
 }

@@ -1,10 +1,18 @@
+import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { listOrganizations } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
-import { currentSnapshot, pruneChangeLog, readNews } from './change-log.ts';
+import {
+  currentSnapshot,
+  pruneChangeLog,
+  pruneWhatConcernsNobody,
+  readNews,
+  removeForeignEntries,
+} from './change-log.ts';
 import { createOrganizationSync, type OrganizationSync } from './organization-sync.ts';
 
 export type WorkerOptions = {
@@ -22,6 +30,7 @@ export type Worker = {
   once(organizations: readonly bigint[]): Promise<void>;
   /** Follows the change log until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
+  /** Gives up what is at work; whatever is not committed is done again at the next start. */
   close(): Promise<void>;
 };
 
@@ -47,6 +56,7 @@ const longestBackoffMs = 60_000;
 export function createWorker(options: WorkerOptions): Worker {
   const { database, instance, dataDirectory, dataFolderId, pollIntervalMs, log } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
+  const closing = new AbortController();
   const tasks = new Map<bigint, Task>();
   /** The watermark up to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
@@ -80,11 +90,12 @@ export function createWorker(options: WorkerOptions): Worker {
     task.waiting = false;
     const startedAt = performance.now();
     try {
-      const { copyMs } = await task.sync.run();
+      const { copyMs } = await task.sync.run(closing.signal);
       task.failures = 0;
       task.notBefore = startedAt + Math.max(shortestCadenceMs, copyMs * copyShare);
     } catch (error) {
       task.waiting = true;
+      if (closing.signal.aborted) return;
       task.failures += 1;
       const backoff = backoffMs(task.failures);
       task.notBefore = performance.now() + backoff;
@@ -110,6 +121,9 @@ export function createWorker(options: WorkerOptions): Worker {
       if (present.has(id) || task.running) continue;
       tasks.delete(id);
       await task.sync.close();
+      // All of it is derived; readers that have a file open keep it until they close it.
+      await rm(organizationDirectory(dataDirectory, id), { recursive: true, force: true });
+      task.log.info('the organization is gone, and so are its files');
     }
   };
 
@@ -119,16 +133,18 @@ export function createWorker(options: WorkerOptions): Worker {
       const snapshot = sync.watermark()?.snapshot;
       if (snapshot !== undefined && snapshot !== pruned.get(id)) moved.set(id, snapshot);
     }
-    if (moved.size === 0) return;
-    await pruneChangeLog(database, dataFolderId, moved);
+    if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
     for (const [id, snapshot] of moved) pruned.set(id, snapshot);
+    await pruneWhatConcernsNobody(database);
   };
 
   return {
     async once(organizations) {
+      await removeForeignEntries(database);
       const results = await Promise.allSettled(
-        organizations.map((id) => queue.add(() => taskFor(id).sync.run())),
+        organizations.map((id) => queue.add(() => taskFor(id).sync.run(closing.signal))),
       );
+      await prune();
       const reasons = results.flatMap((result, index) =>
         result.status === 'rejected'
           ? [`organization ${organizations[index]}: ${result.reason}`]
@@ -145,8 +161,12 @@ export function createWorker(options: WorkerOptions): Worker {
       log.info('following changes');
       while (!signal.aborted) {
         try {
-          // Whatever came before the first look is found by each organization's first run.
-          snapshot ??= await currentSnapshot(database);
+          // Whatever came before the first look is found by each organization's next run.
+          if (snapshot === null) {
+            await removeForeignEntries(database);
+            snapshot = await currentSnapshot(database);
+            for (const task of tasks.values()) task.waiting = true;
+          }
           const news = await readNews(database, snapshot);
           if (organizationsDue()) await refreshOrganizations();
           for (const [id, task] of tasks) {
@@ -159,6 +179,8 @@ export function createWorker(options: WorkerOptions): Worker {
           outages = 0;
         } catch (error) {
           outages += 1;
+          // What answers next may be another server, or this one set back.
+          snapshot = null;
           if (outages === 1) log.error({ err: error }, 'cannot read the change log; trying on');
         }
         const pause = outages === 0 ? pollIntervalMs : backoffMs(outages, 5_000);
@@ -167,6 +189,8 @@ export function createWorker(options: WorkerOptions): Worker {
     },
 
     async close() {
+      queue.clear();
+      closing.abort(new Error('the worker is stopping'));
       await queue.onIdle();
       await Promise.all([...tasks.values()].map((task) => task.sync.close()));
     },

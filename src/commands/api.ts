@@ -2,7 +2,7 @@ import { createLog } from '../log.ts';
 import { requireDatabase } from '../postgres/pool.ts';
 import { startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
-import { untilStopped } from '../stop-signals.ts';
+import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 
 const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
@@ -12,7 +12,7 @@ const program = createProgram('npm run api', 'Serves the HTTP API.').action(asyn
   const stopped = untilStopped();
   const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
   console.log(`Listening on ${server.url}`);
-  await new Promise((resolve) => stopped.addEventListener('abort', resolve));
+  await untilAborted(stopped);
   await server.close();
 });
 

@@ -10,7 +10,7 @@ import { createPool, type Database, requireDatabase } from '../postgres/pool.ts'
 import { seedDatabase } from '../seed/seed-database.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
-import { untilStopped } from '../stop-signals.ts';
+import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { seedProgress } from './seed-progress.ts';
 import { superviseWorker } from './worker-process.ts';
@@ -34,8 +34,7 @@ const program = createProgram(
     const worker = superviseWorker(databaseUrl, createLog('start', settings.logLevel));
     started.push(() => worker.stop());
     console.log(greeting(server.url, databaseUrl, example));
-    if (!stopped.aborted)
-      await new Promise((resolve) => stopped.addEventListener('abort', resolve));
+    await untilAborted(stopped);
   } finally {
     for (const stop of started.reverse()) await stop();
   }

@@ -28,6 +28,8 @@ export function superviseWorker(databaseUrl: string, log: Logger): { stop(): Pro
         child = start();
       }, restartAfterMs);
     });
+    // Without a process there is no exit either.
+    started.once('error', (error) => log.error({ err: error }, 'cannot start the sync worker'));
     return started;
   }
 

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
+import { chown, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -33,6 +33,7 @@ export type EmbeddedPostgresOptions = {
 };
 
 const startTimeoutMs = 60_000;
+const stopPatienceMs = 20_000;
 
 /**
  * Starts a Postgres from the npm package, making the cluster first where there
@@ -50,12 +51,11 @@ export async function startEmbeddedPostgres(
   const binaries = await findBinaries(user, join(home, 'native'));
   const cluster = join(home, 'cluster');
   const passwordFile = join(home, 'password');
-  if (!existsSync(join(cluster, 'PG_VERSION'))) {
-    await initialize(binaries, user, cluster, passwordFile);
-  }
+  if (!existsSync(cluster)) await initialize(binaries, user, cluster, passwordFile);
   const password = readFileSync(passwordFile, 'utf8').trim();
   const port = await freePort(options.preferredPort ?? 0);
   const logFile = join(home, 'postgres.log');
+  const logStart = existsSync(logFile) ? statSync(logFile).size : 0;
   const server = launch(binaries.postgres, user, cluster, port, logFile, options.settings ?? {});
   const urlOf = (database: string) =>
     `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
@@ -63,10 +63,13 @@ export async function startEmbeddedPostgres(
     if (server.exitCode !== null || server.signalCode !== null) return;
     const exited = once(server, 'exit');
     server.stdin?.end();
+    // A server that does not shut down recovers at its next start instead.
+    const impatience = setTimeout(() => server.kill('SIGQUIT'), stopPatienceMs);
     await exited;
+    clearTimeout(impatience);
   };
   try {
-    await untilReady(urlOf('postgres'), server, logFile);
+    await untilReady(urlOf('postgres'), server, logFile, logStart);
     await createDatabase(urlOf('postgres'), options.database);
   } catch (error) {
     await stop();
@@ -97,19 +100,19 @@ async function initialize(
   cluster: string,
   passwordFile: string,
 ): Promise<void> {
-  // Whatever an interrupted attempt left.
-  await rm(cluster, { recursive: true, force: true });
-  await mkdir(cluster, { mode: 0o700 });
+  // Under another name until it is whole; an interrupted attempt leaves just that.
+  const draft = `${cluster}.new`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(draft, { mode: 0o700 });
   await writeFile(passwordFile, `${randomBytes(18).toString('hex')}\n`, { mode: 0o600 });
   if (user !== undefined) {
-    const { chown } = await import('node:fs/promises');
-    await chown(cluster, user.uid, user.gid);
+    await chown(draft, user.uid, user.gid);
     await chown(passwordFile, user.uid, user.gid);
   }
   const initdb = spawn(
     binaries.initdb,
     [
-      `--pgdata=${cluster}`,
+      `--pgdata=${draft}`,
       '--username=postgres',
       `--pwfile=${passwordFile}`,
       '--auth=scram-sha-256',
@@ -117,7 +120,6 @@ async function initialize(
       '--locale=C',
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
-      '--no-sync',
     ],
     { ...user, cwd: '/', env: serverEnvironment, stdio: ['ignore', 'ignore', 'pipe'] },
   );
@@ -127,6 +129,7 @@ async function initialize(
   });
   const [code] = (await once(initdb, 'close')) as [number | null];
   if (code !== 0) throw new EmbeddedPostgresError(`initdb failed (${lastLine(complaint)})`);
+  await rename(draft, cluster);
 }
 
 const serverEnvironment = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
@@ -156,7 +159,8 @@ function launch(
     ...settings,
   };
   const flags = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const log = openSync(logFile, 'w', 0o600);
+  // Appended to: another server may be writing there, which is then what we find out.
+  const log = openSync(logFile, 'a', 0o600);
   const server = spawn(
     '/bin/sh',
     ['-c', launchScript, 'sh', postgres, '-D', cluster, '-p', String(port), ...flags],
@@ -169,7 +173,12 @@ function launch(
   return server;
 }
 
-async function untilReady(url: string, server: ChildProcess, logFile: string): Promise<void> {
+async function untilReady(
+  url: string,
+  server: ChildProcess,
+  logFile: string,
+  logStart: number,
+): Promise<void> {
   const deadline = Date.now() + startTimeoutMs;
   while (server.exitCode === null && server.signalCode === null && Date.now() < deadline) {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
@@ -183,7 +192,7 @@ async function untilReady(url: string, server: ChildProcess, logFile: string): P
       await sleep(50);
     }
   }
-  const log = readFileSync(logFile, 'utf8');
+  const log = readFileSync(logFile).subarray(logStart).toString('utf8');
   const reason = log.includes('postmaster.pid')
     ? 'another process already runs it from the same data folder'
     : lastLine(

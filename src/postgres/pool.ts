@@ -22,6 +22,9 @@ export type PoolOptions = {
   readonly onError?: (error: Error) => void;
 };
 
+/** What the server is given to tell of its own timeout. */
+const graceMs = 2_000;
+
 export function createPool(databaseUrl: string, options: PoolOptions): Database {
   const pool = new pg.Pool({
     connectionString: databaseUrl,
@@ -29,10 +32,15 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     types: exactTypes,
     ...(options.statementTimeoutMs === undefined
       ? {}
-      : { statement_timeout: options.statementTimeoutMs }),
+      : {
+          statement_timeout: options.statementTimeoutMs,
+          // Where the server cannot be reached any more, nobody else ends the wait.
+          query_timeout: options.statementTimeoutMs + graceMs,
+        }),
   });
   // An idle connection that breaks is replaced at the next query; without a
   // listener it would end the process.

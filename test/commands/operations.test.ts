@@ -134,3 +134,25 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     }
   });
 });
+
+describe('npm run api', { timeout: 60_000 }, () => {
+  it('stops cleanly, also when it is told to while it starts', async () => {
+    const database = await createTestDatabase();
+    const directory = await temporaryDirectory();
+    const environment = { DATABASE_URL: database.url, DATA_DIR: directory.path, PORT: '0' };
+    const running = runProgram('src/commands/api.ts', [], environment);
+    await running.printed(/Listening on http/);
+    expect(await running.end('SIGTERM')).toBe(0);
+
+    const starting = runProgram('src/commands/api.ts', [], environment);
+    // Told as soon as it connects to Postgres, which it does before it listens.
+    const connected = `select from pg_stat_activity where datname = current_database()
+      and application_name = 'crm-data-service api'`;
+    while ((await database.pool.query(connected)).rowCount === 0) {
+      if (starting.child.exitCode !== null) break;
+    }
+    expect(await starting.end('SIGTERM')).toBe(0);
+    await database.drop();
+    await directory.remove();
+  });
+});

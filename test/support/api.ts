@@ -26,7 +26,7 @@ export async function createTestApi(
   dataDirectory: string,
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
-  const duckdb = await createTestDuckDBEngine(dataDirectory);
+  const duckdb = await createTestDuckDBEngine(database, dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
   const app = createApp({
     services: { database, purchases, publicAppUrl: 'https://app.example' },

@@ -1,9 +1,15 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { readSystemIdentifier } from '../../src/postgres/system-identifier.ts';
 
-export async function createTestDuckDBEngine(dataDirectory: string): Promise<PurchaseEngine> {
+export async function createTestDuckDBEngine(
+  database: Database,
+  dataDirectory: string,
+): Promise<PurchaseEngine> {
   return createDuckDBEngine({
     dataDirectory,
+    systemIdentifier: await readSystemIdentifier(database),
     threads: 2,
     memoryLimit: '512MiB',
     concurrency: 3,

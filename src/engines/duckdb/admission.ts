@@ -19,6 +19,8 @@ export type Admission = {
   close(): Promise<void>;
 };
 
+const interruptEveryMs = 10;
+
 export class QueryTimeoutError extends Error {
   override readonly name = 'QueryTimeoutError';
 }
@@ -36,7 +38,13 @@ export function createAdmission(
   ): Promise<Answer> => {
     signal.throwIfAborted();
     const connection = idle.pop() ?? (await instance.connect());
-    const interrupt = () => connection.interrupt();
+    // DuckDB forgets an interrupt when the next query begins: it is repeated until
+    // the question has ended, however many queries it still would have put.
+    let interrupting: NodeJS.Timeout | undefined;
+    const interrupt = () => {
+      connection.interrupt();
+      interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
+    };
     signal.addEventListener('abort', interrupt, { once: true });
     try {
       const answer = await ask(connection);
@@ -46,6 +54,7 @@ export function createAdmission(
       throw signal.aborted ? signal.reason : error;
     } finally {
       signal.removeEventListener('abort', interrupt);
+      clearInterval(interrupting);
       idle.push(connection);
     }
   };

@@ -11,6 +11,8 @@ import { purchaseStats } from './stats.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;
+  /** The database that answers must come from (postgres/system-identifier.ts). */
+  readonly systemIdentifier: string;
   readonly threads: number;
   readonly memoryLimit: string;
   /** Questions answered at the same time; the others wait. */

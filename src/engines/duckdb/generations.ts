@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
+import { isSameDatabase } from '../../postgres/system-identifier.ts';
 import { queryRows, quotePath } from './connection.ts';
 import { createGeneration, type Generation } from './labels.ts';
 import { layoutVersion } from './layout.ts';
@@ -43,9 +44,13 @@ type Organization = {
   seen: string | null;
   refreshing: Promise<void> | null;
   lastUsed: number;
+  failures: number;
+  /** No refresh before this time (milliseconds since 1970). */
+  notBefore: number;
 };
 
 const pollIntervalMs = 100;
+const longestPauseMs = 60_000;
 const idleBeforeDetachMs = 15 * 60_000;
 
 /**
@@ -57,13 +62,15 @@ export function followGenerations(
   instance: DuckDBInstance,
   options: {
     readonly dataDirectory: string;
+    /** The database that answers must come from; files of another one are not served. */
+    readonly systemIdentifier: string;
     readonly onError: (organizationId: bigint, error: unknown) => void;
   },
 ): Generations {
   const organizations = new Map<bigint, Organization>();
   const connection = instance.connect();
   let attachments = 0;
-  let closed = false;
+  const closing = new AbortController();
 
   const release = async (attached: Attached) => {
     if (attached.retired && attached.users === 0) {
@@ -83,7 +90,7 @@ export function followGenerations(
     const stamp = stampOf(currentFile(organization.directory));
     if (stamp === organization.seen) return;
     const published = stamp === null ? null : readPublished(organization.directory);
-    if (published === null || published.layoutVersion !== layoutVersion) {
+    if (published === null || !isServable(published, options.systemIdentifier)) {
       organization.seen = stamp;
       return;
     }
@@ -94,10 +101,22 @@ export function followGenerations(
     await replace(organization, { generation, published, users: 0, retired: false });
   };
 
-  /** One refresh at a time; whoever comes meanwhile waits for the same one. */
+  /**
+   * One refresh at a time; whoever comes meanwhile waits for the same one. What has
+   * failed is tried again ever more seldom, and told of each time.
+   */
   const refreshOnce = (organization: Organization): Promise<void> => {
+    if (Date.now() < organization.notBefore) return Promise.resolve();
     organization.refreshing ??= refresh(organization)
-      .catch((error) => options.onError(organization.id, error))
+      .then(() => {
+        organization.failures = 0;
+      })
+      .catch((error) => {
+        organization.failures += 1;
+        const pause = Math.min(longestPauseMs, pollIntervalMs * 2 ** organization.failures);
+        organization.notBefore = Date.now() + pause;
+        options.onError(organization.id, error);
+      })
       .finally(() => {
         organization.refreshing = null;
       });
@@ -105,10 +124,11 @@ export function followGenerations(
   };
 
   const follow = async () => {
-    while (!closed) {
-      await sleep(pollIntervalMs, undefined, { ref: false });
+    const { signal } = closing;
+    while (!signal.aborted) {
+      await sleep(pollIntervalMs, undefined, { ref: false, signal }).catch(() => {});
       for (const organization of organizations.values()) {
-        if (organization.current === null || closed) continue;
+        if (organization.current === null || signal.aborted) continue;
         if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
           organizations.delete(organization.id);
           await replace(organization, null);
@@ -132,6 +152,8 @@ export function followGenerations(
           seen: null,
           refreshing: null,
           lastUsed: 0,
+          failures: 0,
+          notBefore: 0,
         };
         organizations.set(id, organization);
       }
@@ -151,7 +173,7 @@ export function followGenerations(
     },
 
     async close() {
-      closed = true;
+      closing.abort();
       await following;
       for (const organization of organizations.values()) {
         await organization.refreshing;
@@ -186,6 +208,13 @@ async function attach(
     await connection.run(`detach ${catalog}`);
     throw error;
   }
+}
+
+function isServable(published: PublishedGeneration, systemIdentifier: string): boolean {
+  return (
+    published.layoutVersion === layoutVersion &&
+    isSameDatabase(published.systemIdentifier, systemIdentifier)
+  );
 }
 
 function stampOf(path: string): string | null {

@@ -16,43 +16,56 @@ export type Generation = {
  * does; and pages show the same few values again and again.
  */
 export type LabelCache = {
-  /** Makes `valueOf` know these keys; asks the file for those it does not know yet. */
-  load(connection: DuckDBConnection, keys: ReadonlyMap<PurchaseLabel, Set<number>>): Promise<void>;
-  valueOf(label: PurchaseLabel, key: number): string;
+  /** The values of these keys; asks the file for those that are not remembered. */
+  lookUp(connection: DuckDBConnection, keys: LabelKeys): Promise<LabelValues>;
 };
 
+export type LabelKeys = ReadonlyMap<PurchaseLabel, ReadonlySet<number>>;
+export type LabelValues = (label: PurchaseLabel, key: number) => string;
+
 // Of each label, some megabytes at the very most.
-const mostCached = 20_000;
+const mostRemembered = 20_000;
 
 export function createGeneration(catalog: string): Generation {
   return { catalog, labels: createLabelCache(catalog) };
 }
 
 function createLabelCache(catalog: string): LabelCache {
-  const known = new Map(purchaseLabels.map((label) => [label, new Map<number, string>()]));
-  const valuesOf = (label: PurchaseLabel) => known.get(label) as Map<number, string>;
+  const remembered = new Map(purchaseLabels.map((label) => [label, new Map<number, string>()]));
+  const rememberedOf = (label: PurchaseLabel) => remembered.get(label) as Map<number, string>;
 
   return {
-    async load(connection, keys) {
+    async lookUp(connection, keys) {
+      // The answer's own: others may make room in what is remembered meanwhile.
+      const values = new Map<string, string>();
       const lookups = [...keys].flatMap(([label, wanted]) => {
-        const values = valuesOf(label);
-        if (values.size > mostCached) values.clear();
-        const missing = [...wanted].filter((key) => !values.has(key));
-        if (missing.length === 0) return [];
-        const list = join(missing.map((key) => sql`${key}::integer`));
-        const table = raw(`${catalog}.${labelTable(label)}`);
-        return [sql`select ${label}::varchar, key, value from ${table} where key in (${list})`];
+        const missing: number[] = [];
+        for (const key of wanted) {
+          const value = rememberedOf(label).get(key);
+          if (value === undefined) missing.push(key);
+          else values.set(`${label} ${key}`, value);
+        }
+        return missing.length === 0 ? [] : [lookUpStatement(catalog, label, missing)];
       });
-      if (lookups.length === 0) return;
-      for (const [label, key, value] of await queryRows(connection, join(lookups, ' union all '))) {
-        valuesOf(label as PurchaseLabel).set(key as number, value as string);
+      const rows =
+        lookups.length === 0 ? [] : await queryRows(connection, join(lookups, ' union all '));
+      for (const [label, key, value] of rows) {
+        const known = rememberedOf(label as PurchaseLabel);
+        if (known.size >= mostRemembered) known.clear();
+        known.set(key as number, value as string);
+        values.set(`${label} ${key}`, value as string);
       }
-    },
-
-    valueOf(label, key) {
-      const value = valuesOf(label).get(key);
-      if (value === undefined) throw new Error(`${labelTable(label)} has no key ${key}`);
-      return value;
+      return (label, key) => {
+        const value = values.get(`${label} ${key}`);
+        if (value === undefined) throw new Error(`${labelTable(label)} has no key ${key}`);
+        return value;
+      };
     },
   };
+}
+
+function lookUpStatement(catalog: string, label: PurchaseLabel, keys: readonly number[]) {
+  const list = join(keys.map((key) => sql`${key}::integer`));
+  const table = raw(`${catalog}.${labelTable(label)}`);
+  return sql`select ${label}::varchar, key, value from ${table} where key in (${list})`;
 }

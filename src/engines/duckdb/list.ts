@@ -12,7 +12,7 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
-import type { Generation } from './labels.ts';
+import type { Generation, LabelKeys } from './labels.ts';
 import { labelKey } from './layout.ts';
 
 export async function listPurchases(
@@ -66,13 +66,13 @@ async function readPurchases(
     connection,
     sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${selection}`,
   );
-  await labels.load(connection, labelKeysIn(rows));
+  const labelOf = await labels.lookUp(connection, labelKeysIn(rows));
   return rows.map((row) =>
     purchaseFromRow(
       row.map((value, index) => {
         const column = purchaseColumns[index];
         return column?.kind === 'label' && value !== null
-          ? labels.valueOf(column.name, Number(value))
+          ? labelOf(column.name, Number(value))
           : value;
       }) as PurchaseRow,
     ),
@@ -86,7 +86,7 @@ const selectList = purchaseColumns
   })
   .join(', ');
 
-function labelKeysIn(rows: readonly DuckDBRow[]): Map<PurchaseLabel, Set<number>> {
+function labelKeysIn(rows: readonly DuckDBRow[]): LabelKeys {
   const keys = new Map<PurchaseLabel, Set<number>>();
   purchaseColumns.forEach(({ name, kind }, index) => {
     if (kind !== 'label') return;

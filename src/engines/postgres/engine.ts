@@ -24,6 +24,9 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     signal?.throwIfAborted();
     return withSnapshot(database, async (connection) => {
       signal?.throwIfAborted();
+      // Before the snapshot is taken: one older than a rewriting ALTER TABLE, or a
+      // TRUNCATE, would see the table empty.
+      await connection.query('lock table purchases in access share mode');
       return { answer: await ask(connection), asOf: await snapshotInstant(connection) };
     });
   };

@@ -1,0 +1,316 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { type Item, readIds } from '../support/paging.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { addFullShop, type FullShop } from './full-shop.ts';
+import { expectRefusal } from './refusal.ts';
+
+type Endpoint = {
+  /** Below /v1; braces stand for an id. */
+  readonly path: string;
+  readonly object: string;
+  readonly kind: 'list' | 'single' | 'aggregate';
+  /** The values that `sort` takes, of lists. */
+  readonly sorts?: readonly string[];
+};
+
+// Section 4.3, and the list of template campaigns, which is an addition.
+const endpoints: readonly Endpoint[] = [
+  { path: '/me', object: 'identity', kind: 'single' },
+  { path: '/customers', object: 'customer', kind: 'list', sorts: ['updated', 'total_spent'] },
+  { path: '/customers/{customer}', object: 'customer', kind: 'single' },
+  { path: '/customers/{customer}/purchases', object: 'purchase', kind: 'list', sorts: [] },
+  { path: '/segments', object: 'segment', kind: 'list', sorts: ['updated'] },
+  { path: '/segments/{segment}', object: 'segment', kind: 'single' },
+  {
+    path: '/segments/{segment}/customers',
+    object: 'customer',
+    kind: 'list',
+    sorts: ['total_spent'],
+  },
+  { path: '/purchases', object: 'purchase', kind: 'list', sorts: [] },
+  { path: '/purchases/{purchase}', object: 'purchase', kind: 'single' },
+  { path: '/purchases/stats', object: 'purchase_stats', kind: 'aggregate' },
+  { path: '/tags', object: 'tag', kind: 'list', sorts: [] },
+  { path: '/tags/{tag}', object: 'tag', kind: 'single' },
+  { path: '/attributes', object: 'attribute', kind: 'list', sorts: [] },
+  { path: '/flows', object: 'flow', kind: 'list', sorts: ['updated'] },
+  { path: '/flows/{flow}', object: 'flow', kind: 'single' },
+  { path: '/email-campaigns', object: 'email_campaign', kind: 'list', sorts: ['updated'] },
+  { path: '/email-campaigns/{email_campaign}', object: 'email_campaign', kind: 'single' },
+  { path: '/template-campaigns', object: 'template_campaign', kind: 'list', sorts: ['updated'] },
+  {
+    path: '/template-campaigns/{template_campaign}',
+    object: 'template_campaign',
+    kind: 'single',
+  },
+];
+const lists = endpoints.filter(({ kind }) => kind === 'list');
+const tagged = endpoints.filter(({ kind }) => kind !== 'list');
+const withId = endpoints.filter(({ path }) => path.includes('{'));
+
+// Section 2.2.
+const prefixes: Readonly<Record<IdentifiedResource, string>> = {
+  organization: 'org_',
+  api_key: 'bak_',
+  customer: 'cus_',
+  segment: 'seg_',
+  purchase: 'pur_',
+  tag: 'tag_',
+  attribute: 'atr_',
+  flow: 'flw_',
+  email_campaign: 'emc_',
+  template_campaign: 'tcp_',
+};
+const linked = ['customer', 'segment', 'flow', 'email_campaign', 'template_campaign'];
+const rowCount = 27;
+
+let database: TestDatabase;
+let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+let api: TestApi;
+let shop: FullShop;
+let other: FullShop;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  folder = await temporaryDirectory();
+  shop = await addFullShop(database.pool, 'Mine', rowCount);
+  // The one customer of the list of a customer's purchases has all of them.
+  await database.pool.query(
+    `update purchases set customer_id =
+       (select min(id) from customers where organization_id = $1) where organization_id = $1`,
+    [shop.organizationId],
+  );
+  other = await addFullShop(database.pool, 'Theirs', 1);
+  api = await createTestApi(database.pool, folder.path);
+});
+afterAll(async () => {
+  await api.close();
+  await database.drop();
+  await folder.remove();
+});
+
+const urlOf = ({ path }: Endpoint, of: (resource: IdentifiedResource) => string = firstId) =>
+  `/v1${path.replace(/\{(\w+)\}/, (_, resource) => of(resource))}`;
+const firstId = (resource: IdentifiedResource) => shop.ids[resource][0] as string;
+const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
+
+/** What an endpoint shows: the items of a list, or the one object. */
+async function shownBy(endpoint: Endpoint): Promise<Item[]> {
+  const response = await api.get(urlOf(endpoint), shop.secret);
+  expect(response.statusCode, response.body).toBe(200);
+  expect(response.headers['content-type']).toMatch(/^application\/json\b/);
+  return endpoint.kind === 'list' ? response.json().data : [response.json()];
+}
+
+describe.each(endpoints)('GET /v1$path', (endpoint) => {
+  it('answers a key that may read with JSON that names its type', async () => {
+    const shown = await shownBy(endpoint);
+    expect(shown.length).toBeGreaterThan(0);
+    for (const item of shown) {
+      expect(item.object).toBe(endpoint.object);
+      const prefix = prefixes[endpoint.object as IdentifiedResource];
+      if (prefix === undefined) continue;
+      expect(item.id).toMatch(new RegExp(`^${prefix}[A-Za-z0-9_-]+$`));
+      expect('html_url' in item).toBe(linked.includes(endpoint.object));
+    }
+  });
+
+  it('writes money as whole cents, times in UTC, and null nowhere but in statistics', async () => {
+    const isTime = /(^|_)(at|for|date)$/;
+    const check = (value: unknown, name: string): void => {
+      if (typeof value === 'object' && value !== null) {
+        for (const [key, inner] of Object.entries(value)) check(inner, key);
+        return;
+      }
+      expect(value, name).not.toBeUndefined();
+      if (name.endsWith('_in_cents')) expect(Number.isInteger(value), name).toBe(true);
+      if (isTime.test(name)) expect(value).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/);
+      const mayBeNull = endpoint.kind === 'aggregate' && /^(currency|group_by|key)$/.test(name);
+      if (!mayBeNull) expect(value, name).not.toBeNull();
+    };
+    check(await shownBy(endpoint), '');
+  });
+
+  it('asks for a key, and for one that may read', async () => {
+    expectRefusal(await api.get(urlOf(endpoint)), 'authentication_error');
+    const { secret } = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
+    expectRefusal(await api.get(urlOf(endpoint), secret), 'permission_denied');
+  });
+
+  it('takes neither a method that could write nor a body', async () => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+      const headers = bearer(shop.secret);
+      const response = await api.app.inject({ method, url: urlOf(endpoint), headers });
+      expectRefusal(response, 'invalid_request');
+    }
+    const withBody = { 'content-type': 'application/json', ...bearer(shop.secret) };
+    const response = await api.app.inject({
+      method: 'GET',
+      url: urlOf(endpoint),
+      headers: withBody,
+      payload: '{}',
+    });
+    expectRefusal(response, 'invalid_request');
+  });
+
+  it('takes no organization and no parameter that nobody documents', async () => {
+    for (const name of ['organization_id', 'organization', 'fields', 'page']) {
+      const url = `${urlOf(endpoint)}?${name}=${other.ids.organization[0]}`;
+      expectRefusal(await api.get(url, shop.secret), 'validation_error', name);
+    }
+  });
+
+  it('says how much of the rate limit is left, and refuses beyond it', async () => {
+    const limited = await createTestApi(database.pool, folder.path, { rateLimitPerMinute: 1 });
+    try {
+      const { secret } = await addKey(database.pool, shop.organizationId);
+      const first = await limited.get(urlOf(endpoint), secret);
+      expect(first.statusCode).toBe(200);
+      expect(first.headers).toMatchObject({
+        'x-ratelimit-limit': '1',
+        'x-ratelimit-remaining': '0',
+        'x-ratelimit-reset': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      });
+      expect(first.headers).not.toHaveProperty('retry-after');
+      const second = await limited.get(urlOf(endpoint), secret);
+      const { retry_after: seconds } = expectRefusal(second, 'rate_limited');
+      expect(second.headers['retry-after']).toBe(String(seconds));
+      expect(second.headers['x-ratelimit-remaining']).toBe('0');
+    } finally {
+      await limited.close();
+    }
+  });
+});
+
+describe.each(tagged)('the ETag of /v1$path', (endpoint) => {
+  it('is quoted, and answered with an empty 304 while the content is the same', async () => {
+    const { headers } = await api.get(urlOf(endpoint), shop.secret);
+    const etag = String(headers.etag);
+    expect(etag).toMatch(/^"[^"]+"$/);
+    const same = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': etag });
+    expect(same.statusCode).toBe(304);
+    expect(same.body).toBe('');
+    const changed = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': '"other"' });
+    expect(changed.statusCode).toBe(200);
+  });
+});
+
+describe.each(withId)('the id in /v1$path', (endpoint) => {
+  const resource = /\{(\w+)\}/.exec(endpoint.path)?.[1] as IdentifiedResource;
+
+  it('is not found where it is nobody’s or another organization’s', async () => {
+    const theirs = other.ids[resource][0] as string;
+    for (const id of [theirs, encodeId(resource, 10n ** 12n), `${prefixes[resource]}A-z_0`]) {
+      expectRefusal(
+        await api.get(
+          urlOf(endpoint, () => id),
+          shop.secret,
+        ),
+        'not_found',
+      );
+    }
+  });
+
+  it('is refused and named where it has not the prefix and the characters of one', async () => {
+    const prefix = prefixes[resource];
+    const foreign = Object.values(prefixes).filter((one) => one !== prefix);
+    const malformed = [prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', prefix.toUpperCase()];
+    for (const id of [...malformed, ...foreign.map((one) => `${one}abc`)]) {
+      const response = await api.get(
+        urlOf(endpoint, () => id),
+        shop.secret,
+      );
+      expectRefusal(response, 'validation_error', `${resource}_id`);
+    }
+  });
+});
+
+describe.each(lists)('the list /v1$path', (endpoint) => {
+  const ask = (query: string) => api.get(`${urlOf(endpoint)}?${query}`, shop.secret);
+
+  it('has pages of 25 where nothing else is asked for, and of 1 to 100 where it is', async () => {
+    const first = (await ask('')).json();
+    expect(Object.keys(first).sort()).toEqual(['data', 'has_more']);
+    expect(first.data).toHaveLength(25);
+    expect(first.has_more).toBe(true);
+    const rest = (await ask(`starting_after=${first.data.at(-1).id}`)).json();
+    expect(rest.data).toHaveLength(rowCount - 25);
+    expect(rest.has_more).toBe(false);
+    expect((await ask('limit=1')).json().data).toHaveLength(1);
+    expect((await ask('limit=100')).json().data).toHaveLength(rowCount);
+    for (const limit of ['0', '101', '-1', 'ten', '1.5', '']) {
+      expectRefusal(await ask(`limit=${limit}`), 'validation_error', 'limit');
+    }
+  });
+
+  it('is walked by the last id of each page, each item once', async () => {
+    const walked: string[] = [];
+    for (let cursor = ''; ; cursor = `&starting_after=${walked.at(-1)}`) {
+      const page = (await ask(`limit=4${cursor}`)).json();
+      walked.push(...page.data.map(({ id }: Item) => id));
+      if (!page.has_more) break;
+    }
+    expect(walked).toHaveLength(rowCount);
+    expect(new Set(walked).size).toBe(rowCount);
+    expect(walked).toEqual(await readIds(api, shop.secret, urlOf(endpoint)));
+  });
+
+  it('takes no cursor of another type or of another organization', async () => {
+    const resource = endpoint.object as IdentifiedResource;
+    const types = Object.keys(prefixes) as IdentifiedResource[];
+    const cursors = types.filter((type) => type !== resource).map(firstId);
+    for (const cursor of [...cursors, other.ids[resource][0], 'abc', '']) {
+      expectRefusal(await ask(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
+    }
+  });
+
+  it('takes the orders that are its own and no other', async () => {
+    for (const sort of ['updated', 'total_spent', 'created', 'name', '']) {
+      const response = await ask(`sort=${sort}`);
+      if (endpoint.sorts?.includes(sort)) expect(response.statusCode).toBe(200);
+      else expectRefusal(response, 'validation_error', 'sort');
+    }
+  });
+
+  it('carries no ETag and heeds no If-None-Match', async () => {
+    const response = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': '*' });
+    expect(response.statusCode).toBe(200);
+    expect(response.headers).not.toHaveProperty('etag');
+  });
+});
+
+describe('the service', () => {
+  it('answers everything from a Postgres in which it may write nothing', async () => {
+    const url = new URL(database.url);
+    url.searchParams.set('options', '-c default_transaction_read_only=on');
+    const readOnly: Database = createPool(url.href, { max: 4, applicationName: 'test' });
+    const reader = await createTestApi(readOnly, folder.path);
+    try {
+      await expect(readOnly.query('delete from tags')).rejects.toThrow(/read-only/);
+      for (const endpoint of endpoints) {
+        const response = await reader.get(urlOf(endpoint), shop.secret);
+        expect(response.statusCode, response.body).toBe(200);
+      }
+    } finally {
+      await reader.close();
+      await readOnly.end();
+    }
+  });
+
+  it.each(['/events', '/webhooks', '/subscriptions', '/organizations', '/api-keys', '/mcp'])(
+    'has no route /v1%s',
+    async (path) => {
+      expectRefusal(await api.get(`/v1${path}`, shop.secret), 'invalid_request');
+    },
+  );
+
+  it('has no other version', async () => {
+    for (const path of ['/me', '/v0/me', '/v2/me', '/v1.0/me', '/V1/me']) {
+      expectRefusal(await api.get(path, shop.secret), 'invalid_request');
+    }
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { addCustomer } from '../support/shop.ts';
+import { expectRefusal } from './refusal.ts';
+import { customerUrl, servedShop, servings } from './served-shop.ts';
+
+describe.each(servings)('the filters of purchases, %s,', (serving) => {
+  const shop = servedShop(serving);
+
+  /** How many purchases the lists and the statistics find. */
+  async function found(query: string): Promise<number> {
+    const list = (await shop.get(`/v1/purchases?${query}`)).json();
+    const ofCustomer = (await shop.get(`${customerUrl(shop.customerId)}?${query}`)).json();
+    const stats = (await shop.get(`/v1/purchases/stats?${query}`)).json();
+    expect(ofCustomer.data).toStrictEqual(list.data);
+    expect(stats.purchase_count).toBe(list.data.length);
+    return list.data.length;
+  }
+
+  it.each(['pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
+    'take the payment status %s, and any for all of them',
+    async (status) => {
+      const another = status === 'paid' ? 'pending' : 'paid';
+      await shop.add({ payment_status: status, status: another });
+      await shop.add({ payment_status: another, status });
+      await shop.add();
+      await shop.publish();
+      expect(await found(`status=${status}`)).toBe(1);
+      expect(await found('status=any')).toBe(3);
+    },
+  );
+
+  it.each(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
+    'take the platform %s',
+    async (platform) => {
+      await shop.add({ platform });
+      await shop.add({ platform: 'elsewhere' });
+      await shop.add();
+      await shop.publish();
+      expect(await found(`platform=${platform}`)).toBe(1);
+    },
+  );
+
+  it('bound the creation on both sides, inclusively', async () => {
+    for (const day of ['01', '02', '03'])
+      await shop.add({ created_at: `2026-01-${day}T00:00:00Z` });
+    await shop.publish();
+    expect(await found('created_since=2026-01-02T00:00:00Z')).toBe(2);
+    expect(await found('created_until=2026-01-02T00:00:00Z')).toBe(2);
+    const both = 'created_since=2026-01-02T00:00:00Z&created_until=2026-01-02T00:00:00Z';
+    expect(await found(both)).toBe(1);
+  });
+
+  it('bound the amount on both sides, inclusively', async () => {
+    for (const cents of [0, 99, 100, 101]) await shop.add({ purchase_value_in_cents: cents });
+    await shop.publish();
+    expect(await found('min_value_in_cents=100')).toBe(2);
+    expect(await found('max_value_in_cents=100')).toBe(3);
+    expect(await found('min_value_in_cents=100&max_value_in_cents=100')).toBe(1);
+    expect(await found('max_value_in_cents=0')).toBe(1);
+    expect(await found('min_value_in_cents=0')).toBe(4);
+  });
+
+  it('take one customer, but not beside the customer of the path', async () => {
+    const customerId = await addCustomer(shop.database.pool, shop.organizationId);
+    await shop.add();
+    const id = await shop.add({ customer_id: customerId });
+    await shop.publish();
+    const query = `customer_id=${encodeId('customer', customerId)}`;
+    const list = (await shop.get(`/v1/purchases?${query}`)).json();
+    expect(list.data).toMatchObject([{ id: encodeId('purchase', id) }]);
+    const stats = (await shop.get(`/v1/purchases/stats?${query}`)).json();
+    expect(stats).toMatchObject({ purchase_count: 1, customer_count: 1 });
+    const refused = await shop.get(`${customerUrl(shop.customerId)}?${query}`);
+    expectRefusal(refused, 'validation_error', 'customer_id');
+  });
+
+  it('apply together', async () => {
+    const match = { payment_status: 'paid', platform: 'popup', purchase_value_in_cents: 10 };
+    await shop.add(match);
+    await shop.add({ ...match, payment_status: 'voided' });
+    await shop.add({ ...match, platform: 'bling' });
+    await shop.add({ ...match, purchase_value_in_cents: 9 });
+    await shop.publish();
+    expect(await found('status=paid&platform=popup&min_value_in_cents=10')).toBe(1);
+  });
+
+  it.each(['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'])(
+    'match %s of statistics with the purchase’s own, whole and exactly',
+    async (name) => {
+      for (const value of ['Verão 1', 'verão 1', 'Verão', 'Verão 1 ', null]) {
+        await shop.add({ [name]: value });
+      }
+      for (const another of ['utm_source', 'utm_term']) {
+        if (another !== name) await shop.add({ [another]: 'Verão 1' });
+      }
+      await shop.publish();
+      const url = `/v1/purchases/stats?${name}=${encodeURIComponent('Verão 1')}`;
+      expect((await shop.get(url)).json().purchase_count).toBe(1);
+    },
+  );
+});
