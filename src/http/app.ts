@@ -21,7 +21,7 @@ import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError } from './errors.ts';
 import { health } from './health.ts';
-import { refuseMalformed, refuseUnsupported } from './malformed-requests.ts';
+import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
@@ -105,7 +105,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       // Whatever fits into a request: the parameter's own check refuses it.
       maxParamLength: 64 * 1024,
     },
-    clientErrorHandler: (_error, socket) => refuseMalformed(socket),
+    clientErrorHandler: handleClientError,
     // URLs that cannot be decoded have no route and run no hooks.
     frameworkErrors: async (_error, request, reply) => {
       reply.header('Request-Id', request.id);
@@ -113,8 +113,9 @@ export function createApp(options: AppOptions): FastifyInstance {
         'invalid_request',
         'The path is not valid percent-encoded UTF-8.',
       );
-      const underV1 = request.raw.url?.startsWith('/v1/') === true;
-      const admitted = underV1 ? admit(request, reply as FastifyReply) : Promise.resolve();
+      const admitted = isUnderV1(request.raw.url ?? '')
+        ? admit(request, reply as FastifyReply)
+        : Promise.resolve();
       const error = await admitted.then(
         () => refusal,
         (reason: unknown) => reason,
@@ -151,6 +152,16 @@ export function createApp(options: AppOptions): FastifyInstance {
     { prefix: '/v1' },
   );
   return app;
+}
+
+/** Also of a URL that cannot be decoded as a whole, in whichever form it is written. */
+function isUnderV1(url: string): boolean {
+  const [, first = ''] = url.replace(/^https?:\/\/[^/]*/i, '').split(/[/?]/);
+  try {
+    return decodeURIComponent(first) === 'v1';
+  } catch {
+    return false;
+  }
 }
 
 async function refuseRoute({ method, url }: FastifyRequest): Promise<never> {

@@ -1,30 +1,59 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorBody, errorStatuses } from './errors.ts';
 import { newRequestId } from './request-id.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
 
-/** Answers what Node cannot parse, and never reaches a route, as section 7 asks. */
-export function refuseMalformed(socket: Duplex): void {
+/** Answers that are still being written, by socket: requests may follow each other on one. */
+const unfinished = new WeakMap<Duplex, Set<ServerResponse>>();
+
+/**
+ * Answers what Node cannot parse, and never reaches a route, as section 7 asks;
+ * after the answers to the requests before it on the same socket.
+ */
+export function refuseMalformed(socket: Duplex, isHead: boolean): void {
+  const [earlier] = unfinished.get(socket) ?? [];
+  if (earlier !== undefined) {
+    earlier.once('close', () => refuseMalformed(socket, isHead));
+    return;
+  }
   if (!socket.writable) {
     socket.destroy();
     return;
   }
   const requestId = newRequestId();
   const body = JSON.stringify(errorBody(malformed, requestId));
-  socket.end(
+  const head =
     `HTTP/1.1 ${errorStatuses[malformed.type]} Bad Request\r\n` +
-      `Request-Id: ${requestId}\r\n` +
-      'Content-Type: application/json; charset=utf-8\r\n' +
-      `Content-Length: ${Buffer.byteLength(body)}\r\n` +
-      'Connection: close\r\n\r\n' +
-      body,
-  );
+    `Request-Id: ${requestId}\r\n` +
+    'Content-Type: application/json; charset=utf-8\r\n' +
+    `Content-Length: ${Buffer.byteLength(body)}\r\n` +
+    'Connection: close\r\n\r\n';
+  socket.end(isHead ? head : head + body);
 }
 
-/** What Node would otherwise answer by itself, without a body. */
+/** For Fastify: what its HTTP parser gives up on. */
+export function handleClientError(error: Error, socket: Duplex): void {
+  // Fastify's type for what Node passes here is not what Node passes.
+  const { rawPacket } = error as { rawPacket?: unknown };
+  const isHead = Buffer.isBuffer(rawPacket) && rawPacket.toString('latin1', 0, 5) === 'HEAD ';
+  refuseMalformed(socket, isHead);
+}
+
+/** Also refuses what Node would otherwise answer by itself, without a body. */
 export function refuseUnsupported(server: Server): void {
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseMalformed(socket));
-  server.on('checkExpectation', (request: IncomingMessage) => refuseMalformed(request.socket));
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    const responses = unfinished.get(socket) ?? new Set();
+    unfinished.set(socket, responses.add(response));
+    // Before whoever waits for it: listeners are called in the order they came.
+    response.once('close', () => responses.delete(response));
+  });
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
+    refuseMalformed(socket, false),
+  );
+  server.on('checkExpectation', ({ socket, method }: IncomingMessage) =>
+    refuseMalformed(socket, method === 'HEAD'),
+  );
 }

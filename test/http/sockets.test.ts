@@ -93,6 +93,30 @@ describe('over a socket', () => {
     ['URL', () => `GET /v1/me?a=${'a'.repeat(100_000)} HTTP/1.1\r\n${authorization}\r\n`],
   ] as const;
 
+  it.each([
+    ['cannot be parsed', () => `HEAD /v1/me HTTP/1.1\r\n${authorization}no colon\r\n\r\n`],
+    ['expects something', () => `HEAD /v1/me HTTP/1.1\r\n${authorization}Expect: x\r\n\r\n`],
+  ])('a HEAD request that %s is refused without a body', async (_which, bytes) => {
+    const answer = await exchange(bytes());
+    expect([answer.status, answer.body]).toEqual([400, '']);
+    expect(answer.headers.get('request-id')).toMatch(/^req_/);
+  });
+
+  it.each([
+    ['cannot be parsed', 'GARBAGE\r\n\r\n'],
+    ['expects something', 'GET /v1/me HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n'],
+  ])('a request that %s is answered after the one before it', async (_which, bytes) => {
+    const first = `GET /v1/me HTTP/1.1\r\n${authorization.replace('Connection: close\r\n', '')}\r\n`;
+    const answer = await exchange(first + bytes);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatch(/"object":"identity".*HTTP\/1\.1 400 Bad Request/s);
+  });
+
+  it.each(['http://a/v1/%ZZ', '/%761/%ZZ', '/v1/%ZZ'])('%s asks for a key first', async (url) => {
+    const answer = await exchange(`GET ${url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+    expect(answer.status).toBe(401);
+  });
+
   it.each(oversized)('a %s without end is refused and hung up on', async (_name, bytes) => {
     const answer = await exchange(bytes());
     expectInvalidRequest(answer);
