@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { checkResponses } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
@@ -47,8 +48,9 @@ describe('while Postgres is gone', () => {
       log,
     });
     running.push({ app, pool });
-    const get = (url: string, key: string | null = secret) =>
-      app.inject({
+    const checked = checkResponses(app);
+    const get = async (url: string, key: string | null = secret) =>
+      (await checked).inject({
         method: 'GET',
         url,
         headers: key === null ? {} : { authorization: `Bearer ${key}` },

@@ -146,9 +146,12 @@ describe('a customer', () => {
   });
 
   it('changes its ETag with its content', async () => {
-    const url = `/v1/customers/${publicId(id)}`;
+    const changing = await addCustomer({ total_orders: 2 });
+    const url = `/v1/customers/${publicId(changing)}`;
     const before = (await shops.api.get(url, shops.secret)).headers.etag;
-    await shops.database.pool.query('update customers set total_orders = 3 where id = $1', [id]);
+    await shops.database.pool.query('update customers set total_orders = 3 where id = $1', [
+      changing,
+    ]);
     expect((await shops.api.get(url, shops.secret)).headers.etag).not.toBe(before);
   });
 });
