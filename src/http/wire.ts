@@ -43,8 +43,3 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
   delete converted.$schema;
   return converted as Record<string, unknown>;
 }
-
-/** Leaves out what has no value (section 2.1): null becomes undefined. */
-export function present<Value>(value: Value | null): Value | undefined {
-  return value ?? undefined;
-}

@@ -1,14 +1,13 @@
-import sql from 'sql-template-tag';
 import { z } from 'zod';
-import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { firstRow } from '../postgres/pool.ts';
+import { customer } from './customer-wire.ts';
 import { purchaseList, purchaseListSchema } from './purchase-answers.ts';
 import { customerPurchaseListParameters, filtersFrom, listQuery } from './purchase-parameters.ts';
+import { requireRow } from './record-answers.ts';
 
-export function customerPurchases({ database, purchases: engine }: Services): readonly Route[] {
+export function customerPurchases(services: Services): readonly Route[] {
   return [
     route({
       url: '/customers/:customer_id/purchases',
@@ -19,16 +18,10 @@ export function customerPurchases({ database, purchases: engine }: Services): re
       etag: false,
       isDated: true,
       handle: async ({ path, query, organizationId, reply, signal }) => {
-        const customer = await firstRow(
-          database,
-          sql`
-          select id from customers
-          where id = ${path.customer_id} and organization_id = ${organizationId}`,
-        );
-        if (customer === undefined) throw notFound('customer');
+        await requireRow(services, customer, organizationId, path.customer_id);
         const filters = { ...filtersFrom(query), customerId: path.customer_id };
         const question = listQuery(query, filters);
-        return purchaseList(reply, engine.list(organizationId, question, signal));
+        return purchaseList(reply, services.purchases.list(organizationId, question, signal));
       },
     }),
   ];

@@ -53,3 +53,17 @@ export async function answerSingle<Fields extends Record<string, Field>>(
   if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
   return onTheWire(record, row, services.publicAppUrl);
 }
+
+/** Rejects with not_found where the organization has no such row: what a list is about must be there. */
+export async function requireRow(
+  { database }: Services,
+  { resource, table }: Pick<ResourceRecord, 'resource' | 'table'>,
+  organizationId: bigint,
+  id: bigint,
+): Promise<void> {
+  const row = await firstRow(
+    database,
+    sql`select id from ${raw(table)} where id = ${id} and organization_id = ${organizationId}`,
+  );
+  if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
+}

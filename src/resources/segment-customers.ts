@@ -1,15 +1,12 @@
-import sql from 'sql-template-tag';
 import { z } from 'zod';
-import { notFound } from '../http/errors.ts';
 import { id, oneOf, pageParameters } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byTotalSpent } from '../postgres/keyset-list.ts';
-import { firstRow } from '../postgres/pool.ts';
 import { belongToSegment } from './customer-parameters.ts';
 import { customer } from './customer-wire.ts';
-import { answerList } from './record-answers.ts';
+import { answerList, requireRow } from './record-answers.ts';
 
 export function segmentCustomers(services: Services): readonly Route[] {
   return [
@@ -24,13 +21,8 @@ export function segmentCustomers(services: Services): readonly Route[] {
       response: listOf(customer.schema),
       etag: false,
       handle: async ({ path, query, organizationId }) => {
-        const segment = await firstRow(
-          services.database,
-          sql`
-          select id from segments
-          where id = ${path.segment_id} and organization_id = ${organizationId}`,
-        );
-        if (segment === undefined) throw notFound('segment');
+        const segment = { resource: 'segment', table: 'segments' } as const;
+        await requireRow(services, segment, organizationId, path.segment_id);
         const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
         const conditions = [belongToSegment(path.segment_id, organizationId)];
         return answerList(services, customer, { organizationId, order, conditions }, query);
