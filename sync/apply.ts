@@ -1,22 +1,18 @@
-import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { queryRows } from '../src/engines/duckdb/connection.ts';
-import { labelTable, layoutVersion, storedColumns } from '../src/engines/duckdb/layout.ts';
+import { labelTable, storedColumns } from '../src/engines/duckdb/layout.ts';
+import type { PurchaseFile } from './purchase-file.ts';
+import { completeLoad, type Watermark, writeWatermark } from './watermark.ts';
 
-/** What the rows of a file show; written with them, in the same transaction. */
-export type Watermark = {
-  readonly organizationId: bigint;
-  readonly systemIdentifier: string;
-  readonly snapshot: string;
-  readonly asOf: bigint;
-};
-
-/** Appends the staged purchases to a file that holds none of them yet. */
-export async function appendStaged(connection: DuckDBConnection, catalog: string): Promise<void> {
+/** Appends the staged purchases to a file that holds none of them yet, and runs `note` with it. */
+export async function appendStaged(
+  { connection, catalog }: PurchaseFile,
+  note: () => Promise<void>,
+): Promise<void> {
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(catalog));
     await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
+    await note();
   });
 }
 
@@ -25,8 +21,7 @@ export async function appendStaged(connection: DuckDBConnection, catalog: string
  * moves the watermark, all or nothing.
  */
 export async function applyStaged(
-  connection: DuckDBConnection,
-  catalog: string,
+  { connection, catalog }: PurchaseFile,
   watermark: Watermark,
 ): Promise<void> {
   await inTransaction(connection, async () => {
@@ -49,53 +44,24 @@ export async function applyStaged(
   await connection.run('drop table encoded');
 }
 
-/** Declares a first load complete. */
-export async function completeLoad(
-  connection: DuckDBConnection,
-  catalog: string,
+/**
+ * Brings a file whose load has come to its end to the staged state and completes
+ * it. What changed while the load went on may be in the file twice or not at all:
+ * it is not updated but replaced.
+ */
+export async function replaceStaged(
+  { connection, catalog }: PurchaseFile,
   watermark: Watermark,
 ): Promise<void> {
-  await inTransaction(connection, () => writeWatermark(connection, catalog, watermark));
+  await inTransaction(connection, async () => {
+    await connection.run(extendDictionaries(catalog));
+    await connection.run(`delete from ${catalog}.purchase where id in (select id from staging)`);
+    await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
+    await completeLoad(connection, catalog, watermark);
+  });
 }
 
-/** Null where the first load was not completed, or by a version with another layout. */
-export async function readWatermark(
-  connection: DuckDBConnection,
-  catalog: string,
-): Promise<Watermark | null> {
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select organization_id, system_identifier, snapshot, epoch_us(as_of)
-      from ${raw(catalog)}.watermark where layout_version = ${layoutVersion}`,
-  );
-  if (row === undefined) return null;
-  const [organizationId, systemIdentifier, snapshot, asOf] = row as [
-    bigint,
-    string,
-    string,
-    bigint,
-  ];
-  return { organizationId, systemIdentifier, snapshot, asOf };
-}
-
-async function writeWatermark(
-  connection: DuckDBConnection,
-  catalog: string,
-  { organizationId, systemIdentifier, snapshot, asOf }: Watermark,
-): Promise<void> {
-  await connection.run(`delete from ${catalog}.watermark`);
-  await queryRows(
-    connection,
-    sql`
-      insert into ${raw(catalog)}.watermark
-        (layout_version, organization_id, system_identifier, snapshot, as_of)
-      values (${layoutVersion}, ${organizationId}, ${systemIdentifier}, ${snapshot},
-        ${new DuckDBTimestampValue(asOf)})`,
-  );
-}
-
-async function inTransaction(
+export async function inTransaction(
   connection: DuckDBConnection,
   work: () => Promise<void>,
 ): Promise<void> {

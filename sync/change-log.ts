@@ -41,24 +41,29 @@ export async function currentSnapshot(database: Database): Promise<string> {
 }
 
 /**
- * Deletes entries that every data folder has applied. `watermarks` are the
- * snapshots that this folder has durably applied and will never read behind.
+ * Deletes entries that every data folder has applied. `retained` are the snapshots
+ * that this folder may still read from: it will never read behind all of them.
  */
 export async function pruneChangeLog(
   database: Database,
   dataFolderId: string,
-  watermarks: ReadonlyMap<bigint, string>,
+  retained: ReadonlyMap<bigint, readonly string[]>,
 ): Promise<number> {
-  const organizations = [...watermarks.keys()].map(String);
-  const snapshots = [...watermarks.values()];
+  const pairs = [...retained].flatMap(([id, snapshots]) =>
+    snapshots.map((snapshot) => [String(id), snapshot] as const),
+  );
+  const organizations = pairs.map(([id]) => id);
+  const snapshots = pairs.map(([, snapshot]) => snapshot);
   return withConnection(database, async (connection) => {
     await connection.query('begin');
     try {
       await connection.query(sql`
         insert into purchase_change_readers (data_folder_id, organization_id, retain_from)
-        select ${dataFolderId}::uuid, organization_id, pg_snapshot_xmin(snapshot)
+        select distinct on (organization_id)
+          ${dataFolderId}::uuid, organization_id, pg_snapshot_xmin(snapshot)
         from unnest(${organizations}::bigint[], ${snapshots}::pg_snapshot[])
-          as applied (organization_id, snapshot)
+          as retained (organization_id, snapshot)
+        order by organization_id, pg_snapshot_xmin(snapshot)
         on conflict (organization_id, data_folder_id)
           do update set retain_from = excluded.retain_from, seen_at = now()`);
       const { rowCount } = await connection.query(sql`

@@ -1,16 +1,14 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import Table from 'cli-table3';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
-import { createInstance } from '../src/engines/duckdb/connection.ts';
-import { createLog } from '../src/log.ts';
+import { encodeId } from '../src/domain/public-id.ts';
+import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
-import { createPool, type Database, requireDatabase } from '../src/postgres/pool.ts';
-import { readSettings, requireDatabaseUrl, type Settings } from '../src/settings.ts';
+import { readSettings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { dataFolderId, lockDataFolder } from './data-folder.ts';
-import { type OrganizationStatus, readStatus } from './status.ts';
-import { createWorker, type Worker } from './worker.ts';
+import { askWorker } from './requests.ts';
+import { type Shard, shardOption } from './shard.ts';
+import { readStatus } from './status.ts';
+import { formatStatus } from './status-table.ts';
+import { followChanges, type Workplace, withOnlyWorker, withWorkplace } from './worker-process.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
@@ -21,11 +19,11 @@ const program = createProgram(
 
 program
   .command('run', { isDefault: true })
-  .description('follow all changes until stopped (default)')
-  .action(async () => {
-    const settings = readSettings();
+  .description('follow all changes until stopped (default); stand by while another worker does')
+  .option('--shard <i/n>', 'only the i-th of n parts of the organizations', shardOption)
+  .action(async (options: { readonly shard?: Shard }) => {
     const stopped = untilStopped();
-    await withWorker(settings, async (worker) => worker.run(stopped));
+    await withWorkplace(readSettings(), (workplace) => followChanges(workplace, options, stopped));
   });
 
 program
@@ -34,121 +32,65 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print the resulting status as JSON')
   .action(async (options: Options) => {
-    const settings = readSettings();
-    await withWorker(settings, async (worker, database) => {
-      const organizations = await selectOrganizations(database, options.organization);
-      await worker.once(organizations.map(({ id }) => id));
-      printStatus(await readStatus(database, settings.dataDirectory, organizations), options);
+    await withWorkplace(readSettings(), async (workplace) => {
+      const organizations = await selectOrganizations(workplace, options);
+      await withOnlyWorker(workplace, (worker) => worker.once(organizations.map(({ id }) => id)));
+      await printStatus(workplace, options);
+    });
+  });
+
+program
+  .command('rebuild')
+  .description('build files anew from Postgres, beside those that serve, and swap')
+  .option('--organization <id>', 'only this one (org_…)')
+  .action(async (options: Options) => {
+    const stopped = untilStopped();
+    await withWorkplace(readSettings(), async (workplace) => {
+      const organizations = await selectOrganizations(workplace, options);
+      for (const { id, name } of organizations) {
+        await withOnlyWorker(
+          workplace,
+          (worker) => worker.rebuild(id),
+          () => askForRebuild(workplace, id, stopped),
+        );
+        console.log(`${encodeId('organization', id)} (${name}) was rebuilt.`);
+      }
     });
   });
 
 program
   .command('status')
-  .description('how fresh each organization is')
+  .description('what the worker does, how fresh each organization is, and what stands in the way')
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: Options) => {
-    const settings = readSettings();
-    await withDatabase(settings, async (database) => {
-      const organizations = await selectOrganizations(database, options.organization);
-      printStatus(await readStatus(database, settings.dataDirectory, organizations), options);
-    });
+    await withWorkplace(readSettings(), (workplace) => printStatus(workplace, options));
   });
 
 await runProgram(program);
 
-async function withDatabase(
-  settings: Settings,
-  work: (database: Database, databaseUrl: string) => Promise<void>,
+async function askForRebuild(
+  { settings }: Workplace,
+  organizationId: bigint,
+  stopped: AbortSignal,
 ): Promise<void> {
-  const databaseUrl = requireDatabaseUrl(settings);
-  await requireDatabase(databaseUrl);
-  // One connection an organization at work, one for the change log.
-  const database = createPool(databaseUrl, {
-    max: settings.syncConcurrency + 1,
-    applicationName: 'crm-data-service sync',
-  });
-  try {
-    await work(database, databaseUrl);
-  } finally {
-    await database.end();
-  }
+  const failure = await askWorker(
+    settings.dataDirectory,
+    { kind: 'rebuild', organizationId },
+    stopped,
+  );
+  if (failure !== null) throw new OperatorError(`The worker could not rebuild it: ${failure}`);
 }
 
-async function withWorker(
-  settings: Settings,
-  work: (worker: Worker, database: Database) => Promise<void>,
-): Promise<void> {
-  await withDatabase(settings, async (database, databaseUrl) => {
-    const { dataDirectory } = settings;
-    const folderId = await dataFolderId(dataDirectory);
-    const lock = await lockDataFolder(databaseUrl, folderId, dataDirectory);
-    try {
-      await runWorker(settings, database, folderId, work);
-    } finally {
-      await lock.release();
-    }
-  });
-}
-
-async function runWorker(
-  settings: Settings,
-  database: Database,
-  folderId: string,
-  work: (worker: Worker, database: Database) => Promise<void>,
-): Promise<void> {
-  const { dataDirectory } = settings;
-  const spill = join(dataDirectory, 'spill');
-  mkdirSync(spill, { recursive: true });
-  const instance = await createInstance({
-    threads: settings.duckdbThreads,
-    memoryLimit: settings.duckdbMemoryLimit,
-    spillDirectory: join(spill, `sync-${process.pid}`),
-  });
-  const worker = createWorker({
-    database,
-    instance,
-    dataDirectory,
-    dataFolderId: folderId,
-    concurrency: settings.syncConcurrency,
-    pollIntervalMs: settings.syncPollIntervalMs,
-    log: createLog('sync', settings.logLevel),
-  });
-  try {
-    await work(worker, database);
-  } finally {
-    await worker.close();
-    instance.closeSync();
-  }
-}
-
-async function selectOrganizations(database: Database, publicId: string | undefined) {
-  return publicId === undefined
+async function selectOrganizations({ database }: Workplace, { organization }: Options) {
+  return organization === undefined
     ? listOrganizations(database)
-    : [await requireOrganization(database, publicId)];
+    : [await requireOrganization(database, organization)];
 }
 
-function printStatus(statuses: readonly OrganizationStatus[], options: Options): void {
-  if (options.json === true) {
-    console.log(JSON.stringify(statuses, null, 2));
-    return;
-  }
-  const table = new Table({
-    head: ['organization', 'name', 'state', 'purchases', 'MiB', 'as of', 'pending', 'lag s'],
-    style: { head: [], border: [], compact: true },
-    colAligns: ['left', 'left', 'left', 'right', 'right', 'left', 'right', 'right'],
-  });
-  for (const status of statuses) {
-    table.push([
-      status.organization,
-      status.name,
-      status.state,
-      status.purchases?.toLocaleString('en') ?? '–',
-      status.fileBytes === null ? '–' : (status.fileBytes / 2 ** 20).toFixed(1),
-      status.asOf ?? '–',
-      status.pendingChanges ?? '–',
-      status.lagSeconds ?? '–',
-    ]);
-  }
-  console.log(table.toString());
+async function printStatus(workplace: Workplace, options: Options): Promise<void> {
+  const { database, settings, folderId } = workplace;
+  const organizations = await selectOrganizations(workplace, options);
+  const status = await readStatus(database, settings.dataDirectory, folderId, organizations);
+  console.log(options.json === true ? JSON.stringify(status, null, 2) : formatStatus(status));
 }

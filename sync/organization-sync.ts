@@ -1,36 +1,71 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import type pg from 'pg';
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { layoutVersion } from '../src/engines/duckdb/layout.ts';
 import {
+  currentFile,
+  organizationDirectory,
   type PublishedGeneration,
-  readPublished,
 } from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
-import { appendStaged, applyStaged, completeLoad, type Watermark } from './apply.ts';
-import { closeLiveFile, type LiveFile, openLiveFile, startAnew } from './live-file.ts';
-import { type Publication, publish } from './publish.ts';
+import { applyChanges } from './apply-changes.ts';
+import { buildNextFile } from './build.ts';
+import { isCorruption } from './failure.ts';
+import { type Publication, publish, readUsablePublication } from './publish.ts';
 import {
-  logReachesBackTo,
-  type SourceSnapshot,
-  streamChanges,
-  streamPurchases,
-  takeSnapshot,
-} from './source.ts';
-import { createStaging, dropStaging, type StagedPurchase, stage } from './staging.ts';
+  closePurchaseFile,
+  type FileRole,
+  openPurchaseFile,
+  type PurchaseFile,
+  purchaseFilePath,
+  removePurchaseFile,
+  replaceLiveFile,
+  startAnew,
+} from './purchase-file.ts';
+import { whySort } from './sort-generation.ts';
+import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import type { LoadProgress } from './watermark.ts';
+
+/** What a run came to. */
+export type RunOutcome =
+  /** What is published is what Postgres held a moment ago. */
+  | {
+      readonly kind: 'published';
+      readonly publication: Publication;
+      /** Why the file is worth sorting anew, where it was looked at and is. */
+      readonly sortReason: string | null;
+    }
+  /** Changes cannot be applied: the file must be built first, because of `reason`. */
+  | { readonly kind: 'must be built'; readonly reason: string };
+
+/** `load` reads everything from Postgres; `sort` puts the rows that are there in order. */
+export type BuildKind = 'load' | 'sort';
 
 export type OrganizationSync = {
   /**
    * Brings the organization's purchases up to what Postgres holds now and
-   * publishes them where anything changed; resolves with what is published.
-   * A failure leaves published what was published, and the next call goes on
-   * from the last thing that was committed. An aborted signal is such a failure.
+   * publishes them where anything changed. A failure leaves published what was
+   * published, and the next call goes on from the last thing that was committed.
+   * An aborted signal is such a failure.
    */
-  run(signal: AbortSignal): Promise<Publication>;
-  /** The snapshot that the last completed run applied; null before the first. */
-  watermark(): Watermark | null;
+  run(signal: AbortSignal): Promise<RunOutcome>;
+  /**
+   * Builds the organization's file beside the live one and lets it take its
+   * place. Runs go on meanwhile, as far as the live file can be brought up to date;
+   * a build that was broken off goes on where it stood.
+   */
+  build(
+    kind: BuildKind,
+    signal: AbortSignal,
+    onProgress: (progress: LoadProgress) => void,
+  ): Promise<Publication>;
+  /** Snapshots that changes may still have to be told from. */
+  retainedSnapshots(): string[];
+  /** Whether a process before this one began a load and did not finish it. */
+  hasUnfinishedBuild(): Promise<boolean>;
+  /** Whether readers have a generation, be it an old one. */
+  isPublished(): boolean;
   close(): Promise<void>;
 };
 
@@ -40,150 +75,145 @@ export type OrganizationSyncOptions = {
   readonly instance: DuckDBInstance;
   readonly dataDirectory: string;
   readonly log: Logger;
+  readonly loadChunkRows?: number;
 };
-
-const loadBatchRows = 122_880;
 
 export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
   const { organizationId, database, instance, dataDirectory, log } = options;
-  let live: LiveFile | null = null;
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  let published: PublishedGeneration | null = null;
+  let changesSinceLook = 0;
+  const files: Record<FileRole, PurchaseFile | null> = { live: null, next: null };
+  // A run and the moment of replacing the live file exclude each other.
+  const exclusively = new PQueue({ concurrency: 1 });
 
-  const bringUpToDate = async (file: LiveFile, signal: AbortSignal): Promise<void> => {
-    await withSnapshot(database, async (source) => {
+  const open = async (role: FileRole): Promise<PurchaseFile> => {
+    files[role] ??= await openPurchaseFile(instance, dataDirectory, organizationId, role);
+    return files[role];
+  };
+  const close = async (role: FileRole): Promise<void> => {
+    const file = files[role];
+    files[role] = null;
+    if (file !== null) await closePurchaseFile(file);
+  };
+  /** Whatever state a file is in, opening it again finds what was committed. */
+  const afterFailure = async (role: FileRole, error: unknown): Promise<void> => {
+    await close(role).catch(() => {});
+    if (!isCorruption(error)) return;
+    log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
+    await removePurchaseFile(purchaseFilePath(directory, role));
+  };
+
+  const publishIfNew = async (live: PurchaseFile): Promise<Publication> => {
+    const { watermark } = live;
+    if (watermark === null) throw new Error('a file without a watermark cannot be published');
+    // Opened and looked at once; a generation never changes.
+    published ??= await readUsablePublication(live);
+    if (
+      published?.snapshot === watermark.snapshot &&
+      published.systemIdentifier === watermark.systemIdentifier &&
+      existsSync(join(directory, published.file))
+    ) {
+      return { generation: published, copyMs: 0 };
+    }
+    const publication = await publish(live, watermark);
+    published = publication.generation;
+    const { file, purchases } = publication.generation;
+    log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
+    return publication;
+  };
+
+  /** Looks whether the file is worth sorting when a tenth of it has changed since the last look. */
+  const lookAtOrder = async (live: PurchaseFile, changes: number): Promise<string | null> => {
+    changesSinceLook += changes;
+    if (changesSinceLook < (published?.purchases ?? 0) / 10) return null;
+    changesSinceLook = 0;
+    return whySort(live);
+  };
+
+  const publishedFile = (): string => {
+    if (published === null) throw new Error('nothing is published that could be sorted');
+    return join(directory, published.file);
+  };
+
+  const bringUpToDate = async (file: PurchaseFile, signal: AbortSignal): Promise<number | string> =>
+    withSnapshot(database, async (source) => {
       const now = await takeSnapshot(source);
-      const reason = await whyLoad(source, file.watermark, now, organizationId);
-      if (reason === null) await applyChanges(source, file, now, signal, log);
-      else {
-        log.info({ reason }, 'loading all purchases');
-        await load(source, file, { ...now, organizationId }, signal, log);
-      }
+      if (file.watermark === null) return 'nothing was loaded yet';
+      const reason = await whyChangesAreNotEnough(source, file.watermark, now);
+      return reason ?? applyChanges(source, file, now, signal);
     });
+
+  /** Lets the file that was built, with what changed since, take the live one's place. */
+  const replaceLive = async (signal: AbortSignal): Promise<Publication> => {
+    const next = await open('next');
+    const outcome = await bringUpToDate(next, signal);
+    if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
+    await next.connection.run(`checkpoint ${next.catalog}`);
+    await close('next');
+    await close('live');
+    await replaceLiveFile(directory);
+    return publishIfNew(await open('live'));
   };
 
   return {
-    async run(signal) {
-      signal.throwIfAborted();
-      live ??= await openLiveFile(instance, dataDirectory, organizationId);
+    run: (signal) =>
+      exclusively.add(async (): Promise<RunOutcome> => {
+        signal.throwIfAborted();
+        try {
+          const live = await open('live');
+          const outcome = await bringUpToDate(live, signal);
+          if (typeof outcome === 'string') {
+            // Its changes can never be told again: nothing must be kept for it.
+            if (live.watermark !== null) await startAnew(live);
+            return { kind: 'must be built', reason: outcome };
+          }
+          if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');
+          const publication = await publishIfNew(live);
+          return { kind: 'published', publication, sortReason: await lookAtOrder(live, outcome) };
+        } catch (error) {
+          await afterFailure('live', error);
+          throw error;
+        }
+      }),
+
+    async build(kind, signal, onProgress) {
+      const startedAt = Date.now();
       try {
-        await bringUpToDate(live, signal);
-        const { watermark } = live;
-        if (watermark === null) throw new Error('the load ended without a watermark');
-        const published = readPublishedIfUsable(live.directory);
-        if (published !== null && shows(published, watermark))
-          return { generation: published, copyMs: 0 };
-        const publication = await publish(live, watermark);
-        const { file, purchases } = publication.generation;
-        log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
+        const next = await open('next');
+        const generation = kind === 'sort' ? publishedFile() : null;
+        const { loadChunkRows: chunkRows } = options;
+        const common = { database, organizationId, signal, onProgress, chunkRows };
+        await buildNextFile(next, { ...common, generation });
+        const publication = await exclusively.add(() => replaceLive(signal));
+        const { purchases } = publication.generation;
+        log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return publication;
       } catch (error) {
-        // Whatever state the file is in, opening it again finds the committed one.
-        const failed = live;
-        live = null;
-        await closeLiveFile(failed).catch(() => {});
+        await afterFailure('next', error);
+        // The file in its place, if it was replaced, is opened by the next run.
+        await exclusively.add(() => close('live').catch(() => {}));
         throw error;
       }
     },
 
-    watermark: () => live?.watermark ?? null,
+    retainedSnapshots: () =>
+      [files.live?.watermark, files.next?.watermark, files.next?.progress?.since].flatMap(
+        (watermark) => (watermark == null ? [] : [watermark.snapshot]),
+      ),
+
+    async hasUnfinishedBuild() {
+      if (!existsSync(purchaseFilePath(directory, 'next'))) return false;
+      const { watermark, progress } = await open('next');
+      return watermark !== null || progress !== null;
+    },
+
+    isPublished: () => existsSync(currentFile(directory)),
 
     async close() {
-      if (live !== null) await closeLiveFile(live);
-      live = null;
+      await exclusively.onIdle();
+      await close('next');
+      await close('live');
     },
   };
-}
-
-/** Why changes are not enough and the table itself must be read; null where they are. */
-async function whyLoad(
-  source: pg.ClientBase,
-  watermark: Watermark | null,
-  now: SourceSnapshot,
-  organizationId: bigint,
-): Promise<string | null> {
-  if (watermark === null) return 'first load';
-  if (watermark.systemIdentifier !== now.systemIdentifier) return 'another database';
-  const reaches = await logReachesBackTo(source, organizationId, watermark.snapshot);
-  return reaches ? null : 'the change log no longer reaches back';
-}
-
-async function applyChanges(
-  source: pg.ClientBase,
-  live: LiveFile,
-  now: SourceSnapshot,
-  signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
-  if (live.watermark === null) throw new Error('changes need a watermark to start from');
-  const { organizationId, snapshot } = live.watermark;
-  await createStaging(live.connection);
-  const changes = streamChanges(source, organizationId, snapshot);
-  const count = await closing(changes, () =>
-    stage(live.connection, changes, Number.POSITIVE_INFINITY, signal),
-  );
-  if (count === 0) return;
-  const watermark = { ...now, organizationId };
-  await applyStaged(live.connection, live.catalog, watermark);
-  live.watermark = watermark;
-  log.debug({ changes: count }, 'applied changes');
-}
-
-/** Reads the whole table. Until the end the file has no watermark, and so counts as empty. */
-async function load(
-  source: pg.ClientBase,
-  live: LiveFile,
-  watermark: Watermark,
-  signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
-  const startedAt = Date.now();
-  await startAnew(live);
-  const purchases = staged(streamPurchases(source, watermark.organizationId));
-  let total = 0;
-  await closing(purchases, async () => {
-    for (let count = loadBatchRows; count === loadBatchRows; total += count) {
-      await createStaging(live.connection);
-      count = await stage(live.connection, purchases, loadBatchRows, signal);
-      await appendStaged(live.connection, live.catalog);
-    }
-  });
-  await dropStaging(live.connection);
-  await completeLoad(live.connection, live.catalog, watermark);
-  live.watermark = watermark;
-  log.info({ purchases: total, milliseconds: Date.now() - startedAt }, 'loaded');
-}
-
-/** Closes the stream whatever happens: its connection can do nothing else before. */
-async function closing<Result>(
-  stream: AsyncGenerator<unknown>,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await work();
-  } finally {
-    await stream.return(undefined);
-  }
-}
-
-async function* staged(
-  rows: ReturnType<typeof streamPurchases>,
-): AsyncGenerator<StagedPurchase, void> {
-  for await (const row of rows) yield { id: row[0] as bigint, row };
-}
-
-/** What is published, unless it cannot be read or served: then publishing replaces it. */
-function readPublishedIfUsable(directory: string): PublishedGeneration | null {
-  try {
-    const published = readPublished(directory);
-    if (published === null || published.layoutVersion !== layoutVersion) return null;
-    return existsSync(join(directory, published.file)) ? published : null;
-  } catch {
-    return null;
-  }
-}
-
-function shows(published: PublishedGeneration, watermark: Watermark): boolean {
-  return (
-    published.snapshot === watermark.snapshot &&
-    published.systemIdentifier === watermark.systemIdentifier
-  );
 }

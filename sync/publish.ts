@@ -9,10 +9,12 @@ import { layoutVersion } from '../src/engines/duckdb/layout.ts';
 import {
   currentFile,
   type PublishedGeneration,
+  readPublished,
   serializePublished,
 } from '../src/engines/duckdb/published-generation.ts';
-import { readWatermark, type Watermark } from './apply.ts';
-import type { LiveFile } from './live-file.ts';
+import { hasSpace, requireSpace } from './disk-space.ts';
+import type { PurchaseFile } from './purchase-file.ts';
+import { readWatermark, type Watermark } from './watermark.ts';
 
 /** Generations kept beside the current one, for a reader that is about to open them. */
 const keptGenerations = 2;
@@ -29,22 +31,23 @@ export type Publication = {
  * durable copy under a new name, then a rename of the file that names it. A
  * crash at any point leaves the generation before it in place.
  */
-export async function publish(
-  { connection, catalog, path: livePath, directory }: LiveFile,
-  watermark: Watermark,
-): Promise<Publication> {
+export async function publish(live: PurchaseFile, watermark: Watermark): Promise<Publication> {
+  const { connection, catalog, directory } = live;
   // After a checkpoint the file alone, without its write-ahead log, is complete.
   await connection.run(`checkpoint ${catalog}`);
   const purchases = await countPurchases(connection, catalog);
-
   const file = `${watermark.asOf}-${randomBytes(4).toString('hex')}.duckdb`;
   const path = join(directory, file);
-  const copyStartedAt = performance.now();
-  await copyFile(livePath, path + temporary, constants.COPYFILE_FICLONE);
-  const copyMs = performance.now() - copyStartedAt;
-  await checkCopy(connection, path + temporary, watermark, purchases);
-  await syncToDisk(path + temporary);
-  await rename(path + temporary, path);
+  let copyMs: number;
+  try {
+    copyMs = await copyLiveFile(live, path + temporary);
+    await requireContent(connection, path + temporary, watermark.snapshot, purchases);
+    await syncToDisk(path + temporary);
+    await rename(path + temporary, path);
+  } catch (error) {
+    await rm(path + temporary, { force: true });
+    throw error;
+  }
 
   const { size: bytes } = await stat(path);
   const { systemIdentifier, snapshot, asOf } = watermark;
@@ -54,8 +57,40 @@ export async function publish(
   await syncToDisk(current + temporary);
   await rename(current + temporary, current);
   await syncToDisk(directory);
-  await removeOldGenerations(directory, file);
+  await removeOldGenerations(directory, file, keptGenerations);
   return { generation, copyMs };
+}
+
+/** What is published, unless it cannot be read or served: then publishing replaces it. */
+export async function readUsablePublication({
+  connection,
+  directory,
+}: PurchaseFile): Promise<PublishedGeneration | null> {
+  try {
+    const published = readPublished(directory);
+    if (published === null || published.layoutVersion !== layoutVersion) return null;
+    const path = join(directory, published.file);
+    await requireContent(connection, path, published.snapshot, published.purchases);
+    return published;
+  } catch {
+    return null;
+  }
+}
+
+/** Gives the milliseconds that it took. */
+async function copyLiveFile(
+  { path: livePath, directory }: PurchaseFile,
+  to: string,
+): Promise<number> {
+  const { size } = await stat(livePath);
+  if (!(await hasSpace(directory, size))) {
+    // Rather no spare generations than no new one.
+    await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
+    await requireSpace(directory, size);
+  }
+  const startedAt = performance.now();
+  await copyFile(livePath, to, constants.COPYFILE_FICLONE);
+  return performance.now() - startedAt;
 }
 
 async function countPurchases(connection: DuckDBConnection, catalog: string): Promise<number> {
@@ -63,21 +98,19 @@ async function countPurchases(connection: DuckDBConnection, catalog: string): Pr
   return Number(row?.[0]);
 }
 
-async function checkCopy(
+/** Rejects where the file cannot be opened, or is not what it should be. */
+async function requireContent(
   connection: DuckDBConnection,
   path: string,
-  watermark: Watermark,
+  snapshot: string,
   purchases: number,
 ): Promise<void> {
   const copy = `copy_${randomBytes(4).toString('hex')}`;
   await connection.run(`attach ${quotePath(path)} as ${copy} (read_only)`);
   try {
     const found = await readWatermark(connection, copy);
-    if (
-      found?.snapshot !== watermark.snapshot ||
-      (await countPurchases(connection, copy)) !== purchases
-    ) {
-      throw new Error(`the copy ${path} is not what was copied`);
+    if (found?.snapshot !== snapshot || (await countPurchases(connection, copy)) !== purchases) {
+      throw new Error(`${path} is not what it should be`);
     }
   } finally {
     await connection.run(`detach ${copy}`);
@@ -94,13 +127,17 @@ async function syncToDisk(path: string): Promise<void> {
 }
 
 /** Also removes what interrupted attempts left. */
-async function removeOldGenerations(directory: string, current: string): Promise<void> {
+async function removeOldGenerations(
+  directory: string,
+  current: string | null,
+  kept: number,
+): Promise<void> {
   const names = await readdir(directory);
   const generations = names
     .filter((name) => /^\d+-[0-9a-f]+\.duckdb$/.test(name) && name !== current)
     .sort((a, b) => (BigInt(a.split('-')[0] ?? 0) < BigInt(b.split('-')[0] ?? 0) ? 1 : -1));
-  const leftovers = names.filter((name) => name.endsWith(temporary) || name.endsWith('.tmp.wal'));
-  for (const name of [...generations.slice(keptGenerations), ...leftovers]) {
+  const leftovers = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb\.tmp(\.wal)?$/.test(name));
+  for (const name of [...generations.slice(kept), ...leftovers]) {
     // Readers that have it open keep it until they close it.
     await rm(join(directory, name), { force: true });
   }

@@ -8,6 +8,7 @@ import {
   systemIdentifierExpression,
   systemIdentifierTables,
 } from '../src/postgres/system-identifier.ts';
+import type { Watermark } from './watermark.ts';
 
 /** A moment of the operational database: everything one transaction sees. */
 export type SourceSnapshot = {
@@ -45,21 +46,6 @@ export async function takeSnapshot(connection: pg.ClientBase): Promise<SourceSna
   return { snapshot: row.snapshot, asOf: row.as_of, systemIdentifier: row.system_identifier };
 }
 
-/** Every purchase of the organization, oldest first. */
-export function streamPurchases(
-  connection: pg.ClientBase,
-  organizationId: bigint,
-): AsyncGenerator<SourceRow> {
-  return stream(
-    connection,
-    sql`
-      select ${raw(purchaseSelectList)}
-      from purchases
-      where organization_id = ${organizationId}
-      order by created_at, id`,
-  );
-}
-
 /** Log entries of transactions that `since` cannot see. Those of this transaction's snapshot are all that come. */
 const unseenBy = (since: string): Sql =>
   sql`transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
@@ -90,6 +76,23 @@ async function* changesFrom(rows: AsyncIterable<SourceRow>) {
   for await (const [changedId, ...row] of rows) {
     yield { id: changedId as bigint, row: row[0] === null ? null : row };
   }
+}
+
+/**
+ * Why the changes since a watermark cannot be told, as words that follow
+ * "because"; null where they can. `now` is the snapshot of `connection`.
+ */
+export async function whyChangesAreNotEnough(
+  connection: pg.ClientBase,
+  watermark: Watermark,
+  now: SourceSnapshot,
+): Promise<string | null> {
+  if (watermark.systemIdentifier !== now.systemIdentifier) {
+    return 'this is another database, or was restored from a backup';
+  }
+  const { organizationId, snapshot } = watermark;
+  const reaches = await logReachesBackTo(connection, organizationId, snapshot);
+  return reaches ? null : 'the change log does not reach back far enough';
 }
 
 /**

@@ -38,14 +38,12 @@ export async function createStaging(connection: DuckDBConnection): Promise<void>
 }
 
 /**
- * Fills the staging table with up to `limit` purchases and returns how many
- * came; fewer than `limit` means that there are no more. Rejects with the
+ * Fills the staging table and returns how many purchases came. Rejects with the
  * signal's reason once it is aborted.
  */
 export async function stage(
   connection: DuckDBConnection,
-  purchases: AsyncIterator<StagedPurchase>,
-  limit: number,
+  purchases: AsyncIterable<StagedPurchase>,
   signal: AbortSignal,
 ): Promise<number> {
   const appender = await connection.createAppender('staging', 'main', 'temp');
@@ -60,10 +58,7 @@ export async function stage(
     rows = [];
   };
   try {
-    while (count < limit) {
-      const next = await purchases.next();
-      if (next.done === true) break;
-      const { id, row } = next.value;
+    for await (const { id, row } of purchases) {
       rows.push(row === null ? [false, id, ...absent] : [true, ...row]);
       count += 1;
       if (rows.length === chunkRows) flush();

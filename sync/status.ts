@@ -6,12 +6,29 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../src/engines/duckdb/published-generation.ts';
+import type { Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
+import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
+import { type OrganizationReport, readReport } from './report.ts';
+import { isOfShard } from './shard.ts';
+import { type RunningWorker, readWorkers } from './worker-lock.ts';
 
 export type OrganizationStatus = {
   readonly organization: string;
   readonly name: string;
-  readonly state: 'current' | 'behind' | 'not loaded';
+  readonly state:
+    | 'live'
+    | 'waiting to load'
+    | 'loading'
+    | 'rebuilding'
+    | 'sorting'
+    | 'failed'
+    /** No worker has this organization. */
+    | 'stopped';
+  /** How much of a load is done, 0 to 100; null where none is at work. */
+  readonly percent: number | null;
+  readonly rowsPerSecond: number | null;
+  readonly secondsLeft: number | null;
   readonly purchases: number | null;
   readonly fileBytes: number | null;
   readonly generation: string | null;
@@ -20,49 +37,82 @@ export type OrganizationStatus = {
   readonly pendingChanges: number | null;
   /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
   readonly lagSeconds: number | null;
+  /** Why the last attempt failed, what to do, and when the next one comes. */
+  readonly failure: OrganizationReport['failure'];
 };
 
-/** How far each organization's published purchases are behind Postgres. */
+export type Status = {
+  readonly workers: readonly RunningWorker[];
+  readonly organizations: readonly OrganizationStatus[];
+  readonly horizonHolders: readonly HorizonHolder[];
+};
+
+/** How far each organization's published purchases are behind Postgres, and what its worker does. */
 export async function readStatus(
   database: Database,
   dataDirectory: string,
-  organizations: readonly { id: bigint; name: string }[],
-): Promise<OrganizationStatus[]> {
+  dataFolderId: string,
+  organizations: readonly Organization[],
+): Promise<Status> {
   const published = new Map<bigint, PublishedGeneration>();
   for (const { id } of organizations) {
     const generation = readPublished(organizationDirectory(dataDirectory, id));
     if (generation !== null) published.set(id, generation);
   }
   const pending = await countPending(database, published);
-  return organizations.map(({ id, name }) => {
-    const organization = encodeId('organization', id);
-    const generation = published.get(id);
-    if (generation === undefined) return { organization, name, ...notLoaded };
-    const { changes, ageSeconds } = pending.get(id) ?? { changes: 0, ageSeconds: 0 };
-    return {
-      organization,
-      name,
-      state: changes === 0 ? 'current' : 'behind',
-      purchases: generation.purchases,
-      fileBytes: generation.bytes,
-      generation: generation.file,
-      asOf: formatInstant(generation.asOf),
-      pendingChanges: changes,
-      lagSeconds: changes === 0 ? 0 : Math.max(0, Math.round(ageSeconds * 10) / 10),
-    };
-  });
+  const workers = await readWorkers(database, dataFolderId);
+  return {
+    workers,
+    horizonHolders: await readHorizonHolders(database),
+    organizations: organizations.map(({ id, name }) => {
+      const generation = published.get(id) ?? null;
+      return {
+        organization: encodeId('organization', id),
+        name,
+        ...describeReport(
+          readReport(organizationDirectory(dataDirectory, id)),
+          workers.some(({ shard }) => isOfShard(id, shard)),
+        ),
+        purchases: generation?.purchases ?? null,
+        fileBytes: generation?.bytes ?? null,
+        generation: generation?.file ?? null,
+        asOf: generation === null ? null : formatInstant(generation.asOf),
+        ...(generation === null ? unknownLag : lagOf(pending.get(id))),
+      };
+    }),
+  };
 }
 
-const notLoaded = {
-  state: 'not loaded',
-  purchases: null,
-  fileBytes: null,
-  generation: null,
-  asOf: null,
-  pendingChanges: null,
-  lagSeconds: null,
-} as const;
+function describeReport(
+  report: OrganizationReport | null,
+  hasWorker: boolean,
+): Pick<OrganizationStatus, 'state' | 'percent' | 'rowsPerSecond' | 'secondsLeft' | 'failure'> {
+  const failure = report?.failure ?? null;
+  const idle = { percent: null, rowsPerSecond: null, secondsLeft: null, failure };
+  if (!hasWorker) return { state: 'stopped', ...idle };
+  if (failure !== null) return { state: 'failed', ...idle };
+  if (report === null) return { state: 'waiting to load', ...idle };
+  if (report.activity === 'following') return { state: 'live', ...idle };
+  const { activity: state, progress } = report;
+  if (progress === null) return { state, ...idle };
+  const { loaded, expected, rowsPerSecond } = progress;
+  return {
+    state,
+    percent: Math.floor((100 * loaded) / Math.max(1, loaded, expected)),
+    rowsPerSecond,
+    secondsLeft:
+      rowsPerSecond === 0 ? null : Math.ceil(Math.max(0, expected - loaded) / rowsPerSecond),
+    failure,
+  };
+}
 
+const unknownLag = { pendingChanges: null, lagSeconds: null };
+
+function lagOf(pending: { changes: number; ageSeconds: number } | undefined) {
+  if (pending === undefined) return { pendingChanges: 0, lagSeconds: 0 };
+  const lagSeconds = Math.max(0, Math.round(pending.ageSeconds * 10) / 10);
+  return { pendingChanges: pending.changes, lagSeconds };
+}
 /** Changes that a generation does not show, and its age; one look at the log for all of them. */
 async function countPending(
   database: Database,

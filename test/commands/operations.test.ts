@@ -86,22 +86,22 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
   });
 
   it('bring every organization up to date in one pass and tell how fresh each is', async () => {
-    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
-      { organization: publicId(), state: 'not loaded', purchases: null },
-    ]);
+    const status = async () => JSON.parse((await sync('status', '--json')).output);
+    expect(await status()).toMatchObject({
+      workers: [],
+      organizations: [{ organization: publicId(), state: 'stopped', purchases: null }],
+    });
     await addPurchase(database.pool, organization, { customer_id: customer });
     expect((await sync('once')).code).toBe(0);
-    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
-      { state: 'current', purchases: 1, pendingChanges: 0, lagSeconds: 0 },
+    expect((await status()).organizations).toMatchObject([
+      { purchases: 1, pendingChanges: 0, lagSeconds: 0, failure: null },
     ]);
     await addPurchase(database.pool, organization, { customer_id: customer });
-    expect(JSON.parse((await sync('status', '--json')).output)).toMatchObject([
-      { state: 'behind', purchases: 1, pendingChanges: 1 },
-    ]);
+    expect((await status()).organizations).toMatchObject([{ purchases: 1, pendingChanges: 1 }]);
     const once = await sync('once', '--organization', publicId(), '--json');
-    expect(JSON.parse(once.output.slice(once.output.indexOf('[\n')))).toMatchObject([
-      { state: 'current', purchases: 2 },
-    ]);
+    expect(JSON.parse(once.output.slice(once.output.indexOf('{\n')))).toMatchObject({
+      organizations: [{ purchases: 2, pendingChanges: 0 }],
+    });
   });
 
   it('refuse a second worker on the same folder in one line', async () => {

@@ -5,13 +5,19 @@ import { createInstance } from '../../src/engines/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { dataFolderId } from '../../sync/data-folder.ts';
-import { createWorker, type Worker } from '../../sync/worker.ts';
+import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker.ts';
+
+export type TestWorker = Worker & {
+  /** Publishes what Postgres holds now, of every organization. */
+  syncAll(): Promise<void>;
+};
 
 /** A sync worker within the test's own process. */
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
-): Promise<Worker & { syncAll(): Promise<void> }> {
+  options: Partial<WorkerOptions> = {},
+): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
   const instance = await createInstance({
     threads: 2,
@@ -26,10 +32,10 @@ export async function createTestWorker(
     concurrency: 2,
     pollIntervalMs: 20,
     log: pino({ level: 'silent' }),
+    ...options,
   });
   return {
     ...worker,
-    /** Publishes what Postgres holds now, of every organization. */
     syncAll: async () => worker.once((await listOrganizations(database)).map(({ id }) => id)),
     close: async () => {
       await worker.close();

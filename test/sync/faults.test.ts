@@ -50,7 +50,7 @@ describe('the sync worker, when something goes wrong,', () => {
     const { rowCount } = await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and pid <> pg_backend_pid()
-         and xact_start is not null and query like '%select purchases.id,%'`,
+         and xact_start is not null and query ilike '%copy (%'`,
     );
     return rowCount ?? 0;
   };

@@ -132,8 +132,10 @@ describe('a sync worker killed at any moment', () => {
       DATA_DIR: directory.path,
     });
     expect(await status.exited()).toBe(0);
-    const rows = JSON.parse(status.output()) as { pendingChanges: number | null }[];
-    return rows.reduce((sum, row) => sum + (row.pendingChanges ?? 1), 0);
+    const { organizations } = JSON.parse(status.output()) as {
+      organizations: { pendingChanges: number | null }[];
+    };
+    return organizations.reduce((sum, { pendingChanges }) => sum + (pendingChanges ?? 1), 0);
   }
 
   async function expectEqualToPostgres(): Promise<void> {

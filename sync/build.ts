@@ -1,0 +1,72 @@
+import type pg from 'pg';
+import sql, { raw } from 'sql-template-tag';
+import { queryRows } from '../src/engines/duckdb/connection.ts';
+import { withSnapshot } from '../src/postgres/pool.ts';
+import { finishLoad } from './apply-changes.ts';
+import { type LoadOptions, loadPurchases } from './load.ts';
+import { type PurchaseFile, startAnew } from './purchase-file.ts';
+import { sortGeneration } from './sort-generation.ts';
+import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+
+export type BuildOptions = LoadOptions & {
+  /** A published generation to sort anew; null to load from Postgres. */
+  readonly generation: string | null;
+};
+
+/**
+ * Fills the file that is to take the live one's place, as far as that can go on
+ * beside it: when this resolves, the file has a watermark. What was built before
+ * and can be brought up to date from there is kept.
+ */
+export async function buildNextFile(next: PurchaseFile, options: BuildOptions): Promise<void> {
+  if (next.watermark !== null && (await canBeBroughtUpToDate(next, options))) return;
+  if (options.generation !== null) await sortGeneration(next, options.generation);
+  else await load(next, options);
+}
+
+async function canBeBroughtUpToDate(
+  { watermark }: PurchaseFile,
+  { database }: BuildOptions,
+): Promise<boolean> {
+  if (watermark === null) return false;
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    return (await whyChangesAreNotEnough(source, watermark, now)) === null;
+  });
+}
+
+/** Loads the table and what changed meanwhile; then the totals are those of Postgres. */
+async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
+  if (next.watermark !== null) await startAnew(next);
+  await loadPurchases(next, options);
+  await withSnapshot(options.database, async (source) => {
+    const now = await takeSnapshot(source);
+    if (next.progress === null) throw new Error('the load lost its place');
+    const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
+    if (reason !== null) {
+      await startAnew(next);
+      throw new Error(`the load must start over: ${reason}`);
+    }
+    await finishLoad(source, next, now, options.signal);
+    await requireSameTotals(source, next, options.organizationId);
+  });
+}
+
+async function requireSameTotals(
+  source: pg.ClientBase,
+  next: PurchaseFile,
+  organizationId: bigint,
+): Promise<void> {
+  const { rows } = await source.query<{ totals: string }>(sql`
+    select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
+    from purchases where organization_id = ${organizationId}`);
+  const [row] = await queryRows(
+    next.connection,
+    sql`
+      select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
+      from ${raw(next.catalog)}.purchase`,
+  );
+  if (row?.[0] === rows[0]?.totals) return;
+  await startAnew(next);
+  throw new Error(`the load came to ${row?.[0]} cents where Postgres has ${rows[0]?.totals}`);
+}

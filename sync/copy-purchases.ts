@@ -1,0 +1,104 @@
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import sql from 'sql-template-tag';
+import { formatInstant } from '../src/domain/instant.ts';
+import { type PurchaseColumnKind, purchaseColumns } from '../src/domain/purchase.ts';
+import { microsecondsOf } from '../src/postgres/instants.ts';
+import { type Database, withSnapshot } from '../src/postgres/pool.ts';
+import { takeSnapshot } from './source.ts';
+
+/** A place in an organization's purchases, ordered by creation and id. */
+export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
+
+/** Rows that were copied to a file; `until` is the last one's place, null where no more follow. */
+export type CopiedChunk = { readonly rows: number; readonly until: PurchasePosition | null };
+
+// COPY takes no parameters: its values travel as settings of the transaction.
+const purchasesAfter = `
+  from purchases
+  where organization_id = current_setting('sync.organization_id')::bigint
+    and (created_at, id)
+      > (current_setting('sync.after_created_at')::timestamptz, current_setting('sync.after_id')::bigint)`;
+const lastOfChunk = `
+  select ${microsecondsOf('created_at')} as created_at, id ${purchasesAfter}
+  order by purchases.created_at, id
+  offset current_setting('sync.rows')::bigint - 1 limit 1`;
+
+// A time without its zone, in UTC: what DuckDB reads without a calendar.
+const columns = purchaseColumns.map(({ name, kind }: { name: string; kind: PurchaseColumnKind }) =>
+  kind === 'instant' ? `${name} at time zone 'UTC'` : name,
+);
+const copyChunk = `
+  copy (
+    select ${columns.join(', ')} ${purchasesAfter}
+      and (created_at, id)
+        <= (current_setting('sync.until_created_at')::timestamptz, current_setting('sync.until_id')::bigint)
+    order by purchases.created_at, id
+  ) to stdout (format csv)`;
+
+/**
+ * Writes the next `rows` purchases after a position into a CSV file, in the order
+ * of creation, within a transaction of its own: a large table is read in many
+ * short ones, which hold back nobody's vacuum. Rejects once the signal is aborted.
+ */
+export async function copyPurchases(
+  database: Database,
+  from: {
+    readonly organizationId: bigint;
+    readonly after: PurchasePosition | null;
+    readonly rows: number;
+  },
+  file: string,
+  signal: AbortSignal,
+): Promise<CopiedChunk> {
+  return withSnapshot(database, async (connection) => {
+    await takeSnapshot(connection);
+    const { after, rows } = from;
+    await connection.query(`set local datestyle = 'ISO'`);
+    await configure(connection, {
+      organization_id: String(from.organizationId),
+      rows: String(rows),
+      after_created_at: after === null ? '-infinity' : formatInstant(after.createdAt),
+      after_id: String(after?.id ?? 0n),
+    });
+    const last = await connection.query<{ created_at: bigint; id: bigint }>(lastOfChunk);
+    const [end] = last.rows;
+    await configure(connection, {
+      until_created_at: end === undefined ? 'infinity' : formatInstant(end.created_at),
+      until_id: String(end?.id ?? 0n),
+    });
+    const copied = await drain(connection, copyChunk, file, signal);
+    const until = end === undefined ? null : { createdAt: end.created_at, id: end.id };
+    return { rows: copied, until };
+  });
+}
+
+async function configure(
+  connection: pg.ClientBase,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  const names = Object.keys(settings).map((name) => `sync.${name}`);
+  await connection.query(sql`
+    select set_config(name, value, true)
+    from unnest(${names}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`);
+}
+
+/** Sends a COPY's output to a file; gives the number of rows. */
+async function drain(
+  connection: pg.ClientBase,
+  statement: string,
+  file: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const rows = connection.query(copyTo(statement, { highWaterMark: 2 ** 20 }));
+  try {
+    await pipeline(rows, createWriteStream(file, { highWaterMark: 2 ** 20 }), { signal });
+  } catch (error) {
+    // The rest of the rows is still on its way: with them in it, the connection is of no use.
+    void (connection as pg.Client).end();
+    throw error;
+  }
+  return rows.rowCount;
+}

@@ -1,0 +1,106 @@
+import pg from 'pg';
+import { OperatorError } from '../src/operator-error.ts';
+
+/** What went wrong, for an operator: never with the contents of a row. */
+export type Failure = { readonly message: string; readonly advice: string };
+
+const waitForIt = 'The worker goes on by itself as soon as that is over.';
+
+/** A sentence about the cause, and one about what to do. */
+export function describeFailure(error: unknown): Failure {
+  const text = firstLine(error);
+  const code = String((error as { code?: unknown } | null)?.code ?? '');
+  if (error instanceof OperatorError) return { message: error.message, advice: waitForIt };
+  if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left|Disk quota/i.test(text)) {
+    return {
+      message: 'The disk that holds DATA_DIR is full.',
+      advice: `Free space on it, or move DATA_DIR. ${waitForIt}`,
+    };
+  }
+  if (error instanceof pg.DatabaseError) return describeRefusal(error);
+  if (isDataError(text)) {
+    const column = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
+    return {
+      message: `A purchase holds a value that cannot be copied${column === undefined ? '' : ` in ${column}`}.`,
+      advice: 'Correct it in Postgres. The worker then goes on by itself.',
+    };
+  }
+  if (/out of memory|failed to allocate/i.test(text)) {
+    return {
+      message: 'DuckDB ran out of the memory that it may use.',
+      advice: 'Raise DUCKDB_MEMORY_LIMIT, or lower SYNC_CONCURRENCY.',
+    };
+  }
+  if (isCorruption(error)) {
+    return {
+      message: `A file is damaged: ${text}`,
+      advice: 'It is built anew by itself; look after the disk.',
+    };
+  }
+  if (/EMFILE|Too many open files/i.test(text)) {
+    return {
+      message: 'The process has too many files open.',
+      advice: 'Raise its limit (ulimit -n), and start it again.',
+    };
+  }
+  if (/EACCES|EPERM|EROFS|Permission denied|read-only file system/i.test(`${code} ${text}`)) {
+    return {
+      message: `DATA_DIR cannot be written to: ${text}`,
+      advice: 'Let the user that the worker runs as write to it.',
+    };
+  }
+  if (/^E[A-Z]+$/.test(code) || /connect|terminat|timeout/i.test(text)) {
+    return {
+      message: `The connection to Postgres failed: ${text}`,
+      advice: `Look whether it runs and can be reached. ${waitForIt}`,
+    };
+  }
+  return { message: text, advice: 'The worker tries again.' };
+}
+
+function describeRefusal(error: pg.DatabaseError): Failure {
+  const code = error.code ?? '';
+  if (/^(08|57P)/.test(code)) {
+    return { message: `Postgres ended the connection: ${error.message}.`, advice: waitForIt };
+  }
+  if (code === '55P03') {
+    return {
+      message: 'Another transaction keeps the table purchases locked.',
+      advice: `Look for it in pg_locks. ${waitForIt}`,
+    };
+  }
+  // Messages about data quote it.
+  if (/^2[23]/.test(code)) {
+    return {
+      message: `A purchase holds a value that cannot be copied (SQLSTATE ${code}).`,
+      advice: 'Correct it in Postgres. The worker then goes on by itself.',
+    };
+  }
+  return {
+    message: `Postgres refused: ${error.message} (SQLSTATE ${code}).`,
+    advice: 'The worker tries again.',
+  };
+}
+
+/** A file's own damage, which only making it anew can mend. */
+export function isCorruption(error: unknown): boolean {
+  return /corrupt|checksum|not a valid DuckDB|deserializ|database has been invalidated|INTERNAL Error|FATAL Error/i.test(
+    String(error),
+  );
+}
+
+/** Whether a file that could not be opened is to be given up: not where only something else is lacking. */
+export function isDamage(error: unknown): boolean {
+  return !/Too many open files|Permission denied|No space left|Disk quota|Out of Memory/i.test(
+    String(error),
+  );
+}
+
+function isDataError(text: string): boolean {
+  return /^(Error: )?(Conversion|Invalid Input|Out of Range|Constraint) Error/i.test(text);
+}
+
+function firstLine(error: unknown): string {
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return text.split('\n', 1)[0]?.slice(0, 300) ?? '';
+}

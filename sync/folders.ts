@@ -1,0 +1,40 @@
+import { readdir, rm } from 'node:fs/promises';
+import { decodeId } from '../src/domain/public-id.ts';
+import {
+  organizationDirectory,
+  purchasesDirectory,
+  readPublished,
+} from '../src/engines/duckdb/published-generation.ts';
+import { listOrganizations } from '../src/postgres/organizations.ts';
+import type { Database } from '../src/postgres/pool.ts';
+import { isSameDatabase, readSystemIdentifier } from '../src/postgres/system-identifier.ts';
+import { isOfShard, type Shard } from './shard.ts';
+
+/** All of it is derived; readers that have a file open keep it until they close it. */
+export async function removeOrganizationFolder(
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<void> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  await rm(directory, { recursive: true, force: true });
+}
+
+/**
+ * Removes what organizations left that were deleted while no worker ran. Only
+ * files of this very database: with the wrong DATABASE_URL nothing may be lost.
+ */
+export async function removeForgottenFolders(
+  database: Database,
+  dataDirectory: string,
+  shard: Shard,
+): Promise<void> {
+  const identifier = await readSystemIdentifier(database);
+  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
+  for (const name of await readdir(purchasesDirectory(dataDirectory))) {
+    const id = name.startsWith('org_') ? decodeId('organization', name) : null;
+    if (id === null || present.has(id) || !isOfShard(id, shard)) continue;
+    const published = readPublished(organizationDirectory(dataDirectory, id));
+    if (published === null || !isSameDatabase(published.systemIdentifier, identifier)) continue;
+    await removeOrganizationFolder(dataDirectory, id);
+  }
+}

@@ -1,0 +1,146 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import sql from 'sql-template-tag';
+import { latestInstant } from '../src/domain/instant.ts';
+import { type PurchaseColumnKind, purchaseColumns } from '../src/domain/purchase.ts';
+import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
+import { type Database, withSnapshot } from '../src/postgres/pool.ts';
+import { appendStaged, inTransaction } from './apply.ts';
+import { type CopiedChunk, copyPurchases, type PurchasePosition } from './copy-purchases.ts';
+import { requireSpace } from './disk-space.ts';
+import { type PurchaseFile, startAnew } from './purchase-file.ts';
+import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { dropStaging } from './staging.ts';
+import { type LoadProgress, writeLoadProgress } from './watermark.ts';
+
+export type LoadOptions = {
+  readonly database: Database;
+  readonly organizationId: bigint;
+  readonly signal: AbortSignal;
+  /** Called when the load begins or is taken up again, and after each chunk. */
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Rows read in one transaction and written in one; smaller in tests. */
+  readonly chunkRows?: number | undefined;
+};
+
+/** Two of DuckDB's row groups: they go to the file directly, not through its log. */
+const defaultChunkRows = 2 * 122_880;
+/** One chunk's text, and what DuckDB makes of it, with room for long rows. */
+const spaceForChunk = 128 * 2 ** 20;
+/** A row's longest text: DuckDB wants a buffer for it. */
+const longestRowBytes = 16 * 2 ** 20;
+
+/**
+ * Reads the whole table into the file, in chunks: Postgres copies the next one
+ * while DuckDB takes in the last. Each is committed with the place it ends at, so
+ * a load that was broken off goes on there. It is complete only with the changes
+ * since `progress.since`, which the caller applies.
+ */
+export async function loadPurchases(file: PurchaseFile, options: LoadOptions): Promise<void> {
+  const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
+  if (file.progress === null || !(await canGoOn(file.progress, database))) {
+    await begin(file, options);
+  }
+  let progress = file.progress as LoadProgress;
+  onProgress(progress);
+
+  const breakOff = new AbortController();
+  const signal = AbortSignal.any([options.signal, breakOff.signal]);
+  const read = (after: LoadProgress['after'], path: string) => {
+    const from = { organizationId, after, rows: chunkRows };
+    const chunk = requireSpace(file.directory, spaceForChunk).then(() =>
+      copyPurchases(database, from, path, signal),
+    );
+    // It may fail long before anybody waits for it.
+    chunk.catch(() => {});
+    return chunk;
+  };
+  const paths = ['load-a.csv', 'load-b.csv'].map((name) => join(file.directory, name));
+  let [path, otherPath] = paths as [string, string];
+  let reading: Promise<CopiedChunk> | null = read(progress.after, path);
+  try {
+    while (reading !== null) {
+      const chunk: CopiedChunk = await reading;
+      reading = chunk.until === null ? null : read(chunk.until, otherPath);
+      progress = await takeIn(file, path, chunk, progress);
+      onProgress(progress);
+      options.signal.throwIfAborted();
+      [path, otherPath] = [otherPath, path];
+    }
+  } finally {
+    breakOff.abort();
+    await reading?.catch(() => {});
+    for (const name of paths) await rm(name, { force: true });
+    await dropStaging(file.connection).catch(() => {});
+  }
+}
+
+/** Where no purchase follows: a load that comes here again has nothing left to read. */
+const theEnd: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
+
+/** Whether the changes since the load began can still be told. */
+async function canGoOn({ since }: LoadProgress, database: Database): Promise<boolean> {
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    return (await whyChangesAreNotEnough(source, since, now)) === null;
+  });
+}
+
+async function begin(file: PurchaseFile, { database, organizationId }: LoadOptions) {
+  const { now, expected } = await withSnapshot(database, async (source) => {
+    const snapshot = await takeSnapshot(source);
+    const { rows } = await source.query<{ count: bigint }>(
+      sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
+    );
+    return { now: snapshot, expected: Number(rows[0]?.count) };
+  });
+  await startAnew(file);
+  const progress = { since: { ...now, organizationId }, after: null, loaded: 0, expected };
+  await inTransaction(file.connection, () =>
+    writeLoadProgress(file.connection, file.catalog, progress),
+  );
+  file.progress = progress;
+}
+
+async function takeIn(
+  file: PurchaseFile,
+  path: string,
+  chunk: CopiedChunk,
+  before: LoadProgress,
+): Promise<LoadProgress> {
+  const { connection, catalog } = file;
+  const loaded = before.loaded + chunk.rows;
+  const progress = { ...before, loaded, after: chunk.until ?? theEnd };
+  await connection.run(stageFromFile(path));
+  const [row] = await queryRows(connection, sql`select count(*) from staging`);
+  if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');
+  await appendStaged(file, () => writeLoadProgress(connection, catalog, progress));
+  file.progress = progress;
+  return progress;
+}
+
+const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
+  purchase_id: 'bigint',
+  customer_id: 'bigint',
+  cents: 'bigint',
+  instant: 'timestamp',
+  text: 'varchar',
+  label: 'varchar',
+  coupons: 'varchar',
+};
+
+/** The staging table, filled from COPY's CSV: null is nothing, empty text is "". */
+function stageFromFile(path: string): string {
+  const types = purchaseColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
+  const values = purchaseColumns.map(({ name, kind }) =>
+    // An infinite instant has no microseconds: it is refused here.
+    kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,
+  );
+  return `
+    create or replace temp table staging as
+    select true as present, ${values.join(', ')}
+    from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
+      auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
+      new_line = '\\n', nullstr = '', allow_quoted_nulls = false,
+      max_line_size = ${longestRowBytes}, buffer_size = ${2 * longestRowBytes})`;
+}

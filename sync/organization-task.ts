@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { backoffMs } from './backoff.ts';
+import { describeFailure } from './failure.ts';
+import type { BuildKind, OrganizationSync } from './organization-sync.ts';
+import type { OrganizationReport, Reporter } from './report.ts';
+import type { LoadProgress } from './watermark.ts';
+
+/** One organization as the worker sees it: what it waits for, does and has failed at. */
+export type OrganizationTask = {
+  readonly sync: OrganizationSync;
+  /** Changes are known that no finished run has applied. */
+  noticeChanges(): void;
+  /** Puts what is due into the queues. */
+  startWhatIsDue(): void;
+  /** Brings up to date once, building first where that is needed; rejects as the work does. */
+  bringUpToDate(): Promise<void>;
+  /** Builds the file, for a reason to be shown, and resolves when that is published. */
+  build(kind: BuildKind, reason: string): Promise<void>;
+  isBusy(): boolean;
+  close(): Promise<void>;
+};
+
+export type Queues = {
+  readonly changes: PQueue;
+  /** Apart from the changes: a long load keeps nobody else from being up to date. */
+  readonly builds: PQueue;
+};
+
+// Publishing copies the file: never more often than this, nor more than a
+// tenth of the time.
+const shortestCadenceMs = 250;
+const copyShare = 10;
+
+type Retries = { attempts: number /** Monotonic milliseconds. */; notBefore: number };
+
+export function createOrganizationTask(options: {
+  readonly sync: OrganizationSync;
+  readonly queues: Queues;
+  readonly reporter: Reporter;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+}): OrganizationTask {
+  const { sync, queues, reporter, signal, log } = options;
+  let hasChanges = true;
+  let isRunning = false;
+  let isStarted = false;
+  /** Only a build can make the live file usable again. */
+  let mustBeBuilt: string | null = null;
+  let building: Promise<void> | null = null;
+  const runs: Retries = { attempts: 0, notBefore: 0 };
+  const builds: Retries = { attempts: 0, notBefore: 0 };
+  let report: Omit<OrganizationReport, 'at'> = {
+    activity: 'following',
+    reason: null,
+    progress: null,
+    failure: null,
+  };
+
+  const tell = (news: Partial<typeof report>) => {
+    report = { ...report, ...news };
+    reporter.report(report);
+  };
+
+  const succeeded = (retries: Retries) => {
+    if (retries.attempts > 0) log.info('works again');
+    retries.attempts = 0;
+  };
+
+  const failed = (retries: Retries, error: unknown) => {
+    if (signal.aborted) return;
+    retries.attempts += 1;
+    const pause = backoffMs(retries.attempts);
+    retries.notBefore = performance.now() + pause;
+    const { message, advice } = describeFailure(error);
+    const { attempts } = retries;
+    log.error({ advice, attempts, retryInMs: Math.round(pause) }, message);
+    const [at, retryAt] = [0, pause].map((ms) => new Date(Date.now() + ms).toISOString());
+    tell({ failure: { message, advice, at: at as string, attempts, retryAt: retryAt as string } });
+  };
+
+  const runOnce = async () => {
+    // Changes noticed from here on may come too late for this run.
+    hasChanges = false;
+    const startedAt = performance.now();
+    const outcome = await sync.run(signal);
+    if (outcome.kind === 'must be built') {
+      mustBeBuilt = outcome.reason;
+      return;
+    }
+    mustBeBuilt = null;
+    const pause = Math.max(shortestCadenceMs, outcome.publication.copyMs * copyShare);
+    runs.notBefore = startedAt + pause;
+    if (outcome.sortReason !== null) void build('sort', outcome.sortReason).catch(() => {});
+  };
+
+  const attemptRun = async () => {
+    try {
+      if (!isStarted && (await sync.hasUnfinishedBuild())) {
+        void build('load', 'a build was broken off').catch(() => {});
+      }
+      isStarted = true;
+      await runOnce();
+      succeeded(runs);
+      if (building === null && mustBeBuilt === null)
+        tell({ activity: 'following', reason: null, failure: null });
+    } catch (error) {
+      hasChanges = true;
+      failed(runs, error);
+    } finally {
+      isRunning = false;
+    }
+  };
+
+  const build = (kind: BuildKind, reason: string): Promise<void> => {
+    building ??= buildNow(kind, reason).finally(() => {
+      building = null;
+    });
+    return building;
+  };
+
+  const buildNow = async (kind: BuildKind, reason: string) => {
+    const activity = activityOf(kind, sync.isPublished());
+    tell({ activity: 'waiting to load', reason });
+    try {
+      await queues.builds.add(async () => {
+        signal.throwIfAborted();
+        log.info({ reason }, activity);
+        tell({ activity, reason, progress: null });
+        await sync.build(
+          kind,
+          signal,
+          progressTeller((progress) => tell({ progress }), log),
+        );
+      });
+      mustBeBuilt = null;
+      hasChanges = true;
+      succeeded(builds);
+      tell({ activity: 'following', reason: null, progress: null, failure: null });
+    } catch (error) {
+      failed(builds, error);
+      throw error;
+    }
+  };
+
+  return {
+    sync,
+    noticeChanges() {
+      hasChanges = true;
+    },
+    startWhatIsDue() {
+      const now = performance.now();
+      if (mustBeBuilt !== null) {
+        if (building !== null || now < builds.notBefore) return;
+        void build('load', mustBeBuilt).catch(() => {});
+      } else if (hasChanges && !isRunning && now >= runs.notBefore) {
+        isRunning = true;
+        void queues.changes.add(attemptRun);
+      }
+    },
+    async bringUpToDate() {
+      await queues.changes.add(runOnce);
+      if (mustBeBuilt !== null) {
+        await build('load', mustBeBuilt);
+        await queues.changes.add(runOnce);
+      }
+      tell({ activity: 'following', reason: null, failure: null });
+    },
+    build,
+    isBusy: () => isRunning || building !== null,
+    async close() {
+      await building?.catch(() => {});
+      while (isRunning) await sleep(10);
+      await reporter.settled();
+      await sync.close();
+    },
+  };
+}
+
+function activityOf(kind: BuildKind, isPublished: boolean) {
+  if (kind === 'sort') return 'sorting';
+  return isPublished ? 'rebuilding' : 'loading';
+}
+
+const logIntervalMs = 10_000;
+
+/** Turns a load's positions into rates, and logs one every ten seconds. */
+function progressTeller(
+  tell: (progress: OrganizationReport['progress']) => void,
+  log: Logger,
+): (progress: LoadProgress) => void {
+  const startedAt = performance.now();
+  let first: number | null = null;
+  let loggedAt = startedAt;
+  return ({ loaded, expected }) => {
+    if (first === null && loaded > 0) {
+      log.info({ loaded, expected }, 'the load goes on where it was broken off');
+    }
+    first ??= loaded;
+    const now = performance.now();
+    const rowsPerSecond = Math.round(((loaded - first) / Math.max(1, now - startedAt)) * 1000);
+    tell({ loaded, expected, rowsPerSecond });
+    if (now - loggedAt < logIntervalMs) return;
+    loggedAt = now;
+    const secondsLeft = Math.ceil(Math.max(0, expected - loaded) / Math.max(1, rowsPerSecond));
+    const percent = Math.floor((100 * loaded) / Math.max(1, expected, loaded));
+    log.info({ percent, loaded, rowsPerSecond, secondsLeft }, 'reading purchases');
+  };
+}

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
+import { isOfShard, type Shard } from './shard.ts';
+
+/**
+ * How a command asks the worker that has the data folder for something only the
+ * worker may do: a file in the folder, answered by another one.
+ */
+const request = z.object({
+  kind: z.literal('rebuild'),
+  organizationId: z.string().regex(/^\d+$/).transform(BigInt),
+});
+export type Request = z.output<typeof request>;
+
+const answer = z.object({ failure: z.string().nullable() });
+
+const requestsDirectory = (dataDirectory: string): string =>
+  join(purchasesDirectory(dataDirectory), 'requests');
+const asked = '.request.json';
+const answered = '.answer.json';
+const answersKeptMs = 3_600_000;
+
+/** Asks, and waits for the answer: null where it was done, else what went wrong. */
+export async function askWorker(
+  dataDirectory: string,
+  { kind, organizationId }: Request,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const directory = requestsDirectory(dataDirectory);
+  await mkdir(directory, { recursive: true });
+  const path = join(directory, randomUUID());
+  const content = JSON.stringify({ kind, organizationId: String(organizationId) });
+  await writeWhole(path + asked, content);
+  for (;;) {
+    const text = await readFile(path + answered, 'utf8').catch(() => null);
+    if (text !== null) {
+      await rm(path + answered, { force: true });
+      return answer.parse(JSON.parse(text)).failure;
+    }
+    await sleep(100, undefined, { signal });
+  }
+}
+
+/** What was asked and not taken up yet; each is handed out once. */
+export async function takeRequests(
+  dataDirectory: string,
+  shard: Shard,
+): Promise<{ readonly request: Request; answer(failure: string | null): Promise<void> }[]> {
+  const directory = requestsDirectory(dataDirectory);
+  const names = await readdir(directory).catch(() => []);
+  const taken = [];
+  for (const name of names) {
+    const path = join(directory, name);
+    if (name.endsWith(answered)) {
+      // Whoever asked is gone.
+      const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+      if (Date.now() - mtimeMs > answersKeptMs) await rm(path, { force: true });
+    }
+    if (!name.endsWith(asked)) continue;
+    const text = await readFile(path, 'utf8').catch(() => '');
+    const parsed = parseRequest(text);
+    if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
+    await rm(path, { force: true });
+    const reply = (failure: string | null) =>
+      writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+    if (parsed === null) await reply('the request cannot be read');
+    else taken.push({ request: parsed, answer: reply });
+  }
+  return taken;
+}
+
+function parseRequest(text: string): Request | null {
+  try {
+    return request.parse(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}
+
+async function writeWhole(path: string, content: string): Promise<void> {
+  await writeFile(`${path}.tmp`, content);
+  await rename(`${path}.tmp`, path);
+}

@@ -1,0 +1,68 @@
+import Table from 'cli-table3';
+import type { OrganizationStatus, Status } from './status.ts';
+
+/** The status for a person: who works, a table, and below it whatever needs attention. */
+export function formatStatus({ workers, organizations, horizonHolders }: Status): string {
+  return [
+    ...(workers.length === 0
+      ? ['No worker is running for this data folder: start one with `npm run sync`.']
+      : workers.map(({ name, shard, since }) => {
+          const part = shard.of === 1 ? '' : ` (shard ${shard.number}/${shard.of})`;
+          return `Worker: ${name}${part}, since ${since.toISOString()}.`;
+        })),
+    table(organizations),
+    ...organizations.flatMap(describeFailure),
+    ...horizonHolders.map(
+      ({ kind, name, ageSeconds, query }) =>
+        `Held back by ${kind} ${name}${ageSeconds === null ? '' : `, ${duration(ageSeconds)} old`}` +
+        `${query === null ? '' : `: ${query}`}. ` +
+        'Until it ends, Postgres keeps old rows and the change log grows.',
+    ),
+  ].join('\n');
+}
+
+function table(organizations: readonly OrganizationStatus[]): string {
+  const rows = new Table({
+    head: ['organization', 'name', 'state', 'purchases', 'MiB', 'as of', 'pending', 'lag'],
+    style: { head: [], border: [], compact: true },
+    colAligns: ['left', 'left', 'left', 'right', 'right', 'left', 'right', 'right'],
+  });
+  for (const status of organizations) {
+    rows.push([
+      status.organization,
+      status.name,
+      describeState(status),
+      status.purchases?.toLocaleString('en') ?? '–',
+      status.fileBytes === null ? '–' : (status.fileBytes / 2 ** 20).toFixed(1),
+      status.asOf ?? '–',
+      status.pendingChanges?.toLocaleString('en') ?? '–',
+      status.lagSeconds === null ? '–' : duration(status.lagSeconds),
+    ]);
+  }
+  return rows.toString();
+}
+
+function describeState({ state, percent, rowsPerSecond, secondsLeft }: OrganizationStatus): string {
+  if (percent === null) return state;
+  const rate = rowsPerSecond === null ? '' : `, ${rowsPerSecond.toLocaleString('en')}/s`;
+  const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+  return `${state} ${percent} %${rate}${left}`;
+}
+
+function describeFailure({ organization, name, failure }: OrganizationStatus): string[] {
+  if (failure === null) return [];
+  const { message, advice, attempts, at, retryAt } = failure;
+  const times = attempts === 1 ? 'once' : `${attempts} times`;
+  return [
+    `${organization} (${name}) failed ${times}, last at ${at}: ${message} ${advice} ` +
+      `Next attempt at ${retryAt}.`,
+  ];
+}
+
+function duration(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds * 10) / 10} s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3_600)} h`
+    : `${Math.round(seconds / 86_400)} d`;
+}

@@ -1,0 +1,127 @@
+import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
+import { queryRows } from '../src/engines/duckdb/connection.ts';
+import { layoutVersion } from '../src/engines/duckdb/layout.ts';
+import type { PurchasePosition } from './copy-purchases.ts';
+
+/** What the rows of a file show; written with them, in the same transaction. */
+export type Watermark = {
+  readonly organizationId: bigint;
+  readonly systemIdentifier: string;
+  readonly snapshot: string;
+  readonly asOf: bigint;
+};
+
+/** How far a load has come; written with the rows. A file has this or a watermark. */
+export type LoadProgress = {
+  /** A snapshot from before the first row was read: what it cannot see is applied at the end. */
+  readonly since: Watermark;
+  /** The last row that was read; null before the first. */
+  readonly after: PurchasePosition | null;
+  readonly loaded: number;
+  /** How many rows there were when the load began. */
+  readonly expected: number;
+};
+
+/** Null where no load was completed, or by a version with another layout. */
+export async function readWatermark(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<Watermark | null> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select organization_id, system_identifier, snapshot, epoch_us(as_of)
+      from ${raw(catalog)}.watermark where layout_version = ${layoutVersion}`,
+  );
+  return row === undefined ? null : watermarkFrom(row);
+}
+
+/** To be called within a transaction. */
+export async function writeWatermark(
+  connection: DuckDBConnection,
+  catalog: string,
+  { organizationId, systemIdentifier, snapshot, asOf }: Watermark,
+): Promise<void> {
+  await connection.run(`delete from ${catalog}.watermark`);
+  await queryRows(
+    connection,
+    sql`
+      insert into ${raw(catalog)}.watermark
+        (layout_version, organization_id, system_identifier, snapshot, as_of)
+      values (${layoutVersion}, ${organizationId}, ${systemIdentifier}, ${snapshot},
+        ${new DuckDBTimestampValue(asOf)})`,
+  );
+}
+
+/** Null where no load is under way in the file, or one with another layout. */
+export async function readLoadProgress(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<LoadProgress | null> {
+  const tables = await queryRows(
+    connection,
+    sql`
+      select 1 from duckdb_tables()
+      where database_name = ${catalog} and table_name = 'load_progress'`,
+  );
+  if (tables.length === 0) return null;
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select organization_id, system_identifier, snapshot, epoch_us(as_of),
+        epoch_us(after_created_at), after_id, loaded, expected
+      from ${raw(catalog)}.load_progress where layout_version = ${layoutVersion}`,
+  );
+  if (row === undefined) return null;
+  const [createdAt, id, loaded, expected] = row.slice(4) as [bigint | null, bigint, bigint, bigint];
+  return {
+    since: watermarkFrom(row),
+    after: createdAt === null ? null : { createdAt, id },
+    loaded: Number(loaded),
+    expected: Number(expected),
+  };
+}
+
+/** To be called within a transaction. */
+export async function writeLoadProgress(
+  connection: DuckDBConnection,
+  catalog: string,
+  { since, after, loaded, expected }: LoadProgress,
+): Promise<void> {
+  // No part of the layout: readers never see it.
+  await connection.run(`
+    create or replace table ${catalog}.load_progress (
+      layout_version integer, organization_id bigint, system_identifier varchar, snapshot varchar,
+      as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
+    )`);
+  await queryRows(
+    connection,
+    sql`
+      insert into ${raw(catalog)}.load_progress
+      values (${layoutVersion}, ${since.organizationId}, ${since.systemIdentifier},
+        ${since.snapshot}, ${new DuckDBTimestampValue(since.asOf)},
+        ${after === null ? null : new DuckDBTimestampValue(after.createdAt)},
+        ${after === null ? null : after.id}, ${BigInt(loaded)}, ${BigInt(expected)})`,
+  );
+}
+
+/** Turns a load's progress into a watermark; to be called within a transaction. */
+export async function completeLoad(
+  connection: DuckDBConnection,
+  catalog: string,
+  watermark: Watermark,
+): Promise<void> {
+  await connection.run(`drop table if exists ${catalog}.load_progress`);
+  await writeWatermark(connection, catalog, watermark);
+}
+
+function watermarkFrom(row: readonly unknown[]): Watermark {
+  const [organizationId, systemIdentifier, snapshot, asOf] = row as [
+    bigint,
+    string,
+    string,
+    bigint,
+  ];
+  return { organizationId, systemIdentifier, snapshot, asOf };
+}

@@ -1,0 +1,114 @@
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import sql from 'sql-template-tag';
+import type { Database } from '../src/postgres/pool.ts';
+import type { Shard } from './shard.ts';
+
+/**
+ * The right to write to a data folder, or to a shard's part of it: an advisory
+ * lock in Postgres, held by a connection of its own for as long as that lives.
+ */
+export type WorkerLock = {
+  /** Aborted when the connection, and with it the lock, is lost. */
+  readonly lost: AbortSignal;
+  release(): Promise<void>;
+};
+
+const heartbeatMs = 2_000;
+const answerWithinMs = 5_000;
+const namePrefix = 'crm-data-service sync lock';
+
+/** Null where another process has the lock, or divides the folder into other shards. */
+export async function tryWorkerLock(
+  databaseUrl: string,
+  folderId: string,
+  shard: Shard,
+): Promise<WorkerLock | null> {
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    application_name: `${namePrefix} pid ${process.pid} on ${hostname()}`.slice(0, 63),
+    connectionTimeoutMillis: answerWithinMs,
+    query_timeout: answerWithinMs,
+    keepAlive: true,
+  });
+  const lost = new AbortController();
+  const lose = () => lost.abort(new Error('the connection that holds the lock was lost'));
+  client.on('error', lose);
+  client.on('end', lose);
+  try {
+    await client.connect();
+    // A machine that is switched off says no goodbye: let the server notice soon.
+    await client.query('set tcp_keepalives_idle = 5');
+    await client.query('set tcp_keepalives_interval = 2');
+    await client.query('set tcp_keepalives_count = 3');
+    if (!(await lockFor(client, folderId, shard))) {
+      await client.end();
+      return null;
+    }
+  } catch (error) {
+    await client.end().catch(() => {});
+    throw error;
+  }
+  const heartbeat = setInterval(() => {
+    client.query('select').catch(() => {
+      lose();
+      void client.end().catch(() => {});
+    });
+  }, heartbeatMs);
+  return {
+    lost: lost.signal,
+    async release() {
+      clearInterval(heartbeat);
+      await client.end().catch(() => {});
+    },
+  };
+}
+
+/** Tries for as long as `patienceMs`; null where another process keeps the lock. */
+export async function waitForWorkerLock(
+  databaseUrl: string,
+  folderId: string,
+  shard: Shard,
+  patienceMs: number,
+): Promise<WorkerLock | null> {
+  const deadline = Date.now() + patienceMs;
+  for (;;) {
+    const lock = await tryWorkerLock(databaseUrl, folderId, shard);
+    if (lock !== null || Date.now() > deadline) return lock;
+    // Polled, for a statement that waits would hold back the horizon of every vacuum.
+    await sleep(100 + Math.random() * 200);
+  }
+}
+
+const lockNumber = ({ number, of }: Shard): number => of * 10_000 + number;
+
+async function lockFor(client: pg.Client, folderId: string, shard: Shard): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>(
+    sql`select pg_try_advisory_lock(hashtext(${folderId}), ${lockNumber(shard)}) as locked`,
+  );
+  if (rows[0]?.locked !== true) return false;
+  const holders = await readWorkers(client, folderId);
+  return holders.every((holder) => holder.shard.of === shard.of);
+}
+
+export type RunningWorker = { readonly shard: Shard; readonly name: string; readonly since: Date };
+
+/** Who has locks of the data folder. */
+export async function readWorkers(
+  database: Pick<Database, 'query'>,
+  folderId: string,
+): Promise<RunningWorker[]> {
+  const { rows } = await database.query<{ lock: number; name: string | null; since: Date }>(sql`
+    select objid::bigint::int as lock, application_name as name, backend_start as since
+    from pg_locks left join pg_stat_activity using (pid)
+    where locktype = 'advisory' and granted and objsubid = 2
+      and pg_locks.database = (select oid from pg_database where datname = current_database())
+      and classid = (hashtext(${folderId})::bigint & 4294967295)::oid
+    order by objid`);
+  return rows.map(({ lock, name, since }) => ({
+    shard: { number: lock % 10_000, of: Math.floor(lock / 10_000) },
+    name: (name ?? '').replace(namePrefix, '').trim(),
+    since,
+  }));
+}

@@ -1,0 +1,162 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { createInstance } from '../src/engines/duckdb/connection.ts';
+import { createLog } from '../src/log.ts';
+import { OperatorError } from '../src/operator-error.ts';
+import { createPool, type Database, requireDatabase } from '../src/postgres/pool.ts';
+import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
+import { backoffMs } from './backoff.ts';
+import { dataFolderId } from './data-folder.ts';
+import { describeFailure } from './failure.ts';
+import { everyOrganization, type Shard } from './shard.ts';
+import { createWorker, type Worker, type WorkerOptions } from './worker.ts';
+import { tryWorkerLock, type WorkerLock, waitForWorkerLock } from './worker-lock.ts';
+
+/** Where a worker works, and on what. */
+export type Workplace = {
+  readonly settings: Settings;
+  readonly databaseUrl: string;
+  readonly database: Database;
+  readonly folderId: string;
+};
+
+export async function withWorkplace(
+  settings: Settings,
+  work: (workplace: Workplace) => Promise<void>,
+): Promise<void> {
+  const databaseUrl = requireDatabaseUrl(settings);
+  await requireDatabase(databaseUrl);
+  // One connection for each organization that is followed or built, one for the
+  // change log, one for what is asked beside that.
+  const database = createPool(databaseUrl, {
+    max: 2 * settings.syncConcurrency + 2,
+    applicationName: 'crm-data-service sync',
+  });
+  try {
+    const folderId = await dataFolderId(settings.dataDirectory);
+    await work({ settings, databaseUrl, database, folderId });
+  } finally {
+    await database.end();
+  }
+}
+
+// A worker that was killed a moment ago may still be known to Postgres.
+const lockPatienceMs = 5_000;
+
+/**
+ * Runs `work` with the only worker of the data folder. Where another process has
+ * that, `otherwise` is run instead.
+ */
+export async function withOnlyWorker(
+  workplace: Workplace,
+  work: (worker: Worker) => Promise<void>,
+  otherwise?: () => Promise<void>,
+): Promise<void> {
+  const { databaseUrl, folderId } = workplace;
+  const refuse = async () => {
+    const { dataDirectory } = workplace.settings;
+    throw new OperatorError(
+      `Another sync worker is at work on ${dataDirectory}; only one may be at a time.`,
+    );
+  };
+  // Whoever has an alternative need not wait.
+  const patienceMs = otherwise === undefined ? lockPatienceMs : 0;
+  const lock = await waitForWorkerLock(databaseUrl, folderId, everyOrganization, patienceMs);
+  if (lock === null) {
+    await (otherwise ?? refuse)();
+    return;
+  }
+  try {
+    await withWorker(workplace, {}, work);
+  } finally {
+    await lock.release();
+  }
+}
+
+const standbyIntervalMs = 500;
+
+/**
+ * Follows changes until `stopped`: at once, or in standby until the worker that
+ * has the lock is gone. If the lock is lost, all work ends until it is regained.
+ */
+export async function followChanges(
+  workplace: Workplace,
+  options: Partial<WorkerOptions>,
+  stopped: AbortSignal,
+): Promise<void> {
+  const log = createLog('sync', workplace.settings.logLevel);
+  while (!stopped.aborted) {
+    const lock = await standBy(workplace, options.shard ?? everyOrganization, log, stopped);
+    if (lock === null) return;
+    try {
+      const ending = AbortSignal.any([stopped, lock.lost]);
+      await withWorker(workplace, { ...options, log }, (worker) => worker.run(ending));
+    } finally {
+      await lock.release();
+    }
+    if (lock.lost.aborted && !stopped.aborted) {
+      log.warn('the connection to Postgres that holds the lock was lost; getting it again');
+    }
+  }
+}
+
+async function standBy(
+  { databaseUrl, folderId }: Workplace,
+  shard: Shard,
+  log: Logger,
+  stopped: AbortSignal,
+): Promise<WorkerLock | null> {
+  let told: string | null = null;
+  const tell = (news: string, advice?: string) => {
+    if (told !== news) log.info({ advice }, news);
+    told = news;
+  };
+  for (let failures = 0; !stopped.aborted; ) {
+    let pauseMs = standbyIntervalMs * (0.5 + Math.random());
+    try {
+      const lock = await tryWorkerLock(databaseUrl, folderId, shard);
+      if (lock !== null) return lock;
+      failures = 0;
+      tell('another worker is at work on this data; standing by to take over');
+    } catch (error) {
+      failures += 1;
+      pauseMs = backoffMs(failures, 5_000);
+      const { message, advice } = describeFailure(error);
+      tell(message, advice);
+    }
+    await sleep(pauseMs, undefined, { signal: stopped }).catch(() => {});
+  }
+  return null;
+}
+
+async function withWorker(
+  { settings, database, folderId }: Workplace,
+  options: Partial<WorkerOptions>,
+  work: (worker: Worker) => Promise<void>,
+): Promise<void> {
+  const spill = join(settings.dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  const instance = await createInstance({
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    spillDirectory: join(spill, `sync-${process.pid}`),
+  });
+  const worker = createWorker({
+    database,
+    instance,
+    dataDirectory: settings.dataDirectory,
+    dataFolderId: folderId,
+    concurrency: settings.syncConcurrency,
+    pollIntervalMs: settings.syncPollIntervalMs,
+    log: createLog('sync', settings.logLevel),
+    ...options,
+  });
+  try {
+    await work(worker);
+  } finally {
+    await worker.close();
+    instance.closeSync();
+  }
+}

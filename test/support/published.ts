@@ -1,0 +1,37 @@
+import type { Purchase } from '../../src/domain/purchase.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { createTestDuckDBEngine } from './engines.ts';
+
+/** Every purchase that the published generation holds, as a fresh reader sees them. */
+export async function publishedPurchases(
+  database: Database,
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<Purchase[]> {
+  const engine = await createTestDuckDBEngine(database, dataDirectory);
+  try {
+    return await everyPurchase(engine, organizationId);
+  } finally {
+    await engine.close();
+  }
+}
+
+/** Every purchase that Postgres holds now. */
+export const storedPurchases = (database: Database, organizationId: bigint): Promise<Purchase[]> =>
+  everyPurchase(createPostgresEngine(database), organizationId);
+
+async function everyPurchase(engine: PurchaseEngine, organizationId: bigint): Promise<Purchase[]> {
+  const purchases: Purchase[] = [];
+  for (;;) {
+    const last = purchases.at(-1);
+    const { answer } = await engine.list(organizationId, {
+      filters: {},
+      limit: 100,
+      ...(last === undefined ? {} : { startingAfter: last.id }),
+    });
+    purchases.push(...answer.purchases);
+    if (!answer.hasMore) return purchases;
+  }
+}
