@@ -104,23 +104,24 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     await removePurchaseFile(purchaseFilePath(directory, role));
   };
 
-  const publishIfNew = async (live: PurchaseFile): Promise<Publication> => {
-    const { watermark } = live;
-    if (watermark === null) throw new Error('a file without a watermark cannot be published');
-    // Opened and looked at once; a generation never changes.
-    published ??= await readUsablePublication(live);
-    if (
-      published?.snapshot === watermark.snapshot &&
-      published.systemIdentifier === watermark.systemIdentifier &&
-      existsSync(join(directory, published.file))
-    ) {
-      return { generation: published, copyMs: 0 };
-    }
-    const publication = await publish(live, watermark);
+  const publishNow = async (live: PurchaseFile): Promise<Publication> => {
+    const publication = await publish(live);
     published = publication.generation;
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
     return publication;
+  };
+
+  const publishIfNew = async (live: PurchaseFile): Promise<Publication> => {
+    const { watermark } = live;
+    // Opened and looked at once; a generation never changes.
+    published ??= await readUsablePublication(live);
+    const shows =
+      published !== null &&
+      published.snapshot === watermark?.snapshot &&
+      published.systemIdentifier === watermark.systemIdentifier &&
+      existsSync(join(directory, published.file));
+    return shows ? { generation: published as PublishedGeneration, copyMs: 0 } : publishNow(live);
   };
 
   /** Looks whether the file is worth sorting when a tenth of it has changed since the last look. */
@@ -153,7 +154,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     await close('next');
     await close('live');
     await replaceLiveFile(directory);
-    return publishIfNew(await open('live'));
+    // Also where it shows the same snapshot: what was published may be what is wrong.
+    return publishNow(await open('live'));
   };
 
   return {

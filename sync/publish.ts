@@ -14,7 +14,7 @@ import {
 } from '../src/engines/duckdb/published-generation.ts';
 import { hasSpace, requireSpace } from './disk-space.ts';
 import type { PurchaseFile } from './purchase-file.ts';
-import { readWatermark, type Watermark } from './watermark.ts';
+import { readWatermark } from './watermark.ts';
 
 /** Generations kept beside the current one, for a reader that is about to open them. */
 const keptGenerations = 2;
@@ -31,8 +31,9 @@ export type Publication = {
  * durable copy under a new name, then a rename of the file that names it. A
  * crash at any point leaves the generation before it in place.
  */
-export async function publish(live: PurchaseFile, watermark: Watermark): Promise<Publication> {
-  const { connection, catalog, directory } = live;
+export async function publish(live: PurchaseFile): Promise<Publication> {
+  const { connection, catalog, directory, watermark } = live;
+  if (watermark === null) throw new Error('a file without a watermark cannot be published');
   // After a checkpoint the file alone, without its write-ahead log, is complete.
   await connection.run(`checkpoint ${catalog}`);
   const purchases = await countPurchases(connection, catalog);
