@@ -4,6 +4,14 @@ import { OperatorError } from '../src/operator-error.ts';
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
 
+/** A purchase with a value that no answer could show, named by its public id. */
+export class PoisonedPurchaseError extends Error {
+  constructor(purchase: string) {
+    super(`Purchase ${purchase} holds a value that cannot be copied.`);
+  }
+}
+
+const correctIt = 'Correct it in Postgres. The worker then goes on by itself.';
 const waitForIt = 'The worker goes on by itself as soon as that is over.';
 
 /** A sentence about the cause, and one about what to do. */
@@ -17,14 +25,17 @@ export function describeFailure(error: unknown): Failure {
       advice: `Free space on it, or move DATA_DIR. ${waitForIt}`,
     };
   }
-  if (error instanceof pg.DatabaseError) return describeRefusal(error);
-  if (isDataError(text)) {
+  if (error instanceof PoisonedPurchaseError) {
+    return { message: error.message, advice: correctIt };
+  }
+  if (isDataError(error)) {
     const column = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
     return {
       message: `A purchase holds a value that cannot be copied${column === undefined ? '' : ` in ${column}`}.`,
-      advice: 'Correct it in Postgres. The worker then goes on by itself.',
+      advice: correctIt,
     };
   }
+  if (error instanceof pg.DatabaseError) return describeRefusal(error);
   if (/out of memory|failed to allocate/i.test(text)) {
     return {
       message: 'DuckDB ran out of the memory that it may use.',
@@ -69,13 +80,6 @@ function describeRefusal(error: pg.DatabaseError): Failure {
       advice: `Look for it in pg_locks. ${waitForIt}`,
     };
   }
-  // Messages about data quote it.
-  if (/^2[23]/.test(code)) {
-    return {
-      message: `A purchase holds a value that cannot be copied (SQLSTATE ${code}).`,
-      advice: 'Correct it in Postgres. The worker then goes on by itself.',
-    };
-  }
   return {
     message: `Postgres refused: ${error.message} (SQLSTATE ${code}).`,
     advice: 'The worker tries again.',
@@ -96,8 +100,12 @@ export function isDamage(error: unknown): boolean {
   );
 }
 
-function isDataError(text: string): boolean {
-  return /^(Error: )?(Conversion|Invalid Input|Out of Range|Constraint) Error/i.test(text);
+/** Whether a row's contents are to blame; messages about those quote them. */
+export function isDataError(error: unknown): boolean {
+  if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
+  return /^(Error: )?(Conversion|Invalid Input|Out of Range|Constraint) Error/i.test(
+    firstLine(error),
+  );
 }
 
 function firstLine(error: unknown): string {

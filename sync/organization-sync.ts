@@ -11,7 +11,8 @@ import {
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
-import { isCorruption } from './failure.ts';
+import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
+import { findPoisonedPurchase } from './poisoned-purchase.ts';
 import { type Publication, publish, readUsablePublication } from './publish.ts';
 import {
   closePurchaseFile,
@@ -96,12 +97,19 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     files[role] = null;
     if (file !== null) await closePurchaseFile(file);
   };
-  /** Whatever state a file is in, opening it again finds what was committed. */
-  const afterFailure = async (role: FileRole, error: unknown): Promise<void> => {
+  /**
+   * Whatever state a file is in, opening it again finds what was committed. Gives the
+   * error to be told: where a purchase is to blame, which one.
+   */
+  const afterFailure = async (role: FileRole, error: unknown): Promise<unknown> => {
     await close(role).catch(() => {});
-    if (!isCorruption(error)) return;
-    log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
-    await removePurchaseFile(purchaseFilePath(directory, role));
+    if (isCorruption(error)) {
+      log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
+      await removePurchaseFile(purchaseFilePath(directory, role));
+    }
+    if (!isDataError(error)) return error;
+    const purchase = await findPoisonedPurchase(database, organizationId).catch(() => null);
+    return purchase === null ? error : new PoisonedPurchaseError(purchase);
   };
 
   const publishNow = async (live: PurchaseFile): Promise<Publication> => {
@@ -174,8 +182,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
           const publication = await publishIfNew(live);
           return { kind: 'published', publication, sortReason: await lookAtOrder(live, outcome) };
         } catch (error) {
-          await afterFailure('live', error);
-          throw error;
+          throw await afterFailure('live', error);
         }
       }),
 
@@ -192,10 +199,9 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return publication;
       } catch (error) {
-        await afterFailure('next', error);
         // The file in its place, if it was replaced, is opened by the next run.
         await exclusively.add(() => close('live').catch(() => {}));
-        throw error;
+        throw await afterFailure('next', error);
       }
     },
 
