@@ -10,6 +10,7 @@ import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
 import { backoffMs } from './backoff.ts';
 import { dataFolderId } from './data-folder.ts';
 import { describeFailure } from './failure.ts';
+import { createProgressBars } from './progress-bars.ts';
 import { everyOrganization, type Shard } from './shard.ts';
 import { createWorker, type Worker, type WorkerOptions } from './worker.ts';
 import { tryWorkerLock, type WorkerLock, waitForWorkerLock } from './worker-lock.ts';
@@ -20,6 +21,8 @@ export type Workplace = {
   readonly databaseUrl: string;
   readonly database: Database;
   readonly folderId: string;
+  readonly log: Logger;
+  readonly onReport: NonNullable<WorkerOptions['onReport']>;
 };
 
 export async function withWorkplace(
@@ -34,10 +37,14 @@ export async function withWorkplace(
     max: 2 * settings.syncConcurrency + 2,
     applicationName: 'crm-data-service sync',
   });
+  const bars = createProgressBars();
+  const log = createLog('sync', settings.logLevel, bars?.logDestination);
   try {
     const folderId = await dataFolderId(settings.dataDirectory);
-    await work({ settings, databaseUrl, database, folderId });
+    const onReport = bars?.show ?? (() => {});
+    await work({ settings, databaseUrl, database, folderId, log, onReport });
   } finally {
+    bars?.stop();
     await database.end();
   }
 }
@@ -69,7 +76,10 @@ export async function withOnlyWorker(
     return;
   }
   try {
-    await withWorker(workplace, {}, work);
+    await withWorker(workplace, {}, async (worker) => {
+      lock.lost.addEventListener('abort', () => void worker.close());
+      await work(worker);
+    });
   } finally {
     await lock.release();
   }
@@ -86,13 +96,13 @@ export async function followChanges(
   options: Partial<WorkerOptions>,
   stopped: AbortSignal,
 ): Promise<void> {
-  const log = createLog('sync', workplace.settings.logLevel);
+  const { log } = workplace;
   while (!stopped.aborted) {
-    const lock = await standBy(workplace, options.shard ?? everyOrganization, log, stopped);
+    const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
     try {
       const ending = AbortSignal.any([stopped, lock.lost]);
-      await withWorker(workplace, { ...options, log }, (worker) => worker.run(ending));
+      await withWorker(workplace, options, (worker) => worker.run(ending));
     } finally {
       await lock.release();
     }
@@ -103,9 +113,8 @@ export async function followChanges(
 }
 
 async function standBy(
-  { databaseUrl, folderId }: Workplace,
+  { databaseUrl, folderId, log }: Workplace,
   shard: Shard,
-  log: Logger,
   stopped: AbortSignal,
 ): Promise<WorkerLock | null> {
   let told: string | null = null;
@@ -132,7 +141,7 @@ async function standBy(
 }
 
 async function withWorker(
-  { settings, database, folderId }: Workplace,
+  { settings, database, folderId, log, onReport }: Workplace,
   options: Partial<WorkerOptions>,
   work: (worker: Worker) => Promise<void>,
 ): Promise<void> {
@@ -150,7 +159,8 @@ async function withWorker(
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,
     pollIntervalMs: settings.syncPollIntervalMs,
-    log: createLog('sync', settings.logLevel),
+    log,
+    onReport,
     ...options,
   });
   try {
