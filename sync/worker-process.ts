@@ -49,6 +49,19 @@ export async function withWorkplace(
   }
 }
 
+/** Rejects where the database is a standby, which takes no writes. */
+async function requirePrimary(database: Database): Promise<void> {
+  const { rows } = await database.query<{ is_standby: boolean }>(
+    'select pg_is_in_recovery() as is_standby',
+  );
+  if (rows[0]?.is_standby === true) {
+    throw new OperatorError(
+      'DATABASE_URL is a read replica. The worker needs the primary: it keeps its lock there, and ' +
+        'removes what it has read from the change log.',
+    );
+  }
+}
+
 // A worker that was killed a moment ago may still be known to Postgres.
 const lockPatienceMs = 5_000;
 
@@ -62,6 +75,7 @@ export async function withOnlyWorker(
   otherwise?: () => Promise<void>,
 ): Promise<void> {
   const { databaseUrl, folderId } = workplace;
+  await requirePrimary(workplace.database);
   const refuse = async () => {
     const { dataDirectory } = workplace.settings;
     throw new OperatorError(
@@ -97,6 +111,7 @@ export async function followChanges(
   stopped: AbortSignal,
 ): Promise<void> {
   const { log } = workplace;
+  await requirePrimary(workplace.database);
   while (!stopped.aborted) {
     const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
