@@ -1,74 +1,74 @@
-import Table from 'cli-table3';
-import { Bench } from 'tinybench';
-import { createProgram, runProgram, wholeNumberOption } from '../src/commands/command-line.ts';
-import { measureFreshness } from './freshness.ts';
-import { type Question, questionsFor, requireSameAnswers } from './questions.ts';
-import { type BenchmarkShop, openShop } from './shop.ts';
+import { writeFileSync } from 'node:fs';
+import { availableParallelism, loadavg } from 'node:os';
+import { InvalidArgumentError } from 'commander';
+import { createProgram, runProgram } from '../src/commands/command-line.ts';
+import { untilStopped } from '../src/stop-signals.ts';
+import { addBenchmarkOptions, type BenchmarkOptions, commandOf } from './options.ts';
+import { startServer } from './postgres.ts';
+import { decimal } from './report.ts';
+import { InterruptedError, withScope } from './scope.ts';
+import type { Suite } from './suite.ts';
+import { engines } from './suites/engines.ts';
+import { freshness } from './suites/freshness.ts';
+import { load } from './suites/load.ts';
+import { memory } from './suites/memory.ts';
+import { writes } from './suites/writes.ts';
 
-const program = createProgram('npm run bench --', 'Measures the purchase engines side by side.')
-  .option('--purchases <number>', 'how many', wholeNumberOption(1000), 1_000_000)
-  .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1), 42)
-  .option('--rounds <number>', 'measurements of each question', wholeNumberOption(3), 15)
-  .action(async (options: { purchases: number; seed: number; rounds: number }) => {
-    console.log(`Preparing ${options.purchases} purchases.`);
-    const shop = await openShop(options.purchases, options.seed);
-    try {
-      console.log(`Seeded in ${seconds(shop.seedMs)}, first load in ${seconds(shop.loadMs)}.`);
-      const questions = await questionsFor(shop);
-      await requireSameAnswers(shop, questions);
-      console.log(await compareEngines(shop, questions, options.rounds));
-      const delays = await measureFreshness(shop, 40);
-      console.log(
-        `From commit to visible: median ${Math.round(quantile(delays, 0.5))} ms, ` +
-          `95th percentile ${Math.round(quantile(delays, 0.95))} ms of ${delays.length} writes.`,
-      );
-    } finally {
-      await shop.close();
-    }
+const suites: readonly Suite[] = [engines, load, freshness, writes, memory];
+
+type Options = BenchmarkOptions & {
+  readonly suite?: readonly Suite[];
+  readonly json?: string;
+};
+
+const program = addBenchmarkOptions(
+  createProgram('npm run bench --', 'Measures; compares what it can in interleaved rounds.')
+    .option('--suite <name>', 'which one; may be repeated (default: the quick ones)', chosenSuite)
+    .option('--json <file>', 'also write all figures there'),
+)
+  .addHelpText('after', `\nSuites:\n${suites.map(describeSuite).join('\n')}`)
+  .action(async ({ suite, json, ...options }: Options) => {
+    const stopped = interruption(untilStopped());
+    const figures: Record<string, object> = {};
+    await withScope(stopped, async (run) => {
+      const server = await startServer(run);
+      for (const { name, run: measure } of suite ?? suites.filter(({ isQuick }) => isQuick)) {
+        console.log(`\n== ${name}`);
+        const report = await withScope(run.signal, (scope) => measure({ options, scope, server }));
+        const made = { command: commandOf(name, report.options), machine: machine() };
+        console.log(`${report.text}\nMade by: ${made.command}\n${made.machine}`);
+        figures[name] = { ...made, ...report.figures };
+        if (json !== undefined) writeFileSync(json, `${JSON.stringify(figures, null, 2)}\n`);
+      }
+    }).catch((error: unknown) => {
+      if (!(error instanceof InterruptedError)) throw error;
+      console.error('Stopped; nothing is left behind.');
+      process.exit(130);
+    });
   });
 
 await runProgram(program);
 
-/** Medians of interleaved rounds: whatever else the machine does hits both alike. */
-async function compareEngines(
-  shop: BenchmarkShop,
-  questions: readonly Question[],
-  rounds: number,
-): Promise<string> {
-  const table = new Table({
-    head: ['question', 'DuckDB ms', 'Postgres ms', 'ratio'],
-    style: { head: [], border: [], compact: true },
-    colAligns: ['left', 'right', 'right', 'right'],
-  });
-  for (const question of questions) {
-    const times = { duckdb: [] as number[], postgres: [] as number[] };
-    for (let round = 0; round < rounds; round += 1) {
-      for (const name of ['duckdb', 'postgres'] as const) {
-        const bench = new Bench({ iterations: 1, time: 0, warmup: round === 0 });
-        bench.add(name, () => question.ask(shop[name]).then(() => {}));
-        await bench.run();
-        const result = bench.tasks[0]?.result;
-        if (result === undefined || !('latency' in result)) throw new Error('nothing was measured');
-        times[name].push(result.latency.mean);
-      }
-    }
-    const duckdb = quantile(times.duckdb, 0.5);
-    const postgres = quantile(times.postgres, 0.5);
-    table.push([
-      question.name,
-      duckdb.toFixed(1),
-      postgres.toFixed(1),
-      (postgres / duckdb).toFixed(1),
-    ]);
-  }
-  return table.toString();
+function chosenSuite(name: string, earlier: readonly Suite[] = []): Suite[] {
+  const suite = suites.find((known) => known.name === name);
+  if (suite !== undefined) return [...earlier, suite];
+  const known = suites.map((each) => each.name).join(', ');
+  throw new InvalidArgumentError(`The suites are: ${known}.`);
 }
 
-function quantile(measured: readonly number[], share: number): number {
-  const sorted = [...measured].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+function describeSuite({ name, description, isQuick }: Suite): string {
+  return `  ${name.padEnd(12)}${description}${isQuick ? '' : ' (only when it is named)'}`;
 }
 
-function seconds(milliseconds: number): string {
-  return `${(milliseconds / 1000).toFixed(1)} s`;
+/** Aborted with an error of its own: a stop is no failure of what is measured. */
+function interruption(stopped: AbortSignal): AbortSignal {
+  const interrupted = new AbortController();
+  stopped.addEventListener('abort', () => interrupted.abort(new InterruptedError('stopped')));
+  return interrupted.signal;
+}
+
+/** Where the figures come from: others at work on the machine make them worth less. */
+function machine(): string {
+  const load = decimal(loadavg()[0] ?? Number.NaN);
+  return `On ${availableParallelism()} cores with a load average of ${load}, Node ${process.version}.`;
 }

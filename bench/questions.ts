@@ -1,17 +1,25 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PurchaseEngine } from '../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, StatsDimension } from '../src/domain/purchase-query.ts';
-import type { BenchmarkShop } from './shop.ts';
+import type { Database } from '../src/postgres/pool.ts';
 
 export type Question = {
   readonly name: string;
   ask(engine: PurchaseEngine): Promise<unknown>;
 };
 
+/** One organization's purchases, behind both engines. */
+export type BothEngines = {
+  readonly organizationId: bigint;
+  readonly database: Database;
+  readonly duckdb: PurchaseEngine;
+  readonly postgres: PurchaseEngine;
+};
+
 const since = BigInt(Date.UTC(2025, 10, 1)) * 1000n;
 
 /** What dashboards and scripts ask for. */
-export async function questionsFor(shop: BenchmarkShop): Promise<Question[]> {
+export async function questionsFor(shop: BothEngines): Promise<Question[]> {
   const { organizationId, database } = shop;
   const stats = (name: string, filters: PurchaseFilters, groupBy?: StatsDimension): Question => ({
     name,
@@ -52,7 +60,7 @@ export async function questionsFor(shop: BenchmarkShop): Promise<Question[]> {
 
 /** No fast wrong answer counts. */
 export async function requireSameAnswers(
-  shop: BenchmarkShop,
+  shop: BothEngines,
   questions: readonly Question[],
 ): Promise<void> {
   for (const { name, ask } of questions) {

@@ -1,0 +1,62 @@
+import { startProgram, startService } from './child-program.ts';
+import { countGenerations, type GenerationCount } from './generation-count.ts';
+import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
+import { type BenchmarkShop, type ShopSizes, seedShops } from './shops.ts';
+import type { Bench } from './suite.ts';
+
+/** Shops, the worker and the API over them: real processes, as operators run them. */
+export type RunningService = {
+  readonly database: BenchmarkDatabase;
+  readonly shops: readonly BenchmarkShop[];
+  readonly worker: { readonly pid: number };
+  readonly api: { readonly pid: number };
+  /** Asks the API for one organization. */
+  get(path: string, shop: BenchmarkShop): Promise<Response>;
+  /** Published since the start. */
+  generations(): GenerationCount;
+  /** Warnings and errors that the processes logged lately; normally none. */
+  complaints(): string[];
+};
+
+/** Resolves once every shop is loaded and both processes run. */
+export async function startRunningService(
+  bench: Bench,
+  sizes: ShopSizes,
+  workerSettings: Readonly<Record<string, string>> = {},
+): Promise<RunningService> {
+  const { scope } = bench;
+  const database = await createDatabase(bench);
+  const shops = await seedShops(scope, database, sizes);
+  const dataDirectory = await scratchDirectory(scope);
+  const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory, LOG_LEVEL: 'warn' };
+  await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
+
+  const generations = countGenerations(scope, dataDirectory, shops);
+  const worker = startService(scope, 'sync/main.ts', [], { ...environment, ...workerSettings });
+  const api = startService(scope, 'src/commands/api.ts', [], {
+    ...environment,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    RATE_LIMIT_PER_MINUTE: '1000000',
+  });
+  const [, url] = await api.printed(/Listening on (http\S+)/);
+  const get = (path: string, { secret }: BenchmarkShop) =>
+    fetch(`${url}${path}`, { headers: { authorization: `Bearer ${secret}` } });
+  // The first question makes the API open the organization's file, and follow it from then on.
+  for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
+  return {
+    database,
+    shops,
+    worker,
+    api,
+    generations,
+    get,
+    complaints: () =>
+      [worker, api].flatMap((program) =>
+        program
+          .output()
+          .split('\n')
+          .filter((line) => line.startsWith('{')),
+      ),
+  };
+}

@@ -1,0 +1,29 @@
+import type { EmbeddedPostgres } from '../src/embedded-postgres/cluster.ts';
+import type { BenchmarkOptions } from './options.ts';
+import type { Scope } from './scope.ts';
+
+/** What a suite is given to work with. */
+export type Bench = {
+  readonly options: BenchmarkOptions;
+  readonly scope: Scope;
+  /** One server for the whole run; each suite makes a database of its own in it. */
+  readonly server: EmbeddedPostgres;
+};
+
+export type SuiteReport = {
+  /** What the figures depend on, defaults included: enough to make them again. */
+  readonly options: BenchmarkOptions;
+  /** For a person. */
+  readonly text: string;
+  /** For a script (`--json`). */
+  readonly figures: object;
+};
+
+export type Suite = {
+  readonly name: string;
+  /** One line for the help. */
+  readonly description: string;
+  /** Runs where no suite is named. */
+  readonly isQuick: boolean;
+  run(bench: Bench): Promise<SuiteReport>;
+};

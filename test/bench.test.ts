@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process';
+import { chmod, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Program, runProgram } from './support/program.ts';
+import { temporaryDirectory } from './support/temporary-directory.ts';
+
+const run = promisify(execFile);
+
+describe('npm run bench', { timeout: 180_000 }, () => {
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let running: Program | undefined;
+
+  const bench = (...args: string[]): Program => {
+    running = runProgram('bench/main.ts', args, { TMPDIR: directory.path });
+    return running;
+  };
+
+  // One for all of them: compiled sources are kept there.
+  beforeAll(async () => {
+    directory = await temporaryDirectory();
+    // Where root runs this, Postgres runs as somebody else.
+    await chmod(directory.path, 0o755);
+  });
+  afterEach(async () => {
+    if (running?.child.exitCode === null) await running.end('SIGINT');
+  });
+  afterAll(() => directory.remove());
+
+  const leftovers = async () => {
+    const names = await readdir(directory.path);
+    const { stdout } = await run('ps', ['-eo', 'pid=,args=']);
+    return [
+      ...names.filter((name) => name.startsWith('crm-data-service')),
+      ...stdout.split('\n').filter((line) => line.includes(directory.path)),
+    ];
+  };
+
+  const childrenOf = async (program: Program): Promise<number[]> => {
+    const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,comm=']);
+    const processes = stdout.matchAll(/^\s*(\d+)\s+(\d+)\s+(.*)$/gm);
+    return [...processes]
+      .filter(
+        ([, , parent, name]) => Number(parent) === program.child.pid && name?.endsWith('node'),
+      )
+      .map(([, pid]) => Number(pid));
+  };
+
+  it('measures with every suite and tells how to do it again', async () => {
+    const tables = {
+      engines: 'statistics by utm_campaign',
+      load: 'COPY to nowhere',
+      freshness: 'commit to visible over HTTP',
+      writes: 'insert of 500',
+      memory: 'per 1,000 generations',
+    };
+    const names = Object.keys(tables);
+    const json = join(directory.path, 'figures.json');
+    const sizes = ['--purchases', '1000', '--purchases-per-organization', '100'];
+    const program = bench(
+      ...names.flatMap((name) => ['--suite', name]),
+      ...[...sizes, '--organizations', '2', '--changes-per-second', '50', '--rounds', '1'],
+      ...['--seconds', '1', '--minutes', '0.02', '--json', json],
+    );
+    expect([await program.exited(), program.output()]).toEqual([0, expect.any(String)]);
+    for (const [name, text] of Object.entries(tables)) {
+      expect(program.output()).toContain(text);
+      expect(program.output()).toMatch(
+        new RegExp(`^Made by: npm run bench -- --suite ${name} --`, 'm'),
+      );
+    }
+    expect(Object.keys(JSON.parse(await readFile(json, 'utf8')))).toEqual(names);
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('leaves nothing behind when it is stopped', async () => {
+    const sizes = ['--organizations', '1', '--purchases-per-organization', '100'];
+    const program = bench('--suite', 'memory', '--minutes', '60', ...sizes);
+    await program.printed(/Sampling/);
+    const children = await childrenOf(program);
+    expect(children).toHaveLength(2);
+    expect(await program.end('SIGINT')).toBe(130);
+    for (const pid of children) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('fails when one of its programs does, and leaves nothing behind', async () => {
+    const program = bench('--suite', 'engines', '--purchases', '1000000');
+    await program.printed(/Seeding/);
+    let seeding = await childrenOf(program);
+    while (seeding.length === 0) {
+      await sleep(20);
+      seeding = await childrenOf(program);
+    }
+    for (const pid of seeding) process.kill(pid, 'SIGKILL');
+    expect(await program.exited()).toBe(1);
+    expect(program.output()).toContain('src/commands/seed.ts');
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('names the suites there are when it is asked for another one', async () => {
+    const program = bench('--suite', 'guesses');
+    expect(await program.exited()).toBe(2);
+    expect(program.output()).toContain('engines, load, freshness, writes, memory');
+  });
+});
