@@ -128,6 +128,15 @@ describe('a seeded database', () => {
     expect(await count('segments where customer_count > 0')).toBeGreaterThan(0);
   });
 
+  it('gives links what their customers are sorted by', async () => {
+    for (const table of ['customer_tags', 'segment_customers']) {
+      const wrong = `${table} join customers on id = customer_id
+        where (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
+          is distinct from (created_at, updated_at, total_spent_in_cents)`;
+      expect(await count(wrong), table).toBe(0);
+    }
+  });
+
   it('numbers purchases in the order of their creation', async () => {
     const wrong = `(select created_at < lag(created_at) over
       (partition by organization_id order by id) as is_earlier from purchases) as p

@@ -1,6 +1,6 @@
-import sql, { join, raw, type Sql } from 'sql-template-tag';
-import { formatInstant } from '../domain/instant.ts';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { microsecondsOf } from './instants.ts';
+import { pageStatement } from './keyset-statement.ts';
 import { type Database, firstRow } from './pool.ts';
 
 /** What a list is sorted by, highest first, before the id, also descending. */
@@ -21,6 +21,9 @@ export type KeysetTable =
   | 'email_campaigns'
   | 'template_campaigns';
 
+/** A tag or a segment that customers are linked to. */
+export type Link = { readonly relation: 'tag' | 'segment'; readonly id: bigint };
+
 /** Which page of which list; `limit` rows at most. */
 export type KeysetList = {
   readonly table: KeysetTable;
@@ -29,12 +32,10 @@ export type KeysetList = {
   readonly organizationId: bigint;
   readonly order: KeysetOrder;
   readonly conditions?: readonly Sql[];
-  /**
-   * A condition that no index serves. It is looked at row by row along the order's
-   * index, until the page is full: left to itself, the planner would rather read
-   * and sort the whole table.
-   */
-  readonly unindexedCondition?: Sql | undefined;
+  /** Only customers that carry this tag, or are in this segment, of the organization's. */
+  readonly linkedTo?: Link | undefined;
+  /** Only rows whose `search_text` contains this, case and accents aside. */
+  readonly search?: string | undefined;
   readonly limit: number;
   /** The last row of the page before; found without the conditions. */
   readonly startingAfter?: bigint | undefined;
@@ -74,51 +75,4 @@ async function positionOf(
       where id = ${id} and organization_id = ${organizationId}`,
   );
   return row?.position;
-}
-
-function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
-  const { selectList, organizationId, order, startingAfter } = list;
-  const { conditions = [], unindexedCondition } = list;
-  const table = raw(list.table);
-  // Qualified: the select list gives the same name to what is read of the column.
-  const key = raw(`${list.table}.${order.column}`);
-  const id = raw(`${list.table}.id`);
-  const after =
-    position === undefined
-      ? []
-      : [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter})`];
-  const own = sql`organization_id = ${organizationId}`;
-  const matching = sql`
-    from ${table}
-    where ${join([own, ...conditions, ...after], ' and ')}
-    order by ${key} desc, ${id} desc`;
-  const most = list.limit + 1;
-  // Cast: an order by a column of a domain does not carry over to an outer query.
-  const keyAsPosition = sql`${key}::${raw(order.type)} as position`;
-
-  if (unindexedCondition !== undefined) {
-    // `offset 0` keeps the planner from looking at the condition earlier.
-    return sql`
-      select ${raw(selectList)}
-      from (select *, ${keyAsPosition} ${matching} offset 0) as ${table}
-      where ${unindexedCondition}
-      order by position desc, ${id} desc
-      limit ${most}`;
-  }
-  if (conditions.length > 0) {
-    // Many rows may be looked at for each that is on the page: as far as possible
-    // that happens within indexes, and only the page's own rows are read whole.
-    return sql`
-      select ${raw(selectList)}
-      from (select id, ${keyAsPosition} ${matching} limit ${most}) as page
-      join ${table} using (id)
-      order by page.position desc, page.id desc`;
-  }
-  return sql`select ${raw(selectList)} ${matching} limit ${most}`;
-}
-
-function positionValue({ type }: KeysetOrder, position: bigint): Sql {
-  return type === 'timestamptz'
-    ? sql`${formatInstant(position)}::timestamptz`
-    : sql`${position}::bigint`;
 }

@@ -1,17 +1,11 @@
 import sql, { type Sql } from 'sql-template-tag';
-import type { KeysetList } from './keyset-list.ts';
 
-/**
- * Rows whose `search_text` contains the text, case and accents aside. The trigram
- * index knows three letters or digits in a row: for shorter searches, and for
- * punctuation, it would be read from end to end.
- */
-export function searchConditions(text: string | undefined): {
-  readonly conditions: readonly Sql[];
-  readonly unindexedCondition?: NonNullable<KeysetList['unindexedCondition']>;
-} {
-  if (text === undefined) return { conditions: [] };
-  const contains = sql`search_text like search_pattern(${text})`;
-  const isIndexed = /[\p{L}\p{M}\p{N}]{3}/u.test(text);
-  return isIndexed ? { conditions: [contains] } : { conditions: [], unindexedCondition: contains };
+/** Whether a row's `search_text` contains the text, case and accents aside. */
+export function containsText(text: string): Sql {
+  return sql`search_text like search_pattern(${text})`;
+}
+
+/** True of every row that contains the text and of few others, told from an index alone. */
+export function hasGramsOf(text: string): Sql {
+  return sql`search_grams(search_text) @@ search_gram_query(${text})`;
 }

@@ -8,8 +8,8 @@ import {
   byUpdate,
   type KeysetList,
   type KeysetOrder,
+  type Link,
 } from '../postgres/keyset-list.ts';
-import { searchConditions } from '../postgres/search.ts';
 
 const phoneLengths = { least: 3, most: 32 };
 
@@ -39,14 +39,29 @@ type Given = z.output<typeof customerListParameters>;
 export function customersAskedFor(
   given: Given,
   organizationId: bigint,
-): Pick<KeysetList, 'organizationId' | 'order' | 'conditions' | 'unindexedCondition'> {
-  const search = searchConditions(given.q);
+): Pick<KeysetList, 'organizationId' | 'order' | 'conditions' | 'linkedTo' | 'search'> {
+  const { linkedTo, others } = withoutLink(given);
   return {
     organizationId,
     order: orders[given.sort ?? 'created'],
-    conditions: [...filterConditions(given, organizationId), ...search.conditions],
-    unindexedCondition: search.unindexedCondition,
+    linkedTo,
+    conditions: filterConditions(others, organizationId),
+    search: given.q,
   };
+}
+
+/** The link along which the list is walked; a second one is a filter like others. */
+function withoutLink({ tag_id, segment_id, ...others }: Given): {
+  readonly linkedTo?: Link;
+  readonly others: Omit<Given, 'tag_id'>;
+} {
+  if (tag_id !== undefined) {
+    return { linkedTo: { relation: 'tag', id: tag_id }, others: { ...others, segment_id } };
+  }
+  if (segment_id !== undefined) {
+    return { linkedTo: { relation: 'segment', id: segment_id }, others };
+  }
+  return { others };
 }
 
 const orders = {
@@ -55,7 +70,7 @@ const orders = {
   total_spent: byTotalSpent,
 } as const satisfies Record<string, KeysetOrder>;
 
-type Filter = Exclude<keyof Given, 'limit' | 'starting_after' | 'sort' | 'q'>;
+type Filter = Exclude<keyof Given, 'limit' | 'starting_after' | 'sort' | 'tag_id' | 'q'>;
 
 /** One condition per filter: leaving out a filter's SQL is a compile error. */
 const conditions: {
@@ -68,11 +83,10 @@ const conditions: {
   email: (value) => sql`lower(email) = lower(${value})`,
   // The end of the stored number, so that a missing country code still finds it.
   phone: (digits) => sql`reversed_digits(phone) like reversed_digits(${digits}) || '%'`,
-  tag_id: carryTag,
   segment_id: belongToSegment,
 };
 
-function filterConditions(given: Given, organizationId: bigint): Sql[] {
+function filterConditions(given: Omit<Given, 'tag_id'>, organizationId: bigint): Sql[] {
   return Object.entries(conditions)
     .filter(([name]) => given[name as Filter] !== undefined)
     .map(([name, condition]) =>
@@ -83,17 +97,8 @@ function filterConditions(given: Given, organizationId: bigint): Sql[] {
     );
 }
 
-/** Customers that carry a tag of the organization's. */
-function carryTag(tagId: bigint, organizationId: bigint): Sql {
-  return sql`
-    exists (select from tags where id = ${tagId} and organization_id = ${organizationId})
-    and exists (
-      select from customer_tags
-      where tag_id = ${tagId} and customer_id = customers.id)`;
-}
-
 /** Customers in a segment of the organization's. */
-export function belongToSegment(segmentId: bigint, organizationId: bigint): Sql {
+function belongToSegment(segmentId: bigint, organizationId: bigint): Sql {
   return sql`
     exists (select from segments where id = ${segmentId} and organization_id = ${organizationId})
     and exists (

@@ -4,7 +4,6 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byTotalSpent } from '../postgres/keyset-list.ts';
-import { belongToSegment } from './customer-parameters.ts';
 import { customer } from './customer-wire.ts';
 import { answerList, requireRow } from './record-answers.ts';
 
@@ -24,8 +23,8 @@ export function segmentCustomers(services: Services): readonly Route[] {
         const segment = { resource: 'segment', table: 'segments' } as const;
         await requireRow(services, segment, organizationId, path.segment_id);
         const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
-        const conditions = [belongToSegment(path.segment_id, organizationId)];
-        return answerList(services, customer, { organizationId, order, conditions }, query);
+        const linkedTo = { relation: 'segment', id: path.segment_id } as const;
+        return answerList(services, customer, { organizationId, order, linkedTo }, query);
       },
     }),
   ];

@@ -4,7 +4,6 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byUpdate } from '../postgres/keyset-list.ts';
-import { searchConditions } from '../postgres/search.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
 import { answerList, answerSingle } from './record-answers.ts';
 
@@ -33,7 +32,7 @@ export function segments(services: Services): readonly Route[] {
       etag: false,
       handle: async ({ query, organizationId }) => {
         const order = query.sort === 'updated' ? byUpdate : byCreation;
-        const list = { organizationId, order, ...searchConditions(query.q) };
+        const list = { organizationId, order, search: query.q };
         return answerList(services, segment, list, query);
       },
     }),

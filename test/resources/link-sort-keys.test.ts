@@ -1,0 +1,233 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { withConnection } from '../../src/postgres/pool.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addMembers, addRow } from '../support/rows.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+
+// What the lists of a tag's and a segment's customers are sorted by stands beside each
+// link. It must be the customer's own at any time, whoever writes what, and when.
+
+let database: TestDatabase;
+let organizationId: bigint;
+let tagId: bigint;
+let segmentId: bigint;
+let customerId: bigint;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  const { pool } = database;
+  organizationId = await addOrganization(pool);
+  tagId = await addRow(pool, 'tags', { organization_id: organizationId });
+  segmentId = await addRow(pool, 'segments', { organization_id: organizationId });
+  customerId = await addCustomer(pool, organizationId);
+});
+
+const link = async (...ids: bigint[]) => {
+  await addMembers(database.pool, 'tag', organizationId, tagId, ids);
+  await addMembers(database.pool, 'segment', organizationId, segmentId, ids);
+};
+
+/** Links whose copies are not what their customers say. */
+async function staleLinks(): Promise<unknown[]> {
+  const { rows } = await database.pool.query(
+    `select * from (
+       select customer_id, customer_created_at, customer_updated_at, customer_total_spent_in_cents
+       from customer_tags
+       union all
+       select customer_id, customer_created_at, customer_updated_at, customer_total_spent_in_cents
+       from segment_customers) as links
+     join customers on id = customer_id
+     where organization_id = $1 and (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
+       is distinct from (created_at, updated_at, total_spent_in_cents)`,
+    [organizationId],
+  );
+  return rows;
+}
+
+describe('what the customers of a tag or segment are sorted by', () => {
+  it.each([
+    `created_at = '2020-01-02T03:04:05.000006Z'`,
+    `updated_at = '2030-01-02T03:04:05.000006Z'`,
+    'total_spent_in_cents = 9007199254740993',
+    `created_at = created_at - interval '1 day', total_spent_in_cents = -5, name = 'x'`,
+  ])('follows its change: %s', async (change) => {
+    await link(customerId, await addCustomer(database.pool, organizationId));
+    const { rowCount } = await database.pool.query(`update customers set ${change}`);
+    expect(rowCount).toBeGreaterThan(1);
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('follows an insert that becomes an update', async () => {
+    await link(customerId);
+    await database.pool.query(
+      `insert into customers (id, organization_id) values ($1, $2)
+       on conflict (id) do update set total_spent_in_cents = 77`,
+      [customerId, organizationId],
+    );
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('follows a link that is given to another customer', async () => {
+    await link(customerId);
+    const other = await addRow(database.pool, 'customers', {
+      organization_id: organizationId,
+      total_spent_in_cents: 5,
+    });
+    for (const table of ['customer_tags', 'segment_customers']) {
+      const change = `update ${table} set customer_id = $1 where customer_id = $2`;
+      await database.pool.query(change, [other, customerId]);
+    }
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('is known of a customer that the same statement adds', async () => {
+    await database.pool.query(
+      `with customer as (
+         insert into customers (organization_id, total_spent_in_cents) values ($1, 5) returning id)
+       insert into customer_tags (organization_id, customer_id, tag_id)
+       select $1, id, $2 from customer`,
+      [organizationId, tagId],
+    );
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it("follows changes that other people's triggers make, before and after", async () => {
+    await withConnection(database.pool, async (connection) => {
+      await link(customerId);
+      await connection.query(`
+        create function touch() returns trigger language plpgsql as $$
+        begin new.updated_at := '2031-01-01T00:00:00Z'; return new; end $$;
+        create trigger touch before update on customers for each row execute function touch();
+        create function total() returns trigger language plpgsql as $$
+        begin
+          update customers set total_spent_in_cents = 1234
+          where id = new.id and total_spent_in_cents <> 1234;
+          return null;
+        end $$;
+        -- Of its kind the first by name: its update ends before the one that caused it.
+        create trigger a_total after update on customers for each row execute function total();`);
+      try {
+        await connection.query(`update customers set name = 'x' where id = $1`, [customerId]);
+        expect(await staleLinks()).toEqual([]);
+      } finally {
+        await connection.query('drop function touch() cascade; drop function total() cascade');
+      }
+    });
+  });
+
+  it('follows what is written as a replica', async () => {
+    await withConnection(database.pool, async (connection) => {
+      await connection.query('set session_replication_role = replica');
+      await link(customerId);
+      await connection.query('update customers set total_spent_in_cents = 99');
+      await connection.query('reset session_replication_role');
+    });
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('follows writers who may write one of the tables only, and whatever they call theirs', async () => {
+    await withConnection(database.pool, async (connection) => {
+      const role = `writer_${organizationId}_${process.pid}`;
+      await connection.query(`
+        create role ${role};
+        grant insert on customer_tags, segment_customers to ${role};
+        grant select (id), update (total_spent_in_cents) on customers to ${role}`);
+      try {
+        await connection.query(`
+          set role ${role};
+          create temp table customers (id bigint, created_at text);
+          create temp table customer_tags (customer_id bigint);
+          set search_path to pg_temp, public`);
+        await connection.query(
+          'insert into public.customer_tags (organization_id, customer_id, tag_id) values ($1, $2, $3)',
+          [organizationId, customerId, tagId],
+        );
+        await connection.query(
+          'update public.customers set total_spent_in_cents = 8 where id = $1',
+          [customerId],
+        );
+      } finally {
+        await connection.query('reset role; discard temp; reset search_path');
+        await connection.query(`drop owned by ${role}; drop role ${role}`);
+      }
+    });
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('of nobody is not made up: such a link is refused', async () => {
+    await expect(link(999_999_999n)).rejects.toMatchObject({ code: '23503' });
+  });
+});
+
+describe('a link and a change of its customer at the same time', () => {
+  const addLink = (connection: PoolClient, of = customerId) =>
+    connection.query(
+      'insert into segment_customers (organization_id, segment_id, customer_id) values ($1, $2, $3)',
+      [organizationId, segmentId, of],
+    );
+  const change = (connection: PoolClient) =>
+    connection.query('update customers set total_spent_in_cents = 4321 where id = $1', [
+      customerId,
+    ]);
+
+  it.each([
+    ['the change begins', change, addLink],
+    ['the link begins', addLink, change],
+  ])('agree in the end where %s', async (_which, first, second) => {
+    await withConnection(database.pool, (one) =>
+      withConnection(database.pool, async (other) => {
+        await one.query('begin');
+        await first(one);
+        const secondEnds = second(other);
+        await untilBlockedOrDone(other, secondEnds);
+        await one.query('commit');
+        await secondEnds;
+      }),
+    );
+    const { rows } = await database.pool.query(
+      'select customer_total_spent_in_cents as total from segment_customers where customer_id = $1',
+      [customerId],
+    );
+    expect(rows).toEqual([{ total: 4321n }]);
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  it('does not keep links of the same customer waiting for each other', async () => {
+    await withConnection(database.pool, (one) =>
+      withConnection(database.pool, async (other) => {
+        await one.query('begin');
+        await addLink(one);
+        await addMembers(other, 'tag', organizationId, tagId, [customerId]);
+        await one.query('commit');
+      }),
+    );
+    expect(await staleLinks()).toEqual([]);
+  });
+
+  /** Whether a statement waits for a lock, or has come to its end. */
+  async function untilBlockedOrDone(connection: PoolClient, statement: Promise<unknown>) {
+    const { processID } = connection as unknown as { processID: number };
+    let isDone = false;
+    statement.then(
+      () => {
+        isDone = true;
+      },
+      () => {
+        isDone = true;
+      },
+    );
+    for (;;) {
+      const { rows } = await database.pool.query(
+        'select cardinality(pg_blocking_pids($1)) > 0 as is_blocked',
+        [processID],
+      );
+      if (isDone || rows[0].is_blocked) return;
+      await sleep(10);
+    }
+  }
+});

@@ -1,0 +1,190 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { addMembers, addRow } from '../support/rows.ts';
+import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+// A search walks a while and may then ask an index: whatever it does, it must find
+// what comparing every row finds. There are more customers than any walk looks at.
+
+const customersEach = 4_000;
+const names = [
+  'Ana Barbosa',
+  'JOSÉ da Conceição',
+  'Zoe\u0308',
+  "D'Ávila \\ Söhne",
+  '100% a%b _c_ --- ..',
+  '日本語 株式会社',
+  '山田',
+  'Иван Жуков',
+  '👩‍👧 😀😀',
+  'Straße ﬁn １２３',
+  "''':*&|!<->",
+  ' ',
+  '\t\n',
+  'a\x1eb\x1fc',
+];
+const words = ['Silva', 'Souza', 'zq', '7', 'x@y', '%', "'", '\\', '語', 'é', '🙂', ''];
+
+let shops: TwoShops;
+let tagId: bigint;
+let ids: bigint[];
+
+beforeAll(async () => {
+  shops = await createTwoShops();
+  const { pool } = shops.database;
+  for (const organization of [shops.otherOrganizationId, shops.organizationId]) {
+    await pool.query(
+      `insert into customers
+         (organization_id, created_at, updated_at, total_spent_in_cents, name, email, phone)
+       select $1, '2024-01-01'::timestamptz + n / 3 * interval '1 minute',
+         '2025-01-01'::timestamptz + n * 7919 % 3001 * interval '1 minute', n * 31 % 50,
+         case when n % 50 = 0 then ($2::text[])[1 + n / 50 % $3]
+           else ($4::text[])[1 + n * 13 % $5] || ' ' || ($4::text[])[1 + n * 7 / 5 % $5] end,
+         case when n % 3 > 0 then 'mail' || n || '@correio.example' end,
+         case when n % 4 > 0 then '+5511' || 900000000 + n * 4409 % 1000003 end
+       from generate_series(1, $6::int) as n`,
+      [organization, names, names.length, words, words.length, customersEach],
+    );
+  }
+  const organization_id = shops.organizationId;
+  const { rows } = await pool.query<{ id: bigint }>(
+    'select id from customers where organization_id = $1 order by id',
+    [organization_id],
+  );
+  ids = rows.map(({ id }) => id);
+  tagId = await addRow(pool, 'tags', { organization_id, name: 'some' });
+  const some = ids.filter((_, index) => index % 3 !== 1);
+  await addMembers(pool, 'tag', organization_id, tagId, some);
+  await pool.query('analyze');
+});
+afterAll(() => shops.close());
+
+const columns = {
+  created: 'created_at',
+  updated: 'updated_at',
+  total_spent: 'total_spent_in_cents',
+} as const;
+
+type Search = {
+  readonly text: string;
+  readonly sort: keyof typeof columns;
+  readonly limit: number;
+  readonly after?: number;
+  readonly isTagged: boolean;
+};
+
+/** What comparing every row finds. */
+async function foundByComparing({ text, sort, limit, after, isTagged }: Search): Promise<string[]> {
+  const key = columns[sort];
+  const { rows } = await shops.database.pool.query<{ id: bigint }>(
+    `select id from customers
+     where organization_id = $1 and search_text || '' like search_pattern($2)
+       and ($3::bigint is null
+         or (${key}, id) < (select ${key}, id from customers where id = $3))
+       and ($4::bigint is null
+         or id in (select customer_id from customer_tags where tag_id = $4))
+     order by ${key} desc, id desc limit $5`,
+    [
+      shops.organizationId,
+      text,
+      after === undefined ? null : ids[after],
+      isTagged ? tagId : null,
+      limit,
+    ],
+  );
+  return rows.map(({ id }) => encodeId('customer', id));
+}
+
+async function foundBySearching({ text, sort, limit, after, isTagged }: Search): Promise<string[]> {
+  const parameters = new URLSearchParams({ q: text, limit: String(limit) });
+  if (sort !== 'created') parameters.set('sort', sort);
+  if (after !== undefined) {
+    parameters.set('starting_after', encodeId('customer', ids[after] as bigint));
+  }
+  if (isTagged) parameters.set('tag_id', encodeId('tag', tagId));
+  const response = await shops.api.get(`/v1/customers?${parameters}`, shops.secret);
+  expect(response.statusCode, response.body).toBe(200);
+  return response.json().data.map(({ id }: { id: string }) => id);
+}
+
+/** Parts of what is stored, in another case and form; and what is made of the same signs. */
+function searchTexts(): fc.Arbitrary<string> {
+  const stored = fc.constantFrom(
+    ...names,
+    ...words,
+    'Silva Souza',
+    'mail77@correio.example',
+    '+5511900004409',
+  );
+  const part = fc
+    .tuple(stored, fc.nat(20), fc.integer({ min: 1, max: 30 }))
+    .map(([text, from, length]) => [...text].slice(from, from + length).join(''));
+  const change = fc.constantFrom<(text: string) => string>(
+    (text) => text,
+    (text) => text.toUpperCase(),
+    (text) => text.normalize('NFD'),
+    (text) => text.toLowerCase(),
+  );
+  const signs = [...new Set([...names, ...words].flatMap((text) => [...text]))];
+  const made = fc.array(fc.constantFrom(...signs), { minLength: 1, maxLength: 8 });
+  return fc
+    .oneof(
+      { weight: 3, arbitrary: fc.tuple(part, change).map(([text, to]) => to(text)) },
+      { weight: 1, arbitrary: made.map((characters) => characters.join('')) },
+    )
+    .filter((text) => text.length > 0);
+}
+
+describe('a search', () => {
+  it('finds what comparing every customer finds, in the same order, from any cursor', async () => {
+    const search = fc.record(
+      {
+        text: searchTexts(),
+        sort: fc.constantFrom(...(Object.keys(columns) as (keyof typeof columns)[])),
+        limit: fc.integer({ min: 1, max: 12 }),
+        isTagged: fc.boolean(),
+        after: fc.nat(customersEach - 1),
+      },
+      { requiredKeys: ['text', 'sort', 'limit', 'isTagged'] },
+    ) as fc.Arbitrary<Search>;
+    await fc.assert(
+      fc.asyncProperty(search, async (asked) => {
+        expect(await foundBySearching(asked)).toEqual(await foundByComparing(asked));
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it('finds signs that nobody types', async () => {
+    for (const text of ['\x1e', 'a\x1eb', '\x1eb\x1fc', '\x1f', '\t\n']) {
+      const asked = { text, sort: 'updated', limit: 5, isTagged: false } as const;
+      const found = await foundBySearching(asked);
+      expect(found.length).toBeGreaterThan(0);
+      expect(found).toEqual(await foundByComparing(asked));
+    }
+  });
+
+  it('finds everything where nothing is left of the text', async () => {
+    // A combining accent without a letter.
+    const asked = { text: '\u0301', sort: 'created', limit: 5, isTagged: false } as const;
+    expect(await foundBySearching(asked)).toHaveLength(5);
+    expect(await foundBySearching(asked)).toEqual(await foundByComparing(asked));
+  });
+
+  it('stores and finds texts of any length', async () => {
+    const name = Array.from({ length: 60_000 }, (_, index) =>
+      String.fromCodePoint(0x4e00 + ((index * 7919) % 20_000)),
+    ).join('');
+    const organization_id = shops.organizationId;
+    const created_at = '2020-01-01T00:00:00Z';
+    const id = await addRow(shops.database.pool, 'customers', {
+      organization_id,
+      name,
+      created_at,
+    });
+    const text = name.slice(1_000, 1_200);
+    const asked = { text, sort: 'created', limit: 5, isTagged: false } as const;
+    expect(await foundBySearching(asked)).toEqual([encodeId('customer', id)]);
+  });
+});
