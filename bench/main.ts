@@ -10,11 +10,12 @@ import { InterruptedError, withScope } from './scope.ts';
 import type { Suite } from './suite.ts';
 import { engines } from './suites/engines.ts';
 import { freshness } from './suites/freshness.ts';
+import { lists } from './suites/lists.ts';
 import { load } from './suites/load.ts';
 import { memory } from './suites/memory.ts';
 import { writes } from './suites/writes.ts';
 
-const suites: readonly Suite[] = [engines, load, freshness, writes, memory];
+const suites: readonly Suite[] = [engines, lists, load, freshness, writes, memory];
 
 type Options = BenchmarkOptions & {
   readonly suite?: readonly Suite[];

@@ -4,6 +4,8 @@ import { wholeNumberOption } from '../src/commands/command-line.ts';
 /** What suites can be told; each has defaults of its own for what it uses. */
 export type BenchmarkOptions = {
   readonly purchases?: number;
+  readonly customers?: number;
+  readonly locale?: string;
   readonly seed?: number;
   readonly rounds?: number;
   readonly organizations?: number;
@@ -18,6 +20,8 @@ export function addBenchmarkOptions(program: Command): Command {
   const count = wholeNumberOption(1);
   return program
     .option('--purchases <number>', 'of the one organization', wholeNumberOption(1000))
+    .option('--customers <number>', 'of the one organization', wholeNumberOption(1000))
+    .option('--locale <name>', 'of the database, such as C')
     .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1))
     .option('--rounds <number>', 'interleaved measurements of each thing', count)
     .option('--organizations <number>', 'that change', wholeNumberOption(1, 10_000))

@@ -38,7 +38,10 @@ export type BenchmarkDatabase = {
 };
 
 /** An empty database for one suite; gone with it. */
-export async function createDatabase({ server, scope }: Bench): Promise<BenchmarkDatabase> {
+export async function createDatabase(
+  { server, scope }: Bench,
+  locale?: string,
+): Promise<BenchmarkDatabase> {
   const url = new URL(server.url);
   url.pathname = '/bench';
   const poolUrl = new URL(url);
@@ -51,7 +54,9 @@ export async function createDatabase({ server, scope }: Bench): Promise<Benchmar
       administer(server.url, 'drop database if exists bench with (force)'),
     ]);
   });
-  await administer(server.url, 'create database bench');
+  const ofLocale =
+    locale === undefined ? '' : ` locale ${pg.escapeLiteral(locale)} template template0`;
+  await administer(server.url, `create database bench${ofLocale}`);
   return { url: url.href, pool };
 }
 

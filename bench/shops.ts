@@ -10,6 +10,8 @@ export type ShopSizes = {
   readonly organizations: number;
   /** Of each. */
   readonly purchases: number;
+  /** Of each; a tenth of the purchases unless told. */
+  readonly customers?: number;
   readonly seed: number;
 };
 
@@ -20,13 +22,13 @@ export type ShopSizes = {
 export async function seedShops(
   scope: Scope,
   { url, pool }: BenchmarkDatabase,
-  { organizations, purchases, seed }: ShopSizes,
+  { organizations, purchases, customers, seed }: ShopSizes,
 ): Promise<BenchmarkShop[]> {
   console.log(`Seeding ${organizations} × ${purchases.toLocaleString('en')} purchases.`);
   const numbers = {
     organizations,
     purchases,
-    customers: Math.max(1, Math.floor(purchases / 10)),
+    customers: customers ?? Math.max(1, Math.floor(purchases / 10)),
     seed,
   };
   const args = Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, String(value)]);

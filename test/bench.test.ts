@@ -51,6 +51,7 @@ describe('npm run bench', { timeout: 180_000 }, () => {
   it('measures with every suite and tells how to do it again', async () => {
     const tables = {
       engines: 'statistics by utm_campaign',
+      lists: 'Slowest median of Postgres',
       load: 'COPY to nowhere',
       freshness: 'commit to visible over HTTP',
       writes: 'insert of 500',
@@ -58,7 +59,14 @@ describe('npm run bench', { timeout: 180_000 }, () => {
     };
     const names = Object.keys(tables);
     const json = join(directory.path, 'figures.json');
-    const sizes = ['--purchases', '1000', '--purchases-per-organization', '100'];
+    const sizes = [
+      '--purchases',
+      '1000',
+      '--customers',
+      '1000',
+      '--purchases-per-organization',
+      '100',
+    ];
     const program = bench(
       ...names.flatMap((name) => ['--suite', name]),
       ...[...sizes, '--organizations', '2', '--changes-per-second', '50', '--rounds', '1'],
@@ -103,6 +111,6 @@ describe('npm run bench', { timeout: 180_000 }, () => {
   it('names the suites there are when it is asked for another one', async () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
-    expect(program.output()).toContain('engines, load, freshness, writes, memory');
+    expect(program.output()).toContain('engines, lists, load, freshness, writes, memory');
   });
 });
