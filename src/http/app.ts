@@ -19,7 +19,7 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
-import { ApiError, errorBody, errorStatuses, internalError } from './errors.ts';
+import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { reference } from './openapi/reference.ts';
@@ -164,9 +164,8 @@ function isUnderV1(url: string): boolean {
   }
 }
 
-async function refuseRoute({ method, url }: FastifyRequest): Promise<never> {
-  const path = url.split('?', 1)[0]?.slice(0, 256);
-  throw new ApiError('invalid_request', `There is no ${method} ${path} here.`);
+async function refuseRoute(request: FastifyRequest): Promise<never> {
+  throw unknownRoute(request);
 }
 
 /** Logs the route, not the path: that may hold what a caller mistook for one. */

@@ -50,5 +50,10 @@ export function errorBody(error: ApiError, requestId: string) {
 export const notFound = (resource: string): ApiError =>
   new ApiError('not_found', `There is no such ${resource}.`);
 
+export function unknownRoute({ method, url }: { method: string; url: string }): ApiError {
+  const path = url.split('?', 1)[0]?.slice(0, 256);
+  return new ApiError('invalid_request', `There is no ${method} ${path} here.`);
+}
+
 export const internalError = (): ApiError =>
   new ApiError('internal_error', 'Something went wrong on our side. Please try again.');

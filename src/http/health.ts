@@ -1,22 +1,43 @@
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import type { Services } from './services.ts';
 
-/** For those who run the service: outside /v1, without a key. */
+/**
+ * For those who run the service: outside /v1, without a key. Described with the
+ * rest, as what watches the service is written after the description as well.
+ */
+export const probes = {
+  '/healthz': {
+    summary: 'Whether this process answers',
+    responses: { 200: z.object({ status: z.literal('ok') }) },
+  },
+  '/readyz': {
+    summary: 'Whether what answers are made from is there',
+    responses: {
+      200: z.object({ status: z.literal('ok') }),
+      503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
+    },
+  },
+} as const;
+
 export async function health(
   app: FastifyInstance,
   { services }: { services: Services },
 ): Promise<void> {
-  // Alive: this process answers.
-  app.get('/healthz', async () => ({ status: 'ok' }));
+  const method = ['GET', 'HEAD'];
+  app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
 
-  // Ready: what answers are made from is there.
-  app.get('/readyz', async (_request, reply) => {
-    const problem = await services.database.query('select 1').then(
-      () => null,
-      () => 'Postgres does not answer',
-    );
-    return problem === null
-      ? { status: 'ok' }
-      : reply.code(503).send({ status: 'unavailable', problem });
+  app.route({
+    method,
+    url: '/readyz',
+    handler: async (_request, reply) => {
+      const problem = await services.database.query('select 1').then(
+        () => null,
+        () => 'Postgres does not answer',
+      );
+      return problem === null
+        ? { status: 'ok' }
+        : reply.code(503).send({ status: 'unavailable', problem });
+    },
   });
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import { ApiError } from './errors.ts';
+import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
@@ -62,10 +62,13 @@ export function serve(app: FastifyInstance, { url, path, query, response, etag, 
     url,
     schema: { response: { 200: jsonSchema(response) } },
     handler: async (request, reply) => {
+      const parameters = request.params as Record<string, string>;
+      // The router takes `/customers/` for a customer whose id has no characters.
+      if (Object.values(parameters).includes('')) throw unknownRoute(request);
       refuseBody(request);
       const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
       return handle({
-        path: readParameters(path, request.params as Record<string, string>),
+        path: readParameters(path, parameters),
         query: readParameters(query, parseQueryString(queryString)),
         organizationId: request.credential.organizationId,
         request,

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Program, runProgram } from '../support/program.ts';
+import { checkedFetch } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const run = promisify(execFile);
@@ -49,7 +50,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const curls = [...first.output().matchAll(/curl -H "(.+?): (.+?)" "(.+?)"/g)];
     expect(curls).toHaveLength(3);
     for (const [, header, value, url] of curls) {
-      const answer = await fetch(url as string, {
+      const answer = await checkedFetch(url as string, {
         headers: { [header as string]: value as string },
       });
       expect(answer.status).toBe(200);
@@ -57,7 +58,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     const [, header, value, url] = curls[2] as RegExpMatchArray;
     const count = async () => {
       const total = new URL('/v1/purchases/stats', url);
-      const answer = await fetch(total, { headers: { [header as string]: value as string } });
+      const answer = await checkedFetch(total, {
+        headers: { [header as string]: value as string },
+      });
       return ((await answer.json()) as { purchase_count: number }).purchase_count;
     };
     const until = async (expected: number) => {
@@ -96,7 +99,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(second.output()).not.toContain('demo data');
     expect(second.output()).toContain(value as string);
     const again = /curl .* "(http.+?)\/v1\/me"/.exec(second.output())?.[1] as string;
-    const stats = await fetch(`${again}/v1/purchases/stats`, {
+    const stats = await checkedFetch(`${again}/v1/purchases/stats`, {
       headers: { [header as string]: value as string },
     });
     expect(await stats.json()).toMatchObject({ purchase_count: before });

@@ -1,4 +1,3 @@
-import { Agent } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
@@ -7,10 +6,10 @@ import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey } from '../support/shop.ts';
+import { connectTo, type SocketAnswer, type SocketClient } from '../support/sockets.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
-import { type Answer, sendBytes, sendRequest } from './hostile-client.ts';
 import {
   type ClientRequest,
   type HostileRequest,
@@ -44,11 +43,10 @@ describe('a server under hostile requests', () => {
   let database: TestDatabase;
   let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
-  let port: number;
+  let client: SocketClient;
   let own: FullShop;
   let other: FullShop;
   let secrets: Record<KeyKind, string | undefined>;
-  const agent = new Agent({ keepAlive: true, maxSockets: batchSize });
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -77,10 +75,11 @@ describe('a server under hostile requests', () => {
     await worker.close();
     api = await createTestApi(database.pool, folder.path);
     await api.app.listen({ host: '127.0.0.1', port: 0 });
-    ({ port } = api.app.server.address() as { port: number });
+    const { port } = api.app.server.address() as { port: number };
+    client = await connectTo(port, batchSize);
   });
   afterAll(async () => {
-    agent.destroy();
+    client.close();
     await api.close();
     await database.drop();
     await folder.remove();
@@ -97,18 +96,22 @@ describe('a server under hostile requests', () => {
     body: null,
   };
 
-  async function answersTo(request: HostileRequest): Promise<Answer[]> {
-    if (request.kind === 'raw') {
-      const authorization = bearer(request.key);
-      const line = authorization === undefined ? 'X: none' : `Authorization: ${authorization}`;
-      return sendBytes(port, request.bytes.replaceAll(keyPlaceholder, line));
-    }
+  /** All of them as the API's description has them: the client sees to that. */
+  async function answersTo(request: HostileRequest): Promise<SocketAnswer[]> {
+    const authorization = bearer(request.key);
     try {
-      return [await sendRequest(agent, port, request, bearer(request.key))];
+      if (request.kind === 'raw') {
+        const line = authorization === undefined ? 'X: none' : `Authorization: ${authorization}`;
+        const bytes = request.bytes.replaceAll(keyPlaceholder, line);
+        return await client.sendBytes(bytes, { noMoreAfterMs: 40 });
+      }
+      return [await client.send(withKey(request, authorization))];
     } catch (error) {
       // Hung up on while it still spoke, its answer may be lost on the way.
-      if (isHungUpOn(request) && isReset(error)) return [];
-      throw new Error(`${JSON.stringify(request)}\nwas not answered`, { cause: error });
+      if (request.kind === 'client' && isHungUpOn(request) && isReset(error)) return [];
+      throw new Error(`${JSON.stringify(request)}\nwas not answered as described`, {
+        cause: error,
+      });
     }
   }
 
@@ -130,7 +133,8 @@ describe('a server under hostile requests', () => {
     }
   }
 
-  function expectAllowed(request: HostileRequest, { status, headers, body }: Answer): void {
+  /** What the description does not say; whether an answer is as described the client has seen. */
+  function expectAllowed(request: HostileRequest, { status, headers, body }: SocketAnswer): void {
     const isHead = request.kind === 'client' && request.method === 'HEAD';
     expect(headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
     expect(headers).not.toHaveProperty('x-injected');
@@ -143,24 +147,12 @@ describe('a server under hostile requests', () => {
     if (isKeyless && !isOutside && request.kind === 'client') {
       expect([400, 401, 429]).toContain(status);
     }
-    if (status === 304) expect(body).toBe('');
-    if (status === 429) expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(1);
-    if (isHead) {
-      expect(body).toBe('');
-      return;
-    }
-    const isJson = /^application\/json\b/.test(headers['content-type'] ?? '');
-    if (status >= 400) {
-      expect(isJson).toBe(true);
-      expectErrorBody(status, String(headers['request-id']), body);
-    } else if (isJson) {
-      expect(JSON.parse(decoded(body))).not.toHaveProperty('error');
-    }
+    if (status >= 400 && !isHead) expectErrorBody(status, String(headers['request-id']), body);
   }
 
   /** Section 7, whole and with nothing besides. */
   function expectErrorBody(status: number, requestId: string, body: string): void {
-    const parsed = JSON.parse(decoded(body));
+    const parsed = JSON.parse(body);
     const { error } = parsed;
     expect(parsed).toStrictEqual({
       error: {
@@ -175,7 +167,7 @@ describe('a server under hostile requests', () => {
   }
 
   /** Of an organization only its own key hears; what a request says itself may come back. */
-  function expectNothingForeign(request: HostileRequest, { headers, body }: Answer): void {
+  function expectNothingForeign(request: HostileRequest, { headers, body }: SocketAnswer): void {
     const said = JSON.stringify(request);
     const heard = `${JSON.stringify(headers)}${body}`;
     const foreign = [
@@ -214,7 +206,7 @@ describe('a server under hostile requests', () => {
       const grown = heap.warm === undefined ? 0 : heldBytes(gc) - heap.warm;
       expect(grown, `grew by ${grown} bytes`).toBeLessThan(heapNoise);
 
-      const afterwards = await sendRequest(agent, port, plainRequest, bearer('own'));
+      const afterwards = await client.send(withKey(plainRequest, bearer('own')));
       expect(afterwards.status).toBe(200);
       expect(JSON.parse(afterwards.body).organization.id).toBe(own.ids.organization[0]);
       // All statuses were seen, and a good part got through to the data.
@@ -240,7 +232,11 @@ function heldBytes(gc: () => void): number {
   return heapUsed + arrayBuffers;
 }
 
-const decoded = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8');
+/** A header that the request has of its own goes before the key's. */
+const withKey = (request: ClientRequest, authorization: string | undefined): ClientRequest => ({
+  ...request,
+  headers: { ...(authorization === undefined ? {} : { authorization }), ...request.headers },
+});
 
 /** Requests that the server refuses before it has read them whole. */
 function isHungUpOn({ method, url, headers, body }: ClientRequest): boolean {

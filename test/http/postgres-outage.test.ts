@@ -2,9 +2,8 @@ import { createServer } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createApp } from '../../src/http/app.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
-import { checkResponses } from '../support/openapi.ts';
+import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
@@ -37,7 +36,7 @@ describe('while Postgres is gone', () => {
   function start(databaseUrl: string) {
     const { log, lines } = recordedLog();
     const pool = createPool(databaseUrl, { max: 3, applicationName: 'test' });
-    const app = createApp({
+    const app = createCheckedApp({
       services: {
         database: pool,
         purchases: createPostgresEngine(pool),
@@ -48,9 +47,8 @@ describe('while Postgres is gone', () => {
       log,
     });
     running.push({ app, pool });
-    const checked = checkResponses(app);
     const get = async (url: string, key: string | null = secret) =>
-      (await checked).inject({
+      app.inject({
         method: 'GET',
         url,
         headers: key === null ? {} : { authorization: `Bearer ${key}` },

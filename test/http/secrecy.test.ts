@@ -1,12 +1,11 @@
-import { connect } from 'node:net';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createApp } from '../../src/http/app.ts';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
-import { checkResponses } from '../support/openapi.ts';
+import { createCheckedApp } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
+import { connectTo } from '../support/sockets.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
 
 describe('the secret of a key', () => {
@@ -17,7 +16,7 @@ describe('the secret of a key', () => {
   let secret: string;
   beforeAll(async () => {
     database = await createTestDatabase();
-    app = createApp({
+    app = createCheckedApp({
       services: {
         database: database.pool,
         purchases: createPostgresEngine(database.pool),
@@ -27,7 +26,6 @@ describe('the secret of a key', () => {
       failedKeysPerMinute: 1_000_000,
       log,
     });
-    await checkResponses(app);
     await app.listen({ host: '127.0.0.1', port: 0 });
     organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
@@ -94,21 +92,13 @@ describe('the secret of a key', () => {
   });
 
   it('is not logged when the request is not HTTP after all', async () => {
-    const { port } = app.server.address() as { port: number };
-    const answer = await new Promise<string>((resolve, reject) => {
-      const socket = connect(port, '127.0.0.1');
-      let received = '';
-      socket.on('data', (bytes) => {
-        received += bytes;
-      });
-      socket.on('close', () => resolve(received));
-      socket.on('error', reject);
-      socket.write(
-        `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\nbad header\r\n\r\n`,
-      );
-    });
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-    expect(reveals(answer, secret)).toBe(false);
+    const client = await connectTo((app.server.address() as { port: number }).port);
+    const answers = await client.sendBytes(
+      `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\nbad header\r\n\r\n`,
+    );
+    client.close();
+    expect(answers).toMatchObject([{ status: 400 }]);
+    expect(reveals(JSON.stringify(answers), secret)).toBe(false);
     expect(lines.filter((line) => reveals(line, secret))).toEqual([]);
   });
 });

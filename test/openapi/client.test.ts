@@ -6,11 +6,12 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import createClient from 'openapi-fetch';
 import openapiTS, { astToString } from 'openapi-typescript';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { seedDatabase } from '../../src/seed/seed-database.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addKey } from '../support/shop.ts';
+import { checkedFetch } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const run = promisify(execFile);
@@ -56,6 +57,8 @@ describe('a TypeScript client generated from the description', () => {
   let secret: string;
 
   beforeAll(async () => {
+    // What the generated client takes where it is given none.
+    vi.stubGlobal('fetch', checkedFetch);
     database = await createTestDatabase();
     directory = await temporaryDirectory();
     api = await createTestApi(database.pool, directory.path);
@@ -72,6 +75,7 @@ describe('a TypeScript client generated from the description', () => {
     ({ secret } = await addKey(database.pool, shop?.organizationId as bigint));
   });
   afterAll(async () => {
+    vi.unstubAllGlobals();
     await api.close();
     await database.drop();
     await directory.remove();

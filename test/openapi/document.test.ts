@@ -2,7 +2,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { addFormatsTo } from '../support/openapi.ts';
+import { addFormatsTo } from '../support/described-response.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -39,8 +39,8 @@ describe("the API's description", () => {
     const { info, paths } = JSON.parse(text);
     expect(info.version).toBe('1.0.0');
     const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
-    expect(additions).toEqual(['/v1/template-campaigns']);
-    expect(Object.keys(paths)).toHaveLength(19);
+    expect(additions).toEqual(['/v1/template-campaigns', '/healthz', '/readyz']);
+    expect(Object.keys(paths)).toHaveLength(21);
   });
 
   it('shows examples that its own schemas accept', () => {

@@ -3,10 +3,10 @@ import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { type AppOptions, createApp } from '../../src/http/app.ts';
+import type { AppOptions } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
-import { checkResponses } from './openapi.ts';
+import { createCheckedApp } from './openapi.ts';
 
 export type TestApi = {
   readonly app: FastifyInstance;
@@ -28,14 +28,13 @@ export async function createTestApi(
 ): Promise<TestApi> {
   const duckdb = await createTestDuckDBEngine(database, dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
-  const app = createApp({
+  const app = createCheckedApp({
     services: { database, purchases, publicAppUrl: 'https://app.example' },
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),
     ...options,
   });
-  await checkResponses(app);
   return {
     app,
     purchases,

@@ -47,6 +47,7 @@ export const tagDescriptions: Readonly<Record<string, string>> = {
   Flows: 'Automation flows.',
   'Email campaigns': 'Campaigns by email.',
   'Template campaigns': 'Campaigns by WhatsApp or SMS.',
+  Health: 'For what watches the service; without a key.',
 };
 
 export const introduction = `

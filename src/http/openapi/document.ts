@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { probes } from '../health.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
 import { introduction, parameterDescriptions, tagDescriptions } from './descriptions.ts';
@@ -21,12 +22,13 @@ const version = '1.0.0';
  */
 export function describeApi(routes: readonly Route[]) {
   const schemas: Record<string, unknown> = { Error: errorSchema };
-  const paths = Object.fromEntries(
-    routes.map((route) => [
+  const paths = Object.fromEntries([
+    ...routes.map((route) => [
       `/v1${route.url.replaceAll(/:(\w+)/g, '{$1}')}`,
       { get: operation(route, schemas) },
     ]),
-  );
+    ...Object.entries(probes).map(([url, probe]) => [url, { get: probeOperation(url, probe) }]),
+  ]);
   return {
     openapi: '3.1.0',
     info: {
@@ -90,6 +92,33 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ]),
     },
     ...(isDated === true ? { 'x-data-as-of': true } : {}),
+  };
+}
+
+type Probe = {
+  readonly summary: string;
+  readonly responses: Readonly<Record<number, z.ZodType>>;
+};
+
+function probeOperation(url: string, { summary, responses }: Probe) {
+  const answers = Object.entries(responses).map(([status, response]) => {
+    const schema = jsonSchema(response) as JsonSchema;
+    const described = {
+      description: status === '200' ? 'It does.' : 'It does not.',
+      headers: headerReferences(['Request-Id']),
+      content: { 'application/json': { schema, example: exampleOf(schema) } },
+    };
+    return [status, described];
+  });
+  return {
+    operationId: operationIdOf(url),
+    summary,
+    description: 'An addition to the specification.',
+    'x-addition': true,
+    tags: ['Health'],
+    security: [],
+    parameters: [],
+    responses: { ...Object.fromEntries(answers), ...errorReferences(['invalid_request']) },
   };
 }
 

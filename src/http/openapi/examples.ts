@@ -61,6 +61,7 @@ const known: Readonly<Record<string, unknown>> = {
   revenue_in_cents: 44970,
   average_ticket_in_cents: 14990,
   livemode: true,
+  problem: 'Postgres does not answer',
 };
 
 /** An instance of the schema such as a real answer might show. */

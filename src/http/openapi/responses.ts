@@ -26,36 +26,45 @@ export const errorSchema = {
   },
 };
 
+/** Every one is there wherever it is listed; where it need not be, `errorResponses` says so. */
 export const headers = {
   'Request-Id': {
+    required: true,
     description: "The request's own id, also in `error.request_id`.",
     schema: { type: 'string', pattern: '^req_[a-f0-9]{24}$', examples: [requestIdExample] },
   },
   'X-RateLimit-Limit': {
+    required: true,
     description: 'Requests that the current window allows the key.',
     schema: { type: 'integer', examples: [600] },
   },
   'X-RateLimit-Remaining': {
+    required: true,
     description: 'Requests left in the window.',
     schema: { type: 'integer', examples: [599] },
   },
   'X-RateLimit-Reset': {
+    required: true,
     description: 'When the window ends.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:06:00.000Z'] },
   },
   'Retry-After': {
+    required: true,
     description: 'Whole seconds to wait before trying again.',
     schema: { type: 'integer', minimum: 1, examples: [17] },
   },
   'WWW-Authenticate': {
+    required: true,
     description: 'How to authenticate.',
     schema: { type: 'string', const: 'Bearer' },
   },
   ETag: {
+    required: true,
     description: 'Identifies this content; send it back as `If-None-Match`.',
     schema: { type: 'string', pattern: '^"[^"]+"$', examples: ['"5RCGGWF46sITJA6Ht091UAJWaXE"'] },
   },
   'X-Data-As-Of': {
+    required: true,
     description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
   },
@@ -77,6 +86,8 @@ type DocumentedError = {
   readonly example: string;
   readonly param?: string;
   readonly headers: readonly Header[];
+  /** Those that only some of these answers carry. */
+  readonly headersOfSome?: readonly Header[];
 };
 
 /** Section 7, but for `conflict`: no operation of this version answers it. */
@@ -86,7 +97,9 @@ const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, Document
     description: 'Invalid route, cursor or request format.',
     example: 'starting_after is not the id of an item of this list.',
     param: 'starting_after',
-    headers: rateLimitHeaders,
+    headers: [],
+    // Where the request is refused before its key is known, there is no limit to tell of.
+    headersOfSome: rateLimitHeaders,
   },
   authentication_error: {
     name: 'AuthenticationError',
@@ -105,6 +118,8 @@ const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, Document
     description: 'The resource does not exist or belongs to another organization.',
     example: 'There is no such purchase.',
     headers: rateLimitHeaders,
+    // A purchase may be too new to be shown yet.
+    headersOfSome: ['X-Data-As-Of'],
   },
   validation_error: {
     name: 'ValidationError',
@@ -124,6 +139,7 @@ const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, Document
     description: 'Unexpected server error.',
     example: 'Something went wrong on our side. Please try again.',
     headers: [],
+    headersOfSome: rateLimitHeaders,
   },
 };
 
@@ -134,7 +150,15 @@ export function errorResponses(): Record<string, unknown> {
       name,
       {
         description,
-        headers: headerReferences(['Request-Id', ...rest.headers]),
+        headers: {
+          ...headerReferences(['Request-Id', ...rest.headers]),
+          ...Object.fromEntries(
+            (rest.headersOfSome ?? []).map((header) => [
+              header,
+              { ...headers[header], required: false },
+            ]),
+          ),
+        },
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
