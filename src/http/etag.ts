@@ -14,11 +14,10 @@ export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
 }
 
 /**
- * Conditional requests (section 4.5): tags a 200's content, and answers 304
+ * Conditional requests (section 4.5): tags the content of a 200, and answers 304
  * without it where the caller has it already. Returns what is to be sent.
  */
 export function conditional(request: FastifyRequest, reply: FastifyReply, content: string) {
-  if (reply.statusCode !== 200) return content;
   const tag = entityTag(content);
   reply.header('ETag', tag);
   if (!matches(request.headers['if-none-match'], tag)) return content;

@@ -2,10 +2,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
+import { writeExactly } from './exact-numbers.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
 import type { Services } from './services.ts';
-import { jsonSchema } from './wire.ts';
+import { serializerSchema } from './wire.ts';
 
 /** What a handler is told: its parameters, validated, and whom it answers. */
 export type Call<Path, Query> = {
@@ -60,7 +61,7 @@ export function serve(app: FastifyInstance, { url, path, query, response, etag, 
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
     url,
-    schema: { response: { 200: jsonSchema(response) } },
+    schema: { response: { 200: serializerSchema(response) } },
     handler: async (request, reply) => {
       const parameters = request.params as Record<string, string>;
       // The router takes `/customers/` for a customer whose id has no characters.
@@ -76,12 +77,12 @@ export function serve(app: FastifyInstance, { url, path, query, response, etag, 
         signal: request.signal,
       });
     },
-    ...(etag
-      ? {
-          onSend: async (request, reply, payload) =>
-            typeof payload === 'string' ? conditional(request, reply, payload) : payload,
-        }
-      : {}),
+    onSend: async (request, reply, payload) => {
+      // Errors repeat what a caller sent, which may look like one of our marks.
+      if (reply.statusCode !== 200 || typeof payload !== 'string') return payload;
+      const content = writeExactly(payload);
+      return etag ? conditional(request, reply, content) : content;
+    },
   });
 }
 

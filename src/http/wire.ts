@@ -26,7 +26,18 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
   );
 
 /** The JSON schema of a response, in the dialect of OpenAPI 3.1. */
-export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
+export const jsonSchema = (schema: z.ZodType): Record<string, unknown> => convert(schema, () => {});
+
+/** The same for the serializer, which would make a double of every `number` (exact-numbers.ts). */
+export const serializerSchema = (schema: z.ZodType): Record<string, unknown> =>
+  convert(schema, (json) => {
+    if (json.type === 'number') delete json.type;
+  });
+
+function convert(
+  schema: z.ZodType,
+  change: (json: z.core.JSONSchema.BaseSchema) => void,
+): Record<string, unknown> {
   const converted = z.toJSONSchema(schema, {
     target: 'draft-2020-12',
     io: 'output',
@@ -38,6 +49,7 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
         delete json.anyOf;
         Object.assign(json, { ...first, type: [first.type, 'null'] });
       }
+      change(json);
     },
   });
   delete converted.$schema;

@@ -51,7 +51,7 @@ const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> =
   instant: formatInstant,
   text: (text: string) => text,
   label: (text: string) => text,
-  coupons: (json: string) => coupons.write(JSON.parse(json)),
+  coupons: coupons.write,
 };
 
 /** A purchase as responses show it: what has no value is left out. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { digitsOf, isNumber, isText, parseExactly } from '../http/exact-numbers.ts';
 import { integer } from '../http/wire.ts';
 import type { Field } from './record.ts';
 
@@ -7,24 +8,22 @@ import type { Field } from './record.ts';
  * shape: a value of another type, or of another name, is left out.
  */
 
+/** What each kind reads of a stored value; undefined where that is of another type. */
 const kinds = {
   text: {
     schema: z.string().optional(),
     // Whoever stored a house number as a number meant its digits.
-    accepts: (value: unknown) => typeof value === 'string' || Number.isFinite(value),
-    write: (value: unknown): unknown => String(value),
+    read: (value: unknown): unknown => {
+      if (isText(value)) return value;
+      return isNumber(value) ? digitsOf(value) : undefined;
+    },
   },
   number: {
     schema: z.number().optional(),
     // JSON may hold numbers that no double does; they have no value here.
-    accepts: (value: unknown) => Number.isFinite(value),
-    write: (value: unknown): unknown => value,
+    read: (value: unknown): unknown => (isNumber(value) ? value : undefined),
   },
-  integer: {
-    schema: integer().optional(),
-    accepts: (value: unknown) => Number.isSafeInteger(value),
-    write: (value: unknown): unknown => BigInt(value as number),
-  },
+  integer: { schema: integer().optional(), read: wholeNumber },
 } as const;
 type Kind = keyof typeof kinds;
 type Shape = Readonly<Record<string, Kind>>;
@@ -41,8 +40,8 @@ function readObject(shape: Shape, stored: unknown): Record<string, unknown> {
   if (!isObject(stored)) return {};
   const read: Record<string, unknown> = {};
   for (const [name, kind] of Object.entries(shape)) {
-    const value = Object.hasOwn(stored, name) ? stored[name] : undefined;
-    if (kinds[kind].accepts(value)) read[name] = kinds[kind].write(value);
+    const value = Object.hasOwn(stored, name) ? kinds[kind].read(stored[name]) : undefined;
+    if (value !== undefined) read[name] = value;
   }
   return read;
 }
@@ -50,19 +49,28 @@ function readObject(shape: Shape, stored: unknown): Record<string, unknown> {
 const isObject = (stored: unknown): stored is Record<string, unknown> =>
   typeof stored === 'object' && stored !== null && !Array.isArray(stored);
 
-const asStored = (column: string): string => column;
+/** What a bigint column could hold as well: more is no integer of the description's. */
+function wholeNumber(value: unknown): bigint | undefined {
+  if (!isNumber(value)) return undefined;
+  const digits = /^(-?\d+)(?:\.0+)?$/.exec(digitsOf(value))?.[1];
+  if (digits === undefined) return undefined;
+  const whole = BigInt(digits);
+  return BigInt.asIntN(64, whole) === whole ? whole : undefined;
+}
 
-/** A field whose value may be anything that JSON can hold. */
+const asText = (column: string): string => `${column}::text`;
+
+/** A field that is read as the JSON text of anything at all. */
 type StoredField<Schema extends z.ZodType> = Field<Schema> & {
-  readonly write: (stored: unknown) => unknown;
+  readonly write: (json: string) => unknown;
 };
 
 /** An object of these members, each of which may be missing. */
 export function objectOf<const S extends Shape>(shape: S): StoredField<ObjectSchema<S>> {
   return {
     schema: schemaOf(shape),
-    expression: asStored,
-    write: (stored: unknown) => readObject(shape, stored),
+    expression: asText,
+    write: (json) => readObject(shape, parseExactly(json)),
   };
 }
 
@@ -72,18 +80,26 @@ export function listOfObjects<const S extends Shape>(
 ): StoredField<z.ZodArray<ObjectSchema<S>>> {
   return {
     schema: z.array(schemaOf(shape)),
-    expression: asStored,
-    write: (stored: unknown) =>
-      (Array.isArray(stored) ? stored : []).filter(isObject).map((item) => readObject(shape, item)),
+    expression: asText,
+    write: (json) => {
+      const stored = parseExactly(json);
+      const items: unknown[] = Array.isArray(stored) ? stored : [];
+      return items.filter(isObject).map((item) => readObject(shape, item));
+    },
   };
 }
 
 /** Values under names that the organization chose; one without a value is left out. */
-export const freeObject: Field<z.ZodRecord<z.ZodString, z.ZodUnknown>> = {
+export const freeObject: StoredField<z.ZodRecord<z.ZodString, z.ZodUnknown>> = {
   schema: z.record(z.string(), z.unknown()),
-  expression: asStored,
-  write: (stored: unknown) =>
-    isObject(stored)
-      ? Object.fromEntries(Object.entries(stored).filter(([, value]) => value !== null))
-      : {},
+  expression: asText,
+  write: (json) => {
+    const stored = parseExactly(json);
+    return isObject(stored)
+      ? Object.fromEntries(Object.entries(stored).filter(([, value]) => hasValue(value)))
+      : {};
+  },
 };
+
+const hasValue = (value: unknown): boolean =>
+  value !== null && (typeof value !== 'number' || isNumber(value));

@@ -137,6 +137,17 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
+  it.each(['12345678901234567890', '0.1234567890123456789', '10.50', '-0.0000001', '7'])(
+    'show the value %s of a coupon digit by digit',
+    async (value) => {
+      const id = await shop.add({ coupons: `[{"id":${value},"value":${value}}]` });
+      await shop.publish();
+      for (const text of await shown(id)) {
+        expect(text).toContain(`"coupons":[{"id":"${value}","value":${value}}]`);
+      }
+    },
+  );
+
   it('show the fields of coupons as they are stored', async () => {
     const coupons = [{ code: '"\\ \u2028 🛒', value: -0.1 }, { type: '' }, { id: '', value: 1e-7 }];
     const id = await shop.add({ coupons: JSON.stringify(coupons) });

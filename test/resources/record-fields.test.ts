@@ -149,6 +149,8 @@ describe('stored JSON of an odd shape', () => {
     ['{"sent": 9007199254740991, "delivered": 12.0}', { sent: 9007199254740991, delivered: 12 }],
     ['{"sent": "10", "delivered": null, "opened": 1.5, "clicked": [1], "bounced": 3}', {}],
     ['{"sent": 1e400, "delivered": true, "opened": -1}', { opened: -1 }],
+    // An integer of the description has 64 bits.
+    ['{"sent": 9223372036854775808, "delivered": 1e18}', { delivered: 1e18 }],
   ])('metrics show whole numbers under documented names: %s', async (metrics, expected) => {
     expect((await shown('email_campaign', { metrics })).metrics).toStrictEqual(expected);
   });

@@ -55,6 +55,8 @@ A read-only API over one organization's customers, purchases and campaigns. The
 organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 
 - **Money** is an integer number of cents. **Times** are UTC.
+- **Numbers** are written to the last digit: large sums, and values of coupons and
+  attributes as they are stored. Some have more digits than a double.
 - **Fields without a value** are left out.
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`.
 - **Parameters** that are unknown, repeated or malformed are refused with \`422\`

@@ -1,0 +1,47 @@
+/**
+ * Numbers of stored JSON, to their last digit. Postgres keeps them as decimals;
+ * JSON.parse makes doubles of them, and of a customer's number on some platform
+ * another customer's. So a number that JavaScript would not write as it stands is
+ * read as text that begins with NUL, which neither a text nor a jsonb of Postgres
+ * can hold, and loses the NUL and its quotes when the response is written.
+ */
+const mark = '\0';
+
+const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+// Up to 15 digits a double gives back, but not zeros at the end of a fraction, and
+// very small ones with an exponent. Whatever else this finds only costs time.
+const mayBeInexact = /\d[\d.]{15}|\.\d*0(?!\d)|\.0{6}/;
+const written = /"\\u0000(-?\d[\d.eE+-]*)"/g;
+
+/** As JSON.parse, but for numbers that would be written otherwise: ask `digitsOf` for those. */
+export function parseExactly(json: string): unknown {
+  return JSON.parse(
+    mayBeInexact.test(json)
+      ? json.replace(tokens, (token) => (isWrittenAlike(token) ? token : `"\\u0000${token}"`))
+      : json,
+  );
+}
+
+function isWrittenAlike(token: string): boolean {
+  if (token.startsWith('"')) return true;
+  const double = Number(token);
+  // Beyond all doubles many a client refuses a whole answer: there they stay Infinity.
+  return !Number.isFinite(double) || String(double) === token;
+}
+
+/** Whether a value from `parseExactly` is text rather than a number. */
+export const isText = (value: unknown): value is string =>
+  typeof value === 'string' && !value.startsWith(mark);
+
+/** Whether it is a number, and not beyond all doubles. */
+export const isNumber = (value: unknown): value is number | string =>
+  typeof value === 'string' ? value.startsWith(mark) : Number.isFinite(value);
+
+/** A number's digits, as they were read. */
+export const digitsOf = (number: number | string): string =>
+  typeof number === 'string' ? number.slice(mark.length) : String(number);
+
+/** Finishes a response that shows values from `parseExactly`. */
+export function writeExactly(json: string): string {
+  return json.includes('"\\u0000') ? json.replace(written, '$1') : json;
+}

@@ -1,0 +1,68 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  digitsOf,
+  isNumber,
+  isText,
+  parseExactly,
+  writeExactly,
+} from '../../src/http/exact-numbers.ts';
+
+/** Numbers as Postgres writes them: no exponent, no superfluous zero in front. */
+const number = fc
+  .tuple(fc.boolean(), fc.bigInt(0n, 10n ** 40n), fc.stringMatching(/^(\.[0-9]{1,25})?$/))
+  .map(([isNegative, whole, fraction]) => `${isNegative ? '-' : ''}${whole}${fraction}`)
+  .filter((text) => text !== '-0');
+const oddText = fc.constantFrom(
+  ...['12345678901234567890', '1.0', '\\u00001234', '"\\u000012"', '"', '\\', '\\"', ':1.0,', '-'],
+);
+const text = fc
+  .oneof(oddText, fc.string({ unit: 'binary', maxLength: 30 }))
+  .map((value) => value.replaceAll('\0', ''));
+// Names that are whole numbers JavaScript would put first.
+const name = text.map((value) => JSON.stringify(`_${value}`));
+
+const { json } = fc.letrec<{ json: string }>((tie) => ({
+  json: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    number,
+    text.map((value) => JSON.stringify(value)),
+    fc.constantFrom('null', 'true', 'false', '[]', '{}'),
+    fc.array(tie('json'), { minLength: 1, maxLength: 5 }).map((items) => `[${items.join()}]`),
+    fc
+      .uniqueArray(fc.tuple(name, tie('json')), { selector: ([key]) => key, maxLength: 5 })
+      .map((members) => `{${members.map(([key, value]) => `${key}:${value}`).join()}}`),
+  ),
+}));
+
+describe('numbers of stored JSON', () => {
+  it('are written as they were read, and nothing else changes', () => {
+    fc.assert(
+      fc.property(json, (stored) => {
+        expect(writeExactly(JSON.stringify(parseExactly(stored)))).toBe(stored);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it.each([
+    ['12345678901234567890', '12345678901234567890'],
+    ['0.1234567890123456789', '0.1234567890123456789'],
+    ['10.50', '10.50'],
+    ['0.0000001', '0.0000001'],
+    ['1000000000000000000000', '1000000000000000000000'],
+    ['7', '7'],
+    [`1${'0'.repeat(400)}`, undefined],
+    ['"12345678901234567890"', undefined],
+    ['null', undefined],
+  ])('have their digits: %s', (stored, digits) => {
+    const value = parseExactly(stored);
+    expect(isText(value)).toBe(stored.startsWith('"'));
+    expect(isNumber(value) ? digitsOf(value) : undefined).toBe(digits);
+  });
+
+  it('are found in text of any length', () => {
+    const stored = `["${'a\\"'.repeat(2_000_000)}",12345678901234567890]`;
+    expect(writeExactly(JSON.stringify(parseExactly(stored)))).toBe(stored);
+  });
+});

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { addRow } from '../support/rows.ts';
+import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+let shops: TwoShops;
+beforeAll(async () => {
+  shops = await createTwoShops();
+});
+afterAll(() => shops.close());
+
+const numbers = ['12345678901234567890', '0.1234567890123456789', '-10.50', '0.0000001', '7'];
+
+/** Stores a row and returns what answers show of its column, as text: alone, and in the list. */
+async function shown(
+  resource: IdentifiedResource,
+  table: string,
+  column: string,
+  json: string,
+): Promise<string[]> {
+  const { database, organizationId, api, secret } = shops;
+  const values = { organization_id: organizationId, [column]: json };
+  const id = encodeId(resource, await addRow(database.pool, table, values));
+  const url = `/v1/${table.replaceAll('_', '-')}`;
+  const { body: list } = await api.get(`${url}?limit=1`, secret);
+  const { body: single } = await api.get(`${url}/${id}`, secret);
+  const inList = list.slice(list.indexOf(`"id":"${id}"`));
+  const valueIn = (text: string) =>
+    new RegExp(`"${column}":(\\{[^{}]*\\}|\\[[^\\]]*\\])`).exec(text)?.[1] ?? '';
+  return [single, inList].map(valueIn).filter((text) => text !== '');
+}
+
+describe('numbers of stored JSON', () => {
+  it.each(numbers)('are what Postgres has, in attributes: %s', async (number) => {
+    const attributes = `{"a":${number},"bb":[1,${number}],"ccc":"${number}"}`;
+    // Lists of customers have no attributes.
+    expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
+  });
+
+  it('are told apart from texts that look like what they are read as', async () => {
+    const attributes = String.raw`{"a":"\\u00001","b":"\"\\u000012345678901234567890\"","c":1.0}`;
+    expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
+  });
+
+  it('without a value are left out of attributes', async () => {
+    const attributes = '{"huge":1e400,"none":null,"some":1}';
+    expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual(['{"some":1}']);
+  });
+
+  it.each(numbers)('are text to the last digit in an address: %s', async (number) => {
+    const address = `{"number":${number}}`;
+    expect(await shown('customer', 'customers', 'default_address', address)).toEqual([
+      `{"number":"${number}"}`,
+    ]);
+  });
+
+  it.each(['9007199254740993', '9223372036854775807', '-9223372036854775808'])(
+    'are whole to the last digit in metrics and templates: %s',
+    async (number) => {
+      const metrics = `{"sent":${number}}`;
+      for (const resource of ['email_campaign', 'template_campaign'] as const) {
+        const shownMetrics = await shown(resource, `${resource}s`, 'metrics', metrics);
+        expect(shownMetrics).toEqual([metrics, metrics]);
+      }
+      const templates = `[{"weight":${number}}]`;
+      const shownTemplates = ['template_campaign', 'template_campaigns', 'templates'] as const;
+      expect(await shown(...shownTemplates, templates)).toEqual([templates, templates]);
+    },
+  );
+
+  it('do not change the tag of an answer from one request to the next', async () => {
+    const { database, organizationId, api, secret } = shops;
+    const values = { organization_id: organizationId, attributes: `{"a":${numbers[0]}}` };
+    const id = await addRow(database.pool, 'customers', values);
+    const url = `/v1/customers/${encodeId('customer', id)}`;
+    const { etag } = (await api.get(url, secret)).headers;
+    const again = await api.get(url, secret, { 'if-none-match': String(etag) });
+    expect([again.statusCode, again.body]).toEqual([304, '']);
+  });
+
+  it('are never made of what a caller sends', async () => {
+    const response = await shops.api.get('/v1/tags?%00123=1', shops.secret);
+    expect(response.json().error.param).toBe('\u0000123');
+  });
+});
