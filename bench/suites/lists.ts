@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { measureCustomerWrites } from '../customer-writes.ts';
 import { type ListQuestion, listQuestions } from '../list-questions.ts';
 import { createListShop, type ListShop } from '../list-shop.ts';
@@ -21,7 +21,7 @@ export const lists: Suite = {
     const database = await createDatabase(bench, locale);
     const shop = await createListShop(scope, database, { customers, seed });
     const questions = await listQuestions(database.pool, shop);
-    const figures = await measure(scope, database.pool, shop, questions, rounds);
+    const figures = await measure(scope, database.url, shop, questions, rounds);
     const writes = await measureCustomerWrites(database, shop.organizationId, rounds);
     const slowest = Math.max(...figures.map(({ postgres }) => postgres.median));
     return {
@@ -48,12 +48,14 @@ export const lists: Suite = {
 /** Each question once a round: whatever else the machine does hits all of them alike. */
 async function measure(
   scope: Scope,
-  pool: Database,
+  databaseUrl: string,
   { secret }: ListShop,
   questions: readonly ListQuestion[],
   rounds: number,
 ) {
-  const { database, spent } = timed(pool);
+  const database = createPool(databaseUrl, { max: 2, applicationName: 'bench lists' });
+  scope.afterwards(() => database.end());
+  const spent = timeStatements(database);
   const app = createApp({
     services: { database, purchases: createPostgresEngine(database), publicAppUrl: 'https://app' },
     rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
@@ -88,14 +90,21 @@ async function measure(
   }));
 }
 
-/** The same database, adding up how long it takes to answer all but the look at the key. */
-function timed(database: Database): { database: Database; spent: { ms: number } } {
+/** Adds up how long the pool's statements take, but for the look at the key. */
+function timeStatements(pool: Database): { ms: number } {
   const spent = { ms: 0 };
-  const query = async (statement: { text: string; values: unknown[] }) => {
-    const startedAt = performance.now();
-    const result = await database.query(statement);
-    if (!statement.text.includes('api_keys')) spent.ms += performance.now() - startedAt;
-    return result;
-  };
-  return { database: Object.create(database, { query: { value: query } }), spent };
+  pool.on('connect', (connection) => {
+    const query = connection.query.bind(connection) as (...given: unknown[]) => unknown;
+    const timed = (...given: unknown[]) => {
+      const startedAt = performance.now();
+      const answer = query(...given);
+      // The key is looked up by other means, with a callback.
+      if (!(answer instanceof Promise)) return answer;
+      return answer.finally(() => {
+        spent.ms += performance.now() - startedAt;
+      });
+    };
+    Object.assign(connection, { query: timed });
+  });
+  return spent;
 }

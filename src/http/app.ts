@@ -77,6 +77,8 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   /** What every request under /v1 must pass before anything else is looked at. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    // Watches from here on: who hangs up while the key is looked up is not answered either.
+    const { signal } = request;
     reply
       .header('Cache-Control', 'private, no-cache')
       .header('Vary', 'Authorization, Accept, Accept-Encoding');
@@ -88,6 +90,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     request.credential = credential;
     await requests.count(String(credential.keyId), reply);
     requireScope(credential, 'read');
+    signal.throwIfAborted();
   };
 
   const app = Fastify({
@@ -170,15 +173,22 @@ async function refuseRoute(request: FastifyRequest): Promise<never> {
 
 /** Logs the route, not the path: that may hold what a caller mistook for one. */
 function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
-  const route = request.routeOptions.url ?? 'unknown';
+  const route = routeOf(request);
   const { statusCode: status, elapsedTime } = reply;
   const milliseconds = Math.round(elapsedTime * 100) / 100;
   request.log.info({ method: request.method, route, status, milliseconds }, 'answered');
 }
 
+const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
+
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const told = toldToCaller(error);
-  if (told.type === 'internal_error') request.log.error({ err: error }, 'failed');
+  // Who hung up hears nothing of what was then given up, and nothing failed.
+  if (request.signal.aborted && error === request.signal.reason) {
+    request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
+  } else if (told.type === 'internal_error') {
+    request.log.error({ err: error }, 'failed');
+  }
   if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
   return reply
     .code(errorStatuses[told.type])

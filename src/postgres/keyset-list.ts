@@ -1,7 +1,7 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { microsecondsOf } from './instants.ts';
 import { pageStatement } from './keyset-statement.ts';
-import { type Database, firstRow } from './pool.ts';
+import { type Connection, firstRow } from './pool.ts';
 
 /** What a list is sorted by, highest first, before the id, also descending. */
 export type KeysetOrder = {
@@ -48,27 +48,27 @@ export type KeysetPage<Row> = { readonly rows: readonly Row[]; readonly hasMore:
  * find the cursor. Undefined where the cursor is no row of the organization's.
  */
 export async function readPage<Row extends object>(
-  database: Database,
+  connection: Connection,
   list: KeysetList,
 ): Promise<KeysetPage<Row> | undefined> {
   const { startingAfter } = list;
   let position: bigint | undefined;
   if (startingAfter !== undefined) {
-    position = await positionOf(database, list, startingAfter);
+    position = await positionOf(connection, list, startingAfter);
     if (position === undefined) return undefined;
   }
-  const { rows } = await database.query<Row>(pageStatement(list, position));
+  const { rows } = await connection.query<Row>(pageStatement(list, position));
   return { rows: rows.slice(0, list.limit), hasMore: rows.length > list.limit };
 }
 
 async function positionOf(
-  database: Database,
+  connection: Connection,
   { table, organizationId, order }: KeysetList,
   id: bigint,
 ): Promise<bigint | undefined> {
   const position = order.type === 'timestamptz' ? microsecondsOf(order.column) : order.column;
   const row = await firstRow<{ position: bigint }>(
-    database,
+    connection,
     sql`
       select ${raw(position)} as position
       from ${raw(table)}

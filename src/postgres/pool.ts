@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Sql } from 'sql-template-tag';
 import { OperatorError } from '../operator-error.ts';
+import { keepCancelling } from './cancellation.ts';
 
 export type Database = pg.Pool;
 export type Connection = pg.ClientBase;
@@ -48,25 +49,47 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
   return pool;
 }
 
-/** Runs `work` on one connection of the pool; a broken one is not returned to it. */
+/**
+ * Runs `work` on one connection of the pool; a broken one is not returned to it.
+ * Once the signal is aborted, the running statement is cancelled and the promise
+ * rejected with the signal's reason. That is not before the statement has really
+ * ended: until then its place in the pool is taken, so that however many callers
+ * give up, the server has no more to do than the pool allows.
+ */
 export async function withConnection<Result>(
   database: Database,
   work: (connection: pg.PoolClient) => Promise<Result>,
+  signal?: AbortSignal,
 ): Promise<Result> {
+  signal?.throwIfAborted();
   const connection = await database.connect();
   // Between queries a lost connection is reported here and nowhere else; the
   // next query fails and carries the error to the caller.
   const ignore = () => {};
   connection.on('error', ignore);
+  let stopCancelling: (() => void) | undefined;
+  const cancel = () => {
+    stopCancelling = keepCancelling(connection);
+  };
   let failure: unknown;
   try {
-    return await work(connection);
+    // Waiting for the connection may have taken longer than the caller waited.
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', cancel, { once: true });
+    const result = await work(connection);
+    signal?.throwIfAborted();
+    return result;
   } catch (error) {
+    if (signal?.aborted) throw signal.reason;
     failure = error;
     throw error;
   } finally {
+    signal?.removeEventListener('abort', cancel);
+    stopCancelling?.();
     connection.off('error', ignore);
-    connection.release(failure instanceof Error && isConnectionFailure(failure));
+    // A request to cancel may still be on its way: nobody else may get this connection.
+    const isUnsafe = stopCancelling !== undefined;
+    connection.release(isUnsafe || (failure instanceof Error && isConnectionFailure(failure)));
   }
 }
 
@@ -74,8 +97,9 @@ export async function withConnection<Result>(
 export async function withSnapshot<Result>(
   database: Database,
   work: (connection: pg.PoolClient) => Promise<Result>,
+  signal?: AbortSignal,
 ): Promise<Result> {
-  return withConnection(database, async (connection) => {
+  const inTransaction = async (connection: pg.PoolClient): Promise<Result> => {
     await connection.query('begin isolation level repeatable read read only');
     try {
       const result = await work(connection);
@@ -85,7 +109,8 @@ export async function withSnapshot<Result>(
       await connection.query('rollback').catch(() => {});
       throw error;
     }
-  });
+  };
+  return withConnection(database, inTransaction, signal);
 }
 
 /** The first row, or undefined. */

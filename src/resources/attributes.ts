@@ -25,8 +25,8 @@ export function attributes(services: Services): readonly Route[] {
       query: z.strictObject(pageParameters('attribute')),
       response: listOf(attribute.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, attribute, { organizationId, order: byCreation }, query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, attribute, { organizationId, order: byCreation }, query, signal),
     }),
   ];
 }

@@ -18,7 +18,7 @@ export function customerPurchases(services: Services): readonly Route[] {
       etag: false,
       isDated: true,
       handle: async ({ path, query, organizationId, reply, signal }) => {
-        await requireRow(services, customer, organizationId, path.customer_id);
+        await requireRow(services, customer, organizationId, path.customer_id, signal);
         const filters = { ...filtersFrom(query), customerId: path.customer_id };
         const question = listQuery(query, filters);
         return purchaseList(reply, services.purchases.list(organizationId, question, signal));

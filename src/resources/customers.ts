@@ -16,8 +16,8 @@ export function customers(services: Services): readonly Route[] {
       query: customerListParameters,
       response: listOf(customer.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, customer, customersAskedFor(query, organizationId), query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, customer, customersAskedFor(query, organizationId), query, signal),
     }),
 
     route({
@@ -27,8 +27,8 @@ export function customers(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: customerInDetail.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, customerInDetail, organizationId, path.customer_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, customerInDetail, organizationId, path.customer_id, signal),
     }),
   ];
 }

@@ -36,8 +36,8 @@ export function emailCampaigns(services: Services): readonly Route[] {
       }),
       response: listOf(emailCampaign.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, emailCampaign, { organizationId, order: byUpdate }, query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, emailCampaign, { organizationId, order: byUpdate }, query, signal),
     }),
 
     route({
@@ -47,8 +47,8 @@ export function emailCampaigns(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: emailCampaign.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, emailCampaign, organizationId, path.email_campaign_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, emailCampaign, organizationId, path.email_campaign_id, signal),
     }),
   ];
 }

@@ -30,8 +30,8 @@ export function flows(services: Services): readonly Route[] {
       query: z.strictObject({ ...pageParameters('flow'), sort: oneOf(['updated']).optional() }),
       response: listOf(flow.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, flow, { organizationId, order: byUpdate }, query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, flow, { organizationId, order: byUpdate }, query, signal),
     }),
 
     route({
@@ -41,8 +41,8 @@ export function flows(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: flow.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, flow, organizationId, path.flow_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, flow, organizationId, path.flow_id, signal),
     }),
   ];
 }

@@ -1,9 +1,9 @@
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { notFound } from '../http/errors.ts';
 import { invalidCursor } from '../http/parameters.ts';
 import type { Services } from '../http/services.ts';
 import { type KeysetList, readPage } from '../postgres/keyset-list.ts';
-import { firstRow } from '../postgres/pool.ts';
+import { firstRow, withConnection } from '../postgres/pool.ts';
 import {
   type Field,
   onTheWire,
@@ -18,16 +18,16 @@ export async function answerList<Fields extends Record<string, Field>>(
   record: ResourceRecord<Fields>,
   list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
   query: { readonly limit: number; readonly starting_after?: bigint | undefined },
+  signal: AbortSignal,
 ): Promise<{ data: Written<Fields>[]; has_more: boolean }> {
   const { table, selectList } = record;
   const { limit, starting_after: startingAfter } = query;
-  const page = await readPage<RecordRow>(services.database, {
-    ...list,
-    table,
-    selectList,
-    limit,
-    startingAfter,
-  });
+  const whole: KeysetList = { ...list, table, selectList, limit, startingAfter };
+  const page = await withConnection(
+    services.database,
+    (connection) => readPage<RecordRow>(connection, whole),
+    signal,
+  );
   if (page === undefined) throw invalidCursor();
   return {
     data: page.rows.map((row) => onTheWire(record, row, services.publicAppUrl)),
@@ -41,14 +41,16 @@ export async function answerSingle<Fields extends Record<string, Field>>(
   record: ResourceRecord<Fields>,
   organizationId: bigint,
   id: bigint,
+  signal: AbortSignal,
 ): Promise<Written<Fields>> {
   const { resource, table, selectList } = record;
-  const row = await firstRow<RecordRow>(
-    services.database,
+  const row = await findRow<RecordRow>(
+    services,
     sql`
       select ${raw(selectList)}
       from ${raw(table)}
       where id = ${id} and organization_id = ${organizationId}`,
+    signal,
   );
   if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
   return onTheWire(record, row, services.publicAppUrl);
@@ -56,14 +58,24 @@ export async function answerSingle<Fields extends Record<string, Field>>(
 
 /** Rejects with not_found where the organization has no such row: what a list is about must be there. */
 export async function requireRow(
-  { database }: Services,
+  services: Services,
   { resource, table }: Pick<ResourceRecord, 'resource' | 'table'>,
   organizationId: bigint,
   id: bigint,
+  signal: AbortSignal,
 ): Promise<void> {
-  const row = await firstRow(
-    database,
+  const row = await findRow(
+    services,
     sql`select id from ${raw(table)} where id = ${id} and organization_id = ${organizationId}`,
+    signal,
   );
   if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
+}
+
+function findRow<Row extends { readonly id: bigint }>(
+  { database }: Services,
+  statement: Sql,
+  signal: AbortSignal,
+): Promise<Row | undefined> {
+  return withConnection(database, (connection) => firstRow<Row>(connection, statement), signal);
 }

@@ -19,12 +19,12 @@ export function segmentCustomers(services: Services): readonly Route[] {
       }),
       response: listOf(customer.schema),
       etag: false,
-      handle: async ({ path, query, organizationId }) => {
+      handle: async ({ path, query, organizationId, signal }) => {
         const segment = { resource: 'segment', table: 'segments' } as const;
-        await requireRow(services, segment, organizationId, path.segment_id);
+        await requireRow(services, segment, organizationId, path.segment_id, signal);
         const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
         const linkedTo = { relation: 'segment', id: path.segment_id } as const;
-        return answerList(services, customer, { organizationId, order, linkedTo }, query);
+        return answerList(services, customer, { organizationId, order, linkedTo }, query, signal);
       },
     }),
   ];

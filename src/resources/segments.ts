@@ -30,10 +30,10 @@ export function segments(services: Services): readonly Route[] {
       }),
       response: listOf(segment.schema),
       etag: false,
-      handle: async ({ query, organizationId }) => {
+      handle: async ({ query, organizationId, signal }) => {
         const order = query.sort === 'updated' ? byUpdate : byCreation;
         const list = { organizationId, order, search: query.q };
-        return answerList(services, segment, list, query);
+        return answerList(services, segment, list, query, signal);
       },
     }),
 
@@ -44,8 +44,8 @@ export function segments(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: segment.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, segment, organizationId, path.segment_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, segment, organizationId, path.segment_id, signal),
     }),
   ];
 }

@@ -23,8 +23,8 @@ export function tags(services: Services): readonly Route[] {
       query: z.strictObject(pageParameters('tag')),
       response: listOf(tag.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, tag, { organizationId, order: byCreation }, query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, tag, { organizationId, order: byCreation }, query, signal),
     }),
 
     route({
@@ -34,8 +34,8 @@ export function tags(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: tag.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, tag, organizationId, path.tag_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, tag, organizationId, path.tag_id, signal),
     }),
   ];
 }

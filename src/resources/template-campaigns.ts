@@ -62,8 +62,8 @@ export function templateCampaigns(services: Services): readonly Route[] {
       }),
       response: listOf(templateCampaign.schema),
       etag: false,
-      handle: async ({ query, organizationId }) =>
-        answerList(services, templateCampaign, { organizationId, order: byUpdate }, query),
+      handle: async ({ query, organizationId, signal }) =>
+        answerList(services, templateCampaign, { organizationId, order: byUpdate }, query, signal),
     }),
 
     route({
@@ -73,8 +73,8 @@ export function templateCampaigns(services: Services): readonly Route[] {
       query: z.strictObject({}),
       response: templateCampaign.schema,
       etag: true,
-      handle: async ({ path, organizationId }) =>
-        answerSingle(services, templateCampaign, organizationId, path.template_campaign_id),
+      handle: async ({ path, organizationId, signal }) =>
+        answerSingle(services, templateCampaign, organizationId, path.template_campaign_id, signal),
     }),
   ];
 }

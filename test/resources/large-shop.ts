@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
@@ -55,15 +55,17 @@ export async function openLargeShop(): Promise<LargeShop> {
   const database = await createTestDatabase();
   const directory = await temporaryDirectory();
   let statements: Statement[] = [];
-  const recording: Database = Object.create(database.pool, {
-    query: {
-      value: (statement: Statement) => {
+  const pool = createPool(database.url, { max: 2, applicationName: 'test' });
+  pool.on('connect', (connection) => {
+    const query = connection.query.bind(connection) as (...given: unknown[]) => unknown;
+    Object.assign(connection, {
+      query: (statement: Statement, ...given: unknown[]) => {
         statements.push(statement);
-        return database.pool.query(statement);
+        return query(statement, ...given);
       },
-    },
+    });
   });
-  const api = await createTestApi(recording, directory.path);
+  const api = await createTestApi(pool, directory.path);
   for (const name of ['Shop', 'Other shop']) {
     await fill(database.pool, await addOrganization(database.pool, name));
   }
@@ -91,6 +93,7 @@ export async function openLargeShop(): Promise<LargeShop> {
     },
     close: async () => {
       await api.close();
+      await pool.end();
       await database.drop();
       await directory.remove();
     },

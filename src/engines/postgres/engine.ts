@@ -17,18 +17,17 @@ import { purchaseStats } from './stats.ts';
  * statement timeout, how long each may take.
  */
 export function createPostgresEngine(database: Database): PurchaseEngine {
-  const answerWithin = async <Answer>(
+  const answerWithin = <Answer>(
     signal: AbortSignal | undefined,
     ask: (connection: pg.ClientBase) => Promise<Answer>,
   ): Promise<AsOf<Answer>> => {
-    signal?.throwIfAborted();
-    return withSnapshot(database, async (connection) => {
-      signal?.throwIfAborted();
+    const answer = async (connection: pg.ClientBase) => {
       // Before the snapshot is taken: one older than a rewriting ALTER TABLE, or a
       // TRUNCATE, would see the table empty.
       await connection.query('lock table purchases in access share mode');
       return { answer: await ask(connection), asOf: await snapshotInstant(connection) };
-    });
+    };
+    return withSnapshot(database, answer, signal);
   };
 
   return {
