@@ -88,9 +88,18 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
 
-  const open = async (role: FileRole): Promise<PurchaseFile> => {
-    files[role] ??= await openPurchaseFile(instance, dataDirectory, organizationId, role);
-    return files[role];
+  const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
+  // Opened once, whoever asks meanwhile: a second time would be taken for damage.
+  const open = (role: FileRole): Promise<PurchaseFile> => {
+    opening[role] ??= (async () => {
+      try {
+        files[role] ??= await openPurchaseFile(instance, dataDirectory, organizationId, role);
+        return files[role];
+      } finally {
+        opening[role] = null;
+      }
+    })();
+    return opening[role];
   };
   const close = async (role: FileRole): Promise<void> => {
     const file = files[role];

@@ -45,14 +45,18 @@ export async function askWorker(
   }
 }
 
-/** What was asked and not taken up yet; each is handed out once. */
+/**
+ * What was asked and is not in `taken` yet, where it is noted. A request stays
+ * until it is answered: where the worker ends before, the next one takes it up.
+ */
 export async function takeRequests(
   dataDirectory: string,
   shard: Shard,
+  taken: Set<string>,
 ): Promise<{ readonly request: Request; answer(failure: string | null): Promise<void> }[]> {
   const directory = requestsDirectory(dataDirectory);
   const names = await readdir(directory).catch(() => []);
-  const taken = [];
+  const requests = [];
   for (const name of names) {
     const path = join(directory, name);
     if (name.endsWith(answered)) {
@@ -60,17 +64,24 @@ export async function takeRequests(
       const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
       if (Date.now() - mtimeMs > answersKeptMs) await rm(path, { force: true });
     }
-    if (!name.endsWith(asked)) continue;
+    if (!name.endsWith(asked) || taken.has(path)) continue;
     const text = await readFile(path, 'utf8').catch(() => '');
     const parsed = parseRequest(text);
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
-    await rm(path, { force: true });
-    const reply = (failure: string | null) =>
-      writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+    taken.add(path);
+    const reply = async (failure: string | null) => {
+      try {
+        await writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+        await rm(path, { force: true });
+      } finally {
+        // What could not be answered is taken up again.
+        taken.delete(path);
+      }
+    };
     if (parsed === null) await reply('the request cannot be read');
-    else taken.push({ request: parsed, answer: reply });
+    else requests.push({ request: parsed, answer: reply });
   }
-  return taken;
+  return requests;
 }
 
 function parseRequest(text: string): Request | null {

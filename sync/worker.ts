@@ -63,6 +63,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const tasks = new Map<bigint, OrganizationTask>();
   /** The snapshots down to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
+  const requestsTaken = new Set<string>();
 
   const taskFor = (organizationId: bigint): OrganizationTask => {
     let task = tasks.get(organizationId);
@@ -106,11 +107,16 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 
   const answerRequests = async () => {
-    for (const { request, answer } of await takeRequests(dataDirectory, shard)) {
+    for (const { request, answer } of await takeRequests(dataDirectory, shard, requestsTaken)) {
       void taskFor(request.organizationId)
         .build('load', 'an operator asked for it')
-        .then(() => answer(null))
-        .catch((error) => answer(describeFailure(error).message))
+        .then(
+          () => answer(null),
+          // Where this worker stops, the next one answers.
+          async (error) => {
+            if (!closing.signal.aborted) await answer(describeFailure(error).message);
+          },
+        )
         .catch((error) => log.error({ err: error }, 'cannot answer a request'));
     }
   };

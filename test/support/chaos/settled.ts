@@ -1,0 +1,75 @@
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { encodeId } from '../../../src/domain/public-id.ts';
+import { purchasesDirectory } from '../../../src/engines/duckdb/published-generation.ts';
+import { listOrganizations } from '../../../src/postgres/organizations.ts';
+import type { Database } from '../../../src/postgres/pool.ts';
+import { dataFolderId } from '../../../sync/data-folder.ts';
+import { readStatus, type Status } from '../../../sync/status.ts';
+
+/**
+ * Resolves when everything that is committed is published, nobody has anything to
+ * complain of, and nothing lies about that belongs to work under way.
+ */
+export async function untilSettled(
+  database: Database,
+  dataDirectory: string,
+  signal: AbortSignal,
+): Promise<void> {
+  let reasons: string[] = [];
+  while (!signal.aborted) {
+    reasons = [
+      ...(await whatIsPending(database, dataDirectory)),
+      ...(await leftovers(database, dataDirectory)),
+    ];
+    if (reasons.length === 0) return;
+    await sleep(200, undefined, { signal }).catch(() => {});
+  }
+  throw new Error(`it does not settle: ${reasons.join('; ')}`);
+}
+
+export function complaintsIn(status: Status): string[] {
+  const complaints = status.organizations.flatMap(
+    ({ organization, state, failure, pendingChanges }) => {
+      if (failure !== null) return [`${organization} failed: ${failure.message}`];
+      if (state !== 'live') return [`${organization} is ${state}`];
+      return pendingChanges === 0 ? [] : [`${organization} lacks ${pendingChanges} changes`];
+    },
+  );
+  return status.workers.length === 1
+    ? complaints
+    : [...complaints, `${status.workers.length} workers`];
+}
+
+async function whatIsPending(database: Database, dataDirectory: string): Promise<string[]> {
+  if (!existsSync(purchasesDirectory(dataDirectory))) return ['no data folder'];
+  const folderId = await dataFolderId(dataDirectory);
+  const organizations = await listOrganizations(database);
+  return complaintsIn(await readStatus(database, dataDirectory, folderId, organizations));
+}
+
+/** Files of work under way, or of organizations that are gone. */
+async function leftovers(database: Database, dataDirectory: string): Promise<string[]> {
+  const directory = purchasesDirectory(dataDirectory);
+  const present = (await listOrganizations(database)).map(({ id }) => encodeId('organization', id));
+  const found: string[] = [];
+  for (const name of await readdir(directory)) {
+    if (!name.startsWith('org_')) {
+      if (/\.tmp$|FOLDER\./.test(name)) found.push(name);
+      continue;
+    }
+    if (!present.includes(name)) found.push(`${name} of nobody`);
+    const files = await readdir(join(directory, name)).catch(() => []);
+    const unexpected = files.filter(
+      (file) => !/^(live\.duckdb(\.wal)?|CURRENT|STATUS|\d+-[0-9a-f]+\.duckdb)$/.test(file),
+    );
+    found.push(...unexpected.map((file) => `${name}/${file}`));
+    const generations = files.filter((file) => /^\d+-[0-9a-f]+\.duckdb$/.test(file));
+    if (generations.length > 3) found.push(`${generations.length} generations of ${name}`);
+  }
+  const requests = await readdir(join(directory, 'requests')).catch(() => []);
+  found.push(...requests.filter((name) => !name.endsWith('.answer.json')));
+  return found;
+}

@@ -1,0 +1,108 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  organizationDirectory,
+  type PublishedGeneration,
+  readPublished,
+} from '../../../src/engines/duckdb/published-generation.ts';
+import { listOrganizations } from '../../../src/postgres/organizations.ts';
+import type { Database } from '../../../src/postgres/pool.ts';
+import type { RandomSource } from '../../../src/seed/random-source.ts';
+import { difference, type GenerationReader } from './generation.ts';
+import { purchasesAt } from './history.ts';
+import { isConnectionLoss } from './writers.ts';
+
+/** Compares what is published with what Postgres held at the snapshot that it names. */
+export async function compareWithHistory(
+  database: Database,
+  reader: GenerationReader,
+  organizationId: bigint,
+): Promise<PublishedGeneration | null> {
+  const generation = await reader.read(organizationId);
+  if (generation === null) return null;
+  const { published, rows, faults } = generation;
+  const expected = await purchasesAt(database, organizationId, published.snapshot);
+  const told = difference(rows, expected);
+  if (told !== null || faults.length > 0) {
+    throw new Error(
+      `organization ${organizationId}, ${published.file}, snapshot ${published.snapshot}: ` +
+        [...faults, told ?? ''].join('\n'),
+    );
+  }
+  return published;
+}
+
+/** Looks at random organizations at random moments. Gives the number of comparisons. */
+export async function witness(
+  database: Database,
+  reader: GenerationReader,
+  random: RandomSource,
+  signal: AbortSignal,
+): Promise<number> {
+  let comparisons = 0;
+  while (!signal.aborted) {
+    await sleep(random.between(0, 300), undefined, { signal }).catch(() => {});
+    const order = random.fraction();
+    try {
+      const organizations = await listOrganizations(database);
+      const organization = organizations[Math.floor(order * organizations.length)];
+      if (organization === undefined) continue;
+      if ((await compareWithHistory(database, reader, organization.id)) !== null) comparisons += 1;
+    } catch (error) {
+      if (!isConnectionLoss(error)) throw error;
+    }
+  }
+  return comparisons;
+}
+
+/** Watches that no organization's generations ever go back in time, and counts them. */
+export type Timekeeper = {
+  /** How many generations came to be while somebody looked. */
+  generations(): number;
+  /** Looks all the time, at whatever organizations there are. */
+  watch(database: Database, signal: AbortSignal): Promise<void>;
+};
+
+export function createTimekeeper(dataDirectory: string): Timekeeper {
+  const latest = new Map<bigint, PublishedGeneration>();
+  let generations = 0;
+  const look = (organizationId: bigint) => {
+    const published = readPublished(organizationDirectory(dataDirectory, organizationId));
+    const before = latest.get(organizationId);
+    if (published === null || published.file === before?.file) return;
+    latest.set(organizationId, published);
+    generations += 1;
+    if (before !== undefined) requireProgress(organizationId, before, published);
+  };
+  return {
+    generations: () => generations,
+    async watch(database, signal) {
+      let organizations: readonly { readonly id: bigint }[] = [];
+      for (let count = 0; !signal.aborted; count += 1) {
+        if (count % 20 === 0) {
+          organizations = await listOrganizations(database).catch(() => organizations);
+        }
+        for (const { id } of organizations) look(id);
+        await sleep(25);
+      }
+    },
+  };
+}
+
+const boundsOf = ({ snapshot }: PublishedGeneration): [bigint, bigint] => {
+  const [oldest, newest] = snapshot.split(':', 2).map(BigInt);
+  return [oldest ?? 0n, newest ?? 0n];
+};
+
+function requireProgress(
+  organizationId: bigint,
+  before: PublishedGeneration,
+  now: PublishedGeneration,
+): void {
+  const [oldestBefore, newestBefore] = boundsOf(before);
+  const [oldest, newest] = boundsOf(now);
+  if (now.asOf >= before.asOf && oldest >= oldestBefore && newest >= newestBefore) return;
+  throw new Error(
+    `organization ${organizationId} went back in time: ` +
+      `${before.snapshot} as of ${before.asOf}, then ${now.snapshot} as of ${now.asOf}`,
+  );
+}

@@ -1,0 +1,62 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { askWorker } from '../../sync/requests.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('a rebuild that a command asks the worker for', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+  });
+  afterEach(async () => {
+    await database.drop();
+    await directory.remove();
+  });
+
+  it('is done by the next worker where the one that took it up stops', async () => {
+    const organization = await addOrganization(database.pool);
+    const customer = await addCustomer(database.pool, organization);
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select $1, $2, n from generate_series(1, 2000) as n`,
+      [organization, customer],
+    );
+    let isRebuilding = false;
+    const startWorker = async () => {
+      const stopping = new AbortController();
+      const worker = await createTestWorker(database.pool, directory.path, {
+        loadChunkRows: 40,
+        onReport: (_organizationId, { activity }) => {
+          isRebuilding ||= activity === 'rebuilding';
+        },
+      });
+      const running = worker.run(stopping.signal);
+      return async () => {
+        stopping.abort();
+        await worker.close();
+        await running;
+      };
+    };
+    const first = await createTestWorker(database.pool, directory.path);
+    await first.syncAll();
+    await first.close();
+
+    const stopFirst = await startWorker();
+    const answer = askWorker(
+      directory.path,
+      { kind: 'rebuild', organizationId: organization },
+      AbortSignal.timeout(50_000),
+    );
+    while (!isRebuilding) await sleep(5);
+    await stopFirst();
+    const stopSecond = await startWorker();
+    expect(await answer).toBeNull();
+    await stopSecond();
+  });
+});
