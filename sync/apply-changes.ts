@@ -1,8 +1,9 @@
 import type pg from 'pg';
-import { applyStaged, replaceStaged } from './apply.ts';
+import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { type SourceSnapshot, streamChanges } from './source.ts';
 import { createStaging, stage } from './staging.ts';
+import { writeWatermark } from './watermark.ts';
 
 /**
  * Applies what changed since the file's watermark and moves that to `now`, the
@@ -23,6 +24,15 @@ export async function applyChanges(
   await applyStaged(file, watermark);
   file.watermark = watermark;
   return changes;
+}
+
+/** Says of a file to which `now`'s changes were applied that it shows that moment. */
+export async function moveWatermark(file: PurchaseFile, now: SourceSnapshot): Promise<void> {
+  if (file.watermark === null) throw new Error('there is no watermark to move');
+  const { connection, catalog } = file;
+  const watermark = { ...now, organizationId: file.watermark.organizationId };
+  await inTransaction(connection, () => writeWatermark(connection, catalog, watermark));
+  file.watermark = watermark;
 }
 
 /** Applies what changed since the file's load began, which completes the load. */

@@ -77,7 +77,7 @@ export async function inTransaction(
 }
 
 /** Gives every staged label and customer that has no key yet the next ones. */
-function extendDictionaries(catalog: string): string {
+export function extendDictionaries(catalog: string): string {
   const extend = (table: string, value: string, column: string) => `
     insert into ${catalog}.${table} (key, ${value})
     select (select coalesce(max(key) + 1, 0) from ${catalog}.${table})
@@ -91,7 +91,7 @@ function extendDictionaries(catalog: string): string {
 }
 
 /** The staged purchases as the purchase table stores them. */
-function encodedPurchases(catalog: string): string {
+export function encodedPurchases(catalog: string): string {
   const columns = purchaseColumns.flatMap((column) =>
     storedColumns(column).map(({ name }) => `${encoded(column, name)} as ${name}`),
   );

@@ -7,10 +7,13 @@ import { type LoadOptions, loadPurchases } from './load.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
 import { sortGeneration } from './sort-generation.ts';
 import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { countDifferences } from './verification/differences-of-file.ts';
 
 export type BuildOptions = LoadOptions & {
   /** A published generation to sort anew; null to load from Postgres. */
   readonly generation: string | null;
+  /** Whether readers have something that it is to replace: then it is compared with Postgres first. */
+  readonly isReplacing: boolean;
 };
 
 /**
@@ -19,9 +22,17 @@ export type BuildOptions = LoadOptions & {
  * and can be brought up to date from there is kept.
  */
 export async function buildNextFile(next: PurchaseFile, options: BuildOptions): Promise<void> {
-  if (next.watermark !== null && (await canBeBroughtUpToDate(next, options))) return;
-  if (options.generation !== null) await sortGeneration(next, options.generation);
-  else await load(next, options);
+  const isBuilt = next.watermark !== null && (await canBeBroughtUpToDate(next, options));
+  if (options.generation !== null) {
+    if (!isBuilt) await sortGeneration(next, options.generation);
+    return;
+  }
+  if (!isBuilt) await load(next, options);
+  if (!options.isReplacing) return;
+  const differences = await countDifferences(next, options);
+  if (differences === 0) return;
+  await startAnew(next);
+  throw new Error(`what was built differs from Postgres in ${differences} places`);
 }
 
 async function canBeBroughtUpToDate(

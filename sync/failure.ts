@@ -60,7 +60,10 @@ export function describeFailure(error: unknown): Failure {
       advice: 'Let the user that the worker runs as write to it.',
     };
   }
-  if (/^E[A-Z]+$/.test(code) || /connect|terminat|timeout/i.test(text)) {
+  if (
+    /^E[A-Z]+$/.test(code) ||
+    /^(connect |Connection terminated|Client has)|timeout/i.test(text)
+  ) {
     return {
       message: `The connection to Postgres failed: ${text}`,
       advice: `Look whether it runs and can be reached. ${waitForIt}`,

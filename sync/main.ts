@@ -1,13 +1,14 @@
-import { createProgram, runProgram } from '../src/commands/command-line.ts';
+import { createProgram, durationOption, runProgram } from '../src/commands/command-line.ts';
 import { encodeId } from '../src/domain/public-id.ts';
-import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
 import { readSettings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { askWorker } from './requests.ts';
+import { remediesOf } from './remedies.ts';
 import { type Shard, shardOption } from './shard.ts';
 import { readStatus } from './status.ts';
 import { formatStatus } from './status-table.ts';
+import { verificationInstance, verifyAll } from './verify-command.ts';
+import type { WorkerOptions } from './worker.ts';
 import { followChanges, type Workplace, withOnlyWorker, withWorkplace } from './worker-process.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
@@ -21,9 +22,12 @@ program
   .command('run', { isDefault: true })
   .description('follow all changes until stopped (default); stand by while another worker does')
   .option('--shard <i/n>', 'only the i-th of n parts of the organizations', shardOption)
-  .action(async (options: { readonly shard?: Shard }) => {
+  .option('--verify-every <time>', 'verify, as if by `verify --repair`, such as 6h', durationOption)
+  .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), (workplace) => followChanges(workplace, options, stopped));
+    await withWorkplace(readSettings(), (workplace) =>
+      followChanges(workplace, workerOptions(workplace, options), stopped),
+    );
   });
 
 program
@@ -48,13 +52,28 @@ program
     await withWorkplace(readSettings(), async (workplace) => {
       const organizations = await selectOrganizations(workplace, options);
       for (const { id, name } of organizations) {
-        await withOnlyWorker(
-          workplace,
-          (worker) => worker.rebuild(id),
-          () => askForRebuild(workplace, id, stopped),
-        );
+        await remediesOf(workplace, id, stopped).rebuild();
         console.log(`${encodeId('organization', id)} (${name}) was rebuilt.`);
       }
+    });
+  });
+
+program
+  .command('verify')
+  .description('compare what is published with Postgres, by content; exit with 1 if it differs')
+  .option('--organization <id>', 'only this one (org_…)')
+  .option('--repair', 'read again what differs, and verify that again')
+  .option('--json', 'print JSON')
+  .action(async (options: Options & { readonly repair?: boolean }) => {
+    const stopped = untilStopped();
+    await withWorkplace(readSettings(), async (workplace) => {
+      process.exitCode = await verifyAll(workplace, {
+        organizations: await selectOrganizations(workplace, options),
+        isNamed: options.organization !== undefined,
+        isToRepair: options.repair === true,
+        json: options.json === true,
+        stopped,
+      });
     });
   });
 
@@ -69,17 +88,17 @@ program
 
 await runProgram(program);
 
-async function askForRebuild(
+function workerOptions(
   { settings }: Workplace,
-  organizationId: bigint,
-  stopped: AbortSignal,
-): Promise<void> {
-  const failure = await askWorker(
-    settings.dataDirectory,
-    { kind: 'rebuild', organizationId },
-    stopped,
-  );
-  if (failure !== null) throw new OperatorError(`The worker could not rebuild it: ${failure}`);
+  { shard, verifyEvery }: { readonly shard?: Shard; readonly verifyEvery?: number },
+): Partial<WorkerOptions> {
+  return {
+    ...(shard === undefined ? {} : { shard }),
+    verification:
+      verifyEvery === undefined
+        ? undefined
+        : { everyMs: verifyEvery, duckdb: { ...verificationInstance(settings), threads: 1 } },
+  };
 }
 
 async function selectOrganizations({ database }: Workplace, { organization }: Options) {

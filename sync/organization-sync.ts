@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
+import type pg from 'pg';
 import type { Logger } from 'pino';
 import {
   currentFile,
@@ -9,7 +10,7 @@ import {
   type PublishedGeneration,
 } from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
-import { applyChanges } from './apply-changes.ts';
+import { applyChanges, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
 import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
 import { findPoisonedPurchase } from './poisoned-purchase.ts';
@@ -25,7 +26,9 @@ import {
   startAnew,
 } from './purchase-file.ts';
 import { whySort } from './sort-generation.ts';
-import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { type SourceSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import type { PurchaseRange } from './verification/purchase-range.ts';
+import { rereadRanges } from './verification/reread.ts';
 import type { LoadProgress } from './watermark.ts';
 
 /** What a run came to. */
@@ -61,6 +64,11 @@ export type OrganizationSync = {
     signal: AbortSignal,
     onProgress: (progress: LoadProgress) => void,
   ): Promise<Publication>;
+  /**
+   * Reads ranges of the live file's purchases again, all or nothing, and publishes
+   * the outcome. False where only a build can mend the file.
+   */
+  reread(ranges: readonly PurchaseRange[], signal: AbortSignal): Promise<boolean>;
   /** Snapshots that changes may still have to be told from. */
   retainedSnapshots(): string[];
   /** Whether a process before this one began a load and did not finish it. */
@@ -90,15 +98,17 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
   const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
   // Opened once, whoever asks meanwhile: a second time would be taken for damage.
-  const open = (role: FileRole): Promise<PurchaseFile> => {
-    opening[role] ??= (async () => {
-      try {
-        files[role] ??= await openPurchaseFile(instance, dataDirectory, organizationId, role);
-        return files[role];
-      } finally {
+  const open = async (role: FileRole): Promise<PurchaseFile> => {
+    const present = files[role];
+    if (present !== null) return present;
+    opening[role] ??= openPurchaseFile(instance, dataDirectory, organizationId, role)
+      .then((file) => {
+        files[role] = file;
+        return file;
+      })
+      .finally(() => {
         opening[role] = null;
-      }
-    })();
+      });
     return opening[role];
   };
   const close = async (role: FileRole): Promise<void> => {
@@ -154,18 +164,27 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     return join(directory, published.file);
   };
 
-  const bringUpToDate = async (file: PurchaseFile, signal: AbortSignal): Promise<number | string> =>
+  /** Gives the number of changes, or why they cannot be told; `then` sees what the file then shows. */
+  const bringUpToDate = async (
+    file: PurchaseFile,
+    signal: AbortSignal,
+    then: (source: pg.ClientBase, now: SourceSnapshot) => Promise<void> = async () => {},
+  ): Promise<number | string> =>
     withSnapshot(database, async (source) => {
       const now = await takeSnapshot(source);
       if (file.watermark === null) return 'nothing was loaded yet';
       const reason = await whyChangesAreNotEnough(source, file.watermark, now);
-      return reason ?? applyChanges(source, file, now, signal);
+      if (reason !== null) return reason;
+      const changes = await applyChanges(source, file, now, signal);
+      await then(source, now);
+      return changes;
     });
 
   /** Lets the file that was built, with what changed since, take the live one's place. */
   const replaceLive = async (signal: AbortSignal): Promise<Publication> => {
     const next = await open('next');
-    const outcome = await bringUpToDate(next, signal);
+    // Also without changes: what readers are shown must never seem to be of an earlier moment.
+    const outcome = await bringUpToDate(next, signal, (_source, now) => moveWatermark(next, now));
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
     await next.connection.run(`checkpoint ${next.catalog}`);
     await close('next');
@@ -195,14 +214,31 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         }
       }),
 
+    reread: (ranges, signal) =>
+      exclusively.add(async () => {
+        signal.throwIfAborted();
+        try {
+          const live = await open('live');
+          let isMended = false;
+          await bringUpToDate(live, signal, async (source) => {
+            isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
+          });
+          if (isMended) await publishNow(live);
+          return isMended;
+        } catch (error) {
+          throw await afterFailure('live', error);
+        }
+      }),
+
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       try {
         const next = await open('next');
         const generation = kind === 'sort' ? publishedFile() : null;
         const { loadChunkRows: chunkRows } = options;
+        const isReplacing = existsSync(currentFile(directory));
         const common = { database, organizationId, signal, onProgress, chunkRows };
-        await buildNextFile(next, { ...common, generation });
+        await buildNextFile(next, { ...common, generation, isReplacing });
         const publication = await exclusively.add(() => replaceLive(signal));
         const { purchases } = publication.generation;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');

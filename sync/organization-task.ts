@@ -5,6 +5,7 @@ import { backoffMs } from './backoff.ts';
 import { describeFailure } from './failure.ts';
 import type { BuildKind, OrganizationSync } from './organization-sync.ts';
 import type { OrganizationReport, Reporter } from './report.ts';
+import type { PurchaseRange } from './verification/purchase-range.ts';
 import type { LoadProgress } from './watermark.ts';
 
 /** One organization as the worker sees it: what it waits for, does and has failed at. */
@@ -18,6 +19,8 @@ export type OrganizationTask = {
   bringUpToDate(): Promise<void>;
   /** Builds the file, for a reason to be shown, and resolves when that is published. */
   build(kind: BuildKind, reason: string): Promise<void>;
+  /** Reads ranges of purchases again, or builds the file where that would not help. */
+  reread(ranges: readonly PurchaseRange[]): Promise<void>;
   isBusy(): boolean;
   close(): Promise<void>;
 };
@@ -168,6 +171,11 @@ export function createOrganizationTask(options: {
       tell({ activity: 'following', reason: null, failure: null });
     },
     build,
+    async reread(ranges) {
+      log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
+      const isMended = await queues.changes.add(() => sync.reread(ranges, signal));
+      if (!isMended) await build('load', 'what differs cannot be mended by reading it again');
+    },
     isBusy: () => isRunning || building !== null,
     async close() {
       await building?.catch(() => {});

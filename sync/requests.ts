@@ -5,15 +5,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { isOfShard, type Shard } from './shard.ts';
+import type { PurchaseRange } from './verification/purchase-range.ts';
 
 /**
  * How a command asks the worker that has the data folder for something only the
  * worker may do: a file in the folder, answered by another one.
  */
-const request = z.object({
-  kind: z.literal('rebuild'),
-  organizationId: z.string().regex(/^\d+$/).transform(BigInt),
-});
+const integer = z
+  .string()
+  .regex(/^-?\d+$/)
+  .transform(BigInt);
+const range = z.object({
+  createdSince: integer,
+  createdUntil: integer,
+  idFrom: integer,
+  idUntil: integer,
+} satisfies Record<keyof PurchaseRange, unknown>);
+const request = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('rebuild'), organizationId: integer }),
+  z.object({ kind: z.literal('reread'), organizationId: integer, ranges: z.array(range) }),
+]);
 export type Request = z.output<typeof request>;
 
 const answer = z.object({ failure: z.string().nullable() });
@@ -27,13 +38,15 @@ const answersKeptMs = 3_600_000;
 /** Asks, and waits for the answer: null where it was done, else what went wrong. */
 export async function askWorker(
   dataDirectory: string,
-  { kind, organizationId }: Request,
+  asking: Request,
   signal: AbortSignal,
 ): Promise<string | null> {
   const directory = requestsDirectory(dataDirectory);
   await mkdir(directory, { recursive: true });
   const path = join(directory, randomUUID());
-  const content = JSON.stringify({ kind, organizationId: String(organizationId) });
+  const content = JSON.stringify(asking, (_name, value) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
   await writeWhole(path + asked, content);
   for (;;) {
     const text = await readFile(path + answered, 'utf8').catch(() => null);

@@ -47,7 +47,7 @@ export async function takeSnapshot(connection: pg.ClientBase): Promise<SourceSna
 }
 
 /** Log entries of transactions that `since` cannot see. Those of this transaction's snapshot are all that come. */
-const unseenBy = (since: string): Sql =>
+export const unseenBy = (since: string): Sql =>
   sql`transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
@@ -117,7 +117,10 @@ export async function logReachesBackTo(
   return rows[0]?.reaches === true;
 }
 
-async function* stream(connection: pg.ClientBase, statement: Sql): AsyncGenerator<SourceRow> {
+export async function* stream(
+  connection: pg.ClientBase,
+  statement: Sql,
+): AsyncGenerator<SourceRow> {
   yield* connection.query(new RowStream(connection, statement));
 }
 

@@ -23,9 +23,19 @@ export function formatStatus({ workers, organizations, horizonHolders }: Status)
 
 function table(organizations: readonly OrganizationStatus[]): string {
   const rows = new Table({
-    head: ['organization', 'name', 'state', 'purchases', 'MiB', 'as of', 'pending', 'lag'],
+    head: [
+      'organization',
+      'name',
+      'state',
+      'purchases',
+      'MiB',
+      'as of',
+      'pending',
+      'lag',
+      'verified',
+    ],
     style: { head: [], border: [], compact: true },
-    colAligns: ['left', 'left', 'left', 'right', 'right', 'left', 'right', 'right'],
+    colAligns: ['left', 'left', 'left', 'right', 'right', 'left', 'right', 'right', 'left'],
   });
   for (const status of organizations) {
     rows.push([
@@ -37,6 +47,7 @@ function table(organizations: readonly OrganizationStatus[]): string {
       status.asOf ?? '–',
       status.pendingChanges?.toLocaleString('en') ?? '–',
       status.lagSeconds === null ? '–' : duration(status.lagSeconds),
+      describeVerification(status),
     ]);
   }
   return rows.toString();
@@ -47,6 +58,12 @@ function describeState({ state, percent, rowsPerSecond, secondsLeft }: Organizat
   const rate = rowsPerSecond === null ? '' : `, ${rowsPerSecond.toLocaleString('en')}/s`;
   const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
   return `${state} ${percent} %${rate}${left}`;
+}
+
+function describeVerification({ verified }: OrganizationStatus): string {
+  if (verified === null) return '–';
+  const ago = `${duration((Date.now() - Date.parse(verified.at)) / 1000)} ago`;
+  return verified.state === 'equal' ? ago : `${verified.state}, ${ago}`;
 }
 
 function describeFailure({ organization, name, failure }: OrganizationStatus): string[] {

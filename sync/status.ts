@@ -11,6 +11,7 @@ import type { Database } from '../src/postgres/pool.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
 import { type OrganizationReport, readReport } from './report.ts';
 import { isOfShard } from './shard.ts';
+import { readVerificationRecord, type VerificationRecord } from './verification/record.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
 
 export type OrganizationStatus = {
@@ -37,6 +38,8 @@ export type OrganizationStatus = {
   readonly pendingChanges: number | null;
   /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
   readonly lagSeconds: number | null;
+  /** What the last verification came to; null before the first. */
+  readonly verified: VerificationRecord | null;
   /** Why the last attempt failed, what to do, and when the next one comes. */
   readonly failure: OrganizationReport['failure'];
 };
@@ -73,6 +76,7 @@ export async function readStatus(
           readReport(organizationDirectory(dataDirectory, id)),
           workers.some(({ shard }) => isOfShard(id, shard)),
         ),
+        verified: readVerificationRecord(dataDirectory, id),
         purchases: generation?.purchases ?? null,
         fileBytes: generation?.bytes ?? null,
         generation: generation?.file ?? null,

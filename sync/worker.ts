@@ -20,6 +20,8 @@ import { createOrganizationTask, type OrganizationTask } from './organization-ta
 import { createReporter, type OrganizationReport } from './report.ts';
 import { takeRequests } from './requests.ts';
 import { everyOrganization, listOrganizationsOf, type Shard } from './shard.ts';
+import { type ContinuousVerification, verifyContinuously } from './verification/continuous.ts';
+import type { Remedies } from './verification/repair.ts';
 
 export type WorkerOptions = {
   readonly database: Database;
@@ -34,14 +36,16 @@ export type WorkerOptions = {
   readonly shard?: Shard;
   /** Rows that a load reads in one transaction; smaller in tests. */
   readonly loadChunkRows?: number;
+  /** Verifies continuously, at low priority; not unless it is told. */
+  readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;
 };
 
 export type Worker = {
   /** One pass: every organization brought up to date. Rejects with all that failed. */
   once(organizations: readonly bigint[]): Promise<void>;
-  /** Builds the organization's file anew from Postgres, beside the one that serves. */
-  rebuild(organizationId: bigint): Promise<void>;
+  /** What can be done where an organization's purchases are not what Postgres holds. */
+  remediesFor(organizationId: bigint): Remedies;
   /** Follows the change log until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
   /** Gives up what is at work; whatever is not committed is done again at the next start. */
@@ -106,10 +110,15 @@ export function createWorker(options: WorkerOptions): Worker {
     await pruneWhatConcernsNobody(database);
   };
 
+  const remediesFor = (organizationId: bigint): Remedies => ({
+    reread: (ranges) => taskFor(organizationId).reread(ranges),
+    rebuild: () => taskFor(organizationId).build('load', 'it was asked for'),
+  });
+
   const answerRequests = async () => {
     for (const { request, answer } of await takeRequests(dataDirectory, shard, requestsTaken)) {
-      void taskFor(request.organizationId)
-        .build('load', 'an operator asked for it')
+      const { reread, rebuild } = remediesFor(request.organizationId);
+      void (request.kind === 'reread' ? reread(request.ranges) : rebuild())
         .then(
           () => answer(null),
           // Where this worker stops, the next one answers.
@@ -141,6 +150,19 @@ export function createWorker(options: WorkerOptions): Worker {
     return news.snapshot;
   };
 
+  const startVerifying = async (signal: AbortSignal): Promise<void> => {
+    if (options.verification === undefined) return;
+    await verifyContinuously({
+      ...options.verification,
+      database,
+      dataDirectory,
+      organizations: () => [...tasks.keys()],
+      remediesFor,
+      log,
+      signal: AbortSignal.any([signal, closing.signal]),
+    });
+  };
+
   return {
     async once(organizations) {
       await removeForeignEntries(database);
@@ -156,7 +178,7 @@ export function createWorker(options: WorkerOptions): Worker {
       if (failures.length > 0) throw new Error(failures.join('; '));
     },
 
-    rebuild: (organizationId) => taskFor(organizationId).build('load', 'an operator asked for it'),
+    remediesFor,
 
     async run(signal) {
       const due: Due = {
@@ -171,6 +193,7 @@ export function createWorker(options: WorkerOptions): Worker {
         'following changes',
       );
       void removeForgottenFolders(database, dataDirectory, shard).catch(() => {});
+      const verifying = startVerifying(signal);
       while (!signal.aborted) {
         try {
           snapshot = await lookAround(snapshot, due);
@@ -186,6 +209,7 @@ export function createWorker(options: WorkerOptions): Worker {
         const pause = outages === 0 ? pollIntervalMs : backoffMs(outages, 5_000);
         await sleep(pause, undefined, { signal }).catch(() => {});
       }
+      await verifying;
     },
 
     async close() {

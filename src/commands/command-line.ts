@@ -31,6 +31,16 @@ function reportFailure(error: unknown): number {
   return exitCodes.failed;
 }
 
+const millisecondsOf = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** An option's parser: a time such as `90s`, `30m`, `6h` or `1d`, in milliseconds. */
+export function durationOption(text: string): number {
+  const [, count, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  const milliseconds = Number(count) * millisecondsOf[unit as keyof typeof millisecondsOf];
+  if (milliseconds > 0) return milliseconds;
+  throw new InvalidArgumentError('It must be a time such as 90s, 30m, 6h or 1d.');
+}
+
 /** An option's parser: a whole number within bounds. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER) {
   return (text: string): number => {

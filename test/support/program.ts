@@ -8,6 +8,8 @@ export type Program = {
   readonly child: ChildProcess;
   /** What it has printed so far, both streams together. */
   output(): string;
+  /** What it has printed on standard output alone, for scripts. */
+  answer(): string;
   /** Resolves with the first match in the output; rejects once it ends without one. */
   printed(pattern: RegExp): Promise<RegExpExecArray>;
   /** Sends a signal and waits for the end. */
@@ -31,15 +33,20 @@ export function runProgram(
     ...options,
   });
   let output = '';
+  let answer = '';
   const collect = (text: string) => {
     output += text;
   };
-  child.stdout.setEncoding('utf8').on('data', collect);
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+    collect(text);
+  });
   child.stderr.setEncoding('utf8').on('data', collect);
   const closed = once(child, 'close');
   return {
     child,
     output: () => output,
+    answer: () => answer,
     async printed(pattern) {
       for (;;) {
         const match = pattern.exec(output);

@@ -151,9 +151,12 @@ describe('building an organization’s file', () => {
     const stop = writeMeanwhile();
     const generations = new Set<string | undefined>();
     let isBuilt = false;
-    const rebuild = worker.rebuild(organization).finally(() => {
-      isBuilt = true;
-    });
+    const rebuild = worker
+      .remediesFor(organization)
+      .rebuild()
+      .finally(() => {
+        isBuilt = true;
+      });
     while (!isBuilt) {
       const published = readPublished(organizationDirectory(directory.path, organization));
       expect(published?.purchases).toBeGreaterThan(1_500);

@@ -121,7 +121,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     const beside = sync('rebuild', '--organization', id);
     expect(await beside.exited(), beside.output()).toBe(0);
     expect(beside.output()).toMatch(/was rebuilt/);
-    expect(worker.output()).toMatch(/an operator asked for it/);
+    expect(worker.output()).toMatch(/it was asked for/);
     expect(generation()).not.toBe(first);
     expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
   });

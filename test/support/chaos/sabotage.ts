@@ -141,8 +141,10 @@ async function untilPublished(
   signal: AbortSignal,
 ): Promise<void> {
   const enough = timekeeper.generations() + count;
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(recoveryPatienceMs)]);
-  while (timekeeper.generations() < enough && !patience.aborted) await sleep(50);
+  const deadline = performance.now() + recoveryPatienceMs;
+  while (timekeeper.generations() < enough && !signal.aborted && performance.now() < deadline) {
+    await sleep(50);
+  }
 }
 
 /** Asks for rebuilds now and then, and gives up on some. Every command must come to an end. */

@@ -63,7 +63,8 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
     if (!present.includes(name)) found.push(`${name} of nobody`);
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter(
-      (file) => !/^(live\.duckdb(\.wal)?|CURRENT|STATUS|\d+-[0-9a-f]+\.duckdb)$/.test(file),
+      (file) =>
+        !/^(live\.duckdb(\.wal)?|CURRENT|STATUS|VERIFIED|\d+-[0-9a-f]+\.duckdb)$/.test(file),
     );
     found.push(...unexpected.map((file) => `${name}/${file}`));
     const generations = files.filter((file) => /^\d+-[0-9a-f]+\.duckdb$/.test(file));

@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
+import type pg from 'pg';
+import sql, { raw } from 'sql-template-tag';
+import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { logReachesBackTo, stream, takeSnapshot } from '../source.ts';
+import {
+  changedSince,
+  checksumsInFile,
+  checksumsInPostgres,
+  rowHashesInFile,
+  rowHashesInPostgres,
+  type UnchangedPurchases,
+} from './checksums.ts';
+import type { PublishedFile, PublishedFiles } from './published-file.ts';
+import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
+
+/** Why nothing can be said about an organization's purchases. */
+export class Incomparable extends Error {
+  override readonly name = 'Incomparable';
+  readonly isPublished: boolean;
+  constructor(message: string, isPublished = true) {
+    super(message);
+    this.isPublished = isPublished;
+  }
+}
+
+export type Checksum = { readonly count: number; readonly sum: bigint };
+export type ComparedRange = {
+  readonly range: PurchaseRange;
+  readonly published: Checksum;
+  readonly postgres: Checksum;
+};
+export type RowHash = { readonly id: bigint; readonly created: bigint; readonly hash: bigint };
+
+/**
+ * Compares an organization's newest published generation with Postgres, exactly
+ * and beside a worker. The generation shows the snapshot that it was read in. A
+ * later transaction sees the same, but for the purchases that the change log says
+ * have changed in between; those are left out on both sides. Every comparison has
+ * a generation and a transaction of its own, so none is open longer than its part
+ * takes, and none needs the log to reach back further than to what is published.
+ */
+export type Comparison = {
+  /** What is compared next. */
+  newest(): Promise<PublishedFile>;
+  /** Checksums of ranges that make up the range `whole`. */
+  compare(
+    whole: PurchaseRange,
+    ranges: readonly PurchaseRange[],
+  ): Promise<{
+    readonly file: PublishedFile;
+    readonly compared: readonly ComparedRange[];
+    /** Purchases of the range, on either side, that changed since. */
+    readonly leftOut: number;
+  }>;
+  compareRows(range: PurchaseRange): Promise<{
+    readonly published: readonly RowHash[];
+    readonly postgres: readonly RowHash[];
+  }>;
+};
+
+export type ComparisonOptions = {
+  readonly organizationId: bigint;
+  readonly database: Database;
+  readonly files: Pick<PublishedFiles, 'newest'>;
+  /** How long to wait for a generation that the change log reaches back to. */
+  readonly patienceMs: number;
+  readonly signal: AbortSignal;
+};
+
+export function createComparison(options: ComparisonOptions): Comparison {
+  const { organizationId, database } = options;
+
+  /** Reads one side in a transaction, and leaves in `changed` what the other must not look at. */
+  const readPostgres = async <Result>(
+    whole: PurchaseRange,
+    read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
+  ): Promise<{ file: PublishedFile; result: Result }> => {
+    const deadline = Date.now() + options.patienceMs;
+    for (let pauseMs = 100; ; pauseMs *= 2) {
+      const file = await requirePublished(options.files);
+      const unchanged = { organizationId, since: file.generation.snapshot };
+      const found = await withSnapshot(database, async (source) => {
+        if (!(await isFollowedBy(source, organizationId, file))) return null;
+        await collectChanged(source, file.connection, unchanged, whole);
+        return { file, result: await read(source, unchanged) };
+      });
+      if (found !== null) return found;
+      if (Date.now() + pauseMs > deadline) {
+        throw new Incomparable('the change log no longer reaches back to what is published');
+      }
+      // The worker has pruned the log and is about to publish.
+      await sleep(pauseMs, undefined, { signal: options.signal });
+    }
+  };
+
+  return {
+    newest: () => requirePublished(options.files),
+
+    async compare(whole, ranges) {
+      const { file, result: postgres } = await readPostgres(whole, async (source, unchanged) => {
+        const { rows } = await source.query<{ place: number; count: bigint; sum: string }>(
+          checksumsInPostgres(ranges, unchanged),
+        );
+        return new Map(
+          rows.map(({ place, count, sum }) => [place, { count: Number(count), sum: BigInt(sum) }]),
+        );
+      });
+      const published = new Map(
+        (await file.query(checksumsInFile(file.catalog, ranges))).map(([place, count, sum]) => [
+          place,
+          { count: Number(count), sum: sum as bigint },
+        ]),
+      );
+      const compared = ranges.map((range, place) => ({
+        range,
+        published: published.get(place) as Checksum,
+        postgres: postgres.get(place) as Checksum,
+      }));
+      return { file, compared, leftOut: await countLeftOut(file, whole) };
+    },
+
+    async compareRows(range) {
+      const { file, result: postgres } = await readPostgres(range, async (source, unchanged) => {
+        const { rows } = await source.query<RowHash>(rowHashesInPostgres(range, unchanged));
+        return rows;
+      });
+      const rows = await file.query(rowHashesInFile(file.catalog, range));
+      const published = (rows as [bigint, bigint, bigint][]).map(([id, created, hash]) => ({
+        id,
+        created,
+        hash,
+      }));
+      return { published, postgres };
+    },
+  };
+}
+
+async function requirePublished(files: ComparisonOptions['files']): Promise<PublishedFile> {
+  const file = await files.newest();
+  if (file === null) throw new Incomparable('nothing is published yet', false);
+  if (file.generation.layoutVersion !== layoutVersion) {
+    throw new Incomparable('it was published by another version, and will be loaded anew');
+  }
+  return file;
+}
+
+/** Whether the log tells all that happened between the generation's snapshot and the transaction's. */
+async function isFollowedBy(
+  source: pg.ClientBase,
+  organizationId: bigint,
+  { generation }: PublishedFile,
+): Promise<boolean> {
+  const now = await takeSnapshot(source);
+  if (now.systemIdentifier !== generation.systemIdentifier) {
+    throw new Incomparable('what is published was read from another database');
+  }
+  // Work in the background: one core at most, and no compiling for each part anew. The
+  // log's statistics lag behind: where they promise a few rows and there are a million,
+  // a nested loop would never end.
+  await source.query(`
+    set local max_parallel_workers_per_gather = 0;
+    set local jit = off;
+    set local enable_nestloop = off`);
+  return logReachesBackTo(source, organizationId, generation.snapshot);
+}
+
+/** Fills the table `changed`, and notes which of them Postgres has in the range. */
+async function collectChanged(
+  source: pg.ClientBase,
+  connection: DuckDBConnection,
+  unchanged: UnchangedPurchases,
+  range: PurchaseRange,
+): Promise<void> {
+  await connection.run(
+    'create or replace temp table changed (id bigint not null, in_postgres boolean not null)',
+  );
+  const types = [BIGINT, BOOLEAN];
+  const appender = await connection.createAppender('changed', 'main', 'temp');
+  const rows = stream(
+    source,
+    sql`
+      select changed.id, purchases.id is not null
+      from (${changedSince(unchanged)}) as changed
+      left join purchases on purchases.id = changed.id
+        and purchases.organization_id = ${unchanged.organizationId} and ${inPostgres(range)}`,
+  );
+  try {
+    let batch: (bigint | boolean)[][] = [];
+    const flush = () => {
+      if (batch.length === 0) return;
+      const chunk = DuckDBDataChunk.create(types, batch.length);
+      chunk.setRows(batch);
+      appender.appendDataChunk(chunk);
+      batch = [];
+    };
+    for await (const row of rows) {
+      batch.push(row as unknown as (bigint | boolean)[]);
+      if (batch.length === 2048) flush();
+    }
+    flush();
+  } finally {
+    appender.closeSync();
+  }
+}
+
+async function countLeftOut({ query, catalog }: PublishedFile, range: PurchaseRange) {
+  const [row] = await query(sql`
+    select count(*) from changed
+    where in_postgres
+      or id in (select id from ${raw(catalog)}.purchase where ${inFile(range)})`);
+  return Number(row?.[0]);
+}

@@ -1,0 +1,60 @@
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { purchaseLabels } from '../../src/domain/purchase.ts';
+import type { DuckDBRow } from '../../src/engines/duckdb/connection.ts';
+import { labelKey, labelTable } from '../../src/engines/duckdb/layout.ts';
+
+/** What is wrong with one dictionary of a file; writing purchases anew does not mend it. */
+export type DictionaryDamage = {
+  /** The label whose values it holds, or `customer`. */
+  readonly dictionary: string;
+  /** Entries whose key another entry has, too. */
+  readonly repeatedKeys: number;
+  readonly repeatedValues: number;
+  /** Purchases with a key that has no entry. */
+  readonly danglingPurchases: number;
+};
+
+type Dictionary = {
+  readonly name: string;
+  readonly table: string;
+  readonly value: string;
+  /** The column of the purchases that holds its keys. */
+  readonly key: string;
+};
+
+const dictionaries: readonly Dictionary[] = [
+  { name: 'customer', table: 'customer', value: 'id', key: 'customer_key' },
+  ...purchaseLabels.map((label) => ({
+    name: label,
+    table: labelTable(label),
+    value: 'value',
+    key: labelKey(label),
+  })),
+];
+
+/** The dictionaries of a file that are not what they must be: one entry a key, one a value. */
+export async function findDictionaryDamage(
+  query: (statement: Sql) => Promise<DuckDBRow[]>,
+  catalog: string,
+): Promise<DictionaryDamage[]> {
+  const inspections = dictionaries.map(({ name, ...names }) => {
+    const table = raw(`${catalog}.${names.table}`);
+    const key = raw(`purchase.${names.key}`);
+    return sql`
+      select ${name}::varchar,
+        (select count(*) - count(distinct key) from ${table}),
+        (select count(*) - count(distinct ${raw(names.value)}) from ${table}),
+        (
+          select count(*) from ${raw(catalog)}.purchase
+          anti join ${table} as known on known.key = ${key}
+          where ${key} is not null
+        )`;
+  });
+  const found = await query(join(inspections, ' union all '));
+  return found
+    .map(([dictionary, ...counts]) => {
+      const [repeatedKeys = 0, repeatedValues = 0, danglingPurchases = 0] = counts.map(Number);
+      return { dictionary: String(dictionary), repeatedKeys, repeatedValues, danglingPurchases };
+    })
+    .filter((damage) => damage.repeatedKeys + damage.repeatedValues + damage.danglingPurchases > 0);
+}

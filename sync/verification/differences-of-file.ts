@@ -1,0 +1,33 @@
+import { queryRows } from '../../src/engines/duckdb/connection.ts';
+import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
+import type { PurchaseFile } from '../purchase-file.ts';
+import { type ComparisonOptions, createComparison } from './comparison.ts';
+import type { PublishedFile } from './published-file.ts';
+import { compareInParts, nothingFound } from './verify.ts';
+
+/** In how many places a file that is to be published is not what Postgres holds. */
+export async function countDifferences(
+  { connection, catalog, path, watermark }: PurchaseFile,
+  options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
+): Promise<number> {
+  if (watermark === null) throw new Error('a file without a watermark cannot be compared');
+  const { systemIdentifier, snapshot, asOf } = watermark;
+  const file: PublishedFile = {
+    generation: {
+      layoutVersion,
+      file: path,
+      systemIdentifier,
+      snapshot,
+      asOf,
+      purchases: 0,
+      bytes: 0,
+    },
+    connection,
+    catalog,
+    query: (statement) => queryRows(connection, statement),
+  };
+  const files = { newest: async () => file };
+  const found = { ...nothingFound };
+  await compareInParts(createComparison({ ...options, files, patienceMs: 0 }), options, found);
+  return found.differences.length + found.dictionaries.length;
+}

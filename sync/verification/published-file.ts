@@ -1,0 +1,132 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { Sql } from 'sql-template-tag';
+import {
+  createInstance,
+  type DuckDBOptions,
+  type DuckDBRow,
+  queryRows,
+  quotePath,
+} from '../../src/engines/duckdb/connection.ts';
+import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
+import {
+  organizationDirectory,
+  type PublishedGeneration,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { readWatermark } from '../watermark.ts';
+
+/** A published generation, open: it stays whole when the worker removes the file. */
+export type PublishedFile = {
+  readonly generation: PublishedGeneration;
+  readonly catalog: string;
+  readonly connection: DuckDBConnection;
+  /** Rejects with UnreadableFile where the file is damaged. */
+  query(statement: Sql): Promise<DuckDBRow[]>;
+};
+
+/** An organization's published generations, one at a time. */
+export type PublishedFiles = {
+  /** The newest one, opened unless it is open already; null where nothing is published. */
+  newest(): Promise<PublishedFile | null>;
+  close(): void;
+};
+
+/** What is published cannot be read, or is not what it says it is. */
+export class UnreadableFile extends Error {
+  override readonly name = 'UnreadableFile';
+}
+
+// Each attempt finds a newer generation, or the file that it looks for.
+const attempts = 10;
+// Of the process or the machine, not of the file.
+const lack = /Too many open files|Permission denied|No space left|Out of Memory|INTERRUPT/i;
+
+/**
+ * Opens generations in an instance of their own: what a damaged file does to
+ * DuckDB, it does to nobody else's questions.
+ */
+export async function openPublishedFiles(
+  dataDirectory: string,
+  organizationId: bigint,
+  options: DuckDBOptions,
+): Promise<PublishedFiles> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  mkdirSync(dirname(options.spillDirectory), { recursive: true });
+  const instance = await createInstance(options);
+  const connection = await instance.connect();
+  let open: PublishedFile | null = null;
+  let opened = 0;
+
+  const newest = async (): Promise<PublishedFile | null> => {
+    for (let attempt = 1; ; attempt += 1) {
+      const generation = readNewest(directory);
+      if (generation === null) return null;
+      if (open?.generation.file === generation.file) return open;
+      if (open !== null) await connection.run(`detach ${open.catalog}`);
+      open = null;
+      const path = join(directory, generation.file);
+      try {
+        opened += 1;
+        open = await attach(connection, `generation_${opened}`, path, generation, organizationId);
+        return open;
+      } catch (error) {
+        if (existsSync(path) || attempt === attempts) throw unreadable(error, path);
+      }
+    }
+  };
+
+  return { newest, close: () => closeInstance(instance, connection) };
+}
+
+function closeInstance(instance: DuckDBInstance, connection: DuckDBConnection): void {
+  connection.closeSync();
+  instance.closeSync();
+}
+
+function readNewest(directory: string): PublishedGeneration | null {
+  try {
+    return readPublished(directory);
+  } catch (error) {
+    throw unreadable(error, join(directory, 'CURRENT'));
+  }
+}
+
+async function attach(
+  connection: DuckDBConnection,
+  catalog: string,
+  path: string,
+  generation: PublishedGeneration,
+  organizationId: bigint,
+): Promise<PublishedFile> {
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
+  try {
+    const watermark = await readWatermark(connection, catalog);
+    if (
+      generation.layoutVersion === layoutVersion &&
+      watermark?.organizationId !== organizationId
+    ) {
+      throw new Error("it is not the organization's, or not complete");
+    }
+    if (watermark !== null && watermark.snapshot !== generation.snapshot) {
+      throw new Error('it shows another snapshot than CURRENT says');
+    }
+  } catch (error) {
+    await connection.run(`detach ${catalog}`).catch(() => {});
+    throw error;
+  }
+  const query = async (statement: Sql): Promise<DuckDBRow[]> => {
+    try {
+      return await queryRows(connection, statement);
+    } catch (error) {
+      throw unreadable(error, path);
+    }
+  };
+  return { generation, catalog, connection, query };
+}
+
+function unreadable(error: unknown, path: string): unknown {
+  const message = error instanceof Error ? error.message : String(error);
+  return lack.test(message) ? error : new UnreadableFile(`${path} cannot be read: ${message}`);
+}

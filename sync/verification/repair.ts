@@ -1,0 +1,44 @@
+import type { PurchaseRange } from './purchase-range.ts';
+import type { Verification } from './verify.ts';
+
+/** What the worker can do about a difference; each publishes what it comes to. */
+export type Remedies = {
+  /** Reads these purchases again, or, where that would not help, everything. */
+  reread(ranges: readonly PurchaseRange[]): Promise<void>;
+  rebuild(): Promise<void>;
+};
+
+export type Repair = {
+  /** What was done, in this order. */
+  readonly remedies: readonly (keyof Remedies)[];
+  /** What verifying came to after that. */
+  readonly outcome: Verification;
+};
+
+/**
+ * Does the least that makes what is published equal to Postgres, and verifies that
+ * it is. Null where there is nothing to repair, or nothing can be said.
+ */
+export async function repair(
+  found: Verification,
+  remedies: Remedies,
+  verifyAgain: () => Promise<Verification>,
+): Promise<Repair | null> {
+  if (!needsRepair(found)) return null;
+  const done: (keyof Remedies)[] = [];
+  let outcome = found;
+  if (found.differences.length > 0 && found.dictionaries.length === 0) {
+    await remedies.reread(found.differences);
+    done.push('reread');
+    outcome = await verifyAgain();
+  }
+  if (needsRepair(outcome)) {
+    await remedies.rebuild();
+    done.push('rebuild');
+    outcome = await verifyAgain();
+  }
+  return { remedies: done, outcome };
+}
+
+const needsRepair = ({ state }: Verification): boolean =>
+  state === 'differs' || state === 'unreadable';

@@ -1,0 +1,95 @@
+import type pg from 'pg';
+import sql, { join, raw } from 'sql-template-tag';
+import { queryRows } from '../../src/engines/duckdb/connection.ts';
+import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
+import { encodedPurchases, extendDictionaries, inTransaction } from '../apply.ts';
+import type { PurchaseFile } from '../purchase-file.ts';
+import { stream } from '../source.ts';
+import { createStaging, dropStaging, type StagedPurchase, stage } from '../staging.ts';
+import { changedSince } from './checksums.ts';
+import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
+import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
+
+export type Reread =
+  | { readonly repairable: true; readonly purchases: number }
+  /** Only a rebuild helps: keys that are not what they should be would stay so. */
+  | { readonly repairable: false; readonly dictionaries: readonly DictionaryDamage[] };
+
+/**
+ * Replaces the live file's purchases of some ranges by what Postgres has there now,
+ * all or nothing. `source` is a REPEATABLE READ transaction all of whose changes
+ * the file shows already, so its watermark stays true. Publishing is the caller's.
+ */
+export async function rereadRanges(
+  live: PurchaseFile,
+  source: pg.ClientBase,
+  ranges: readonly PurchaseRange[],
+  signal: AbortSignal,
+): Promise<Reread> {
+  const { connection, catalog } = live;
+  const organizationId = await requireUpToDate(live, source);
+  const dictionaries = await findDictionaryDamage(
+    (statement) => queryRows(connection, statement),
+    catalog,
+  );
+  if (dictionaries.length > 0) return { repairable: false, dictionaries };
+  if (ranges.length === 0) return { repairable: true, purchases: 0 };
+
+  await createStaging(connection);
+  const rows = purchasesOf(source, organizationId, ranges);
+  try {
+    const purchases = await stage(connection, rows, signal);
+    await replaceByStaged(live, ranges);
+    return { repairable: true, purchases };
+  } finally {
+    // The connection to Postgres can do nothing else before the stream is closed.
+    await rows.return(undefined);
+    await dropStaging(connection);
+  }
+}
+
+/** Rows newer than the others would be a moment that never was. */
+async function requireUpToDate(
+  { watermark }: PurchaseFile,
+  source: pg.ClientBase,
+): Promise<bigint> {
+  if (watermark === null) throw new Error('the live file is not loaded');
+  const { organizationId, snapshot } = watermark;
+  const { rowCount } = await source.query(
+    sql`${changedSince({ organizationId, since: snapshot })} limit 1`,
+  );
+  if (rowCount !== 0) throw new Error('the live file does not show what is to be read again');
+  return organizationId;
+}
+
+async function* purchasesOf(
+  source: pg.ClientBase,
+  organizationId: bigint,
+  ranges: readonly PurchaseRange[],
+): AsyncGenerator<StagedPurchase, void> {
+  // One statement: a purchase in two of the ranges comes once.
+  const statement = sql`
+    select ${raw(purchaseSelectList)}
+    from purchases
+    where organization_id = ${organizationId} and (${join(ranges.map(inPostgres), ' or ')})
+    order by created_at, id`;
+  for await (const row of stream(source, statement)) yield { id: row[0] as bigint, row };
+}
+
+async function replaceByStaged(
+  { connection, catalog }: PurchaseFile,
+  ranges: readonly PurchaseRange[],
+): Promise<void> {
+  await inTransaction(connection, async () => {
+    // Also what stands under the same number elsewhere: a damaged row may have
+    // left the range that it belongs to.
+    await queryRows(
+      connection,
+      sql`
+        delete from ${raw(catalog)}.purchase
+        where ${join(ranges.map(inFile), ' or ')} or id in (select id from staging)`,
+    );
+    await connection.run(extendDictionaries(catalog));
+    await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
+  });
+}

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DuckDBOptions } from '../../src/engines/duckdb/connection.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import {
+  type ComparedRange,
+  type Comparison,
+  createComparison,
+  Incomparable,
+} from './comparison.ts';
+import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
+import { openPublishedFiles, UnreadableFile } from './published-file.ts';
+import { allPurchases, splitRange } from './purchase-range.ts';
+import { differs, findDifferences, type RangeDifference } from './range-differences.ts';
+
+export const verificationStates = [
+  'equal',
+  'differs',
+  /** Nothing is published yet. */
+  'not published',
+  /** What is published cannot be read: only a rebuild helps. */
+  'unreadable',
+  /** Nothing can be said, and `reason` says why. */
+  'not comparable',
+] as const;
+
+export type Verification = {
+  readonly state: (typeof verificationStates)[number];
+  readonly reason: string | null;
+  /** The generation that was compared last; newer ones may have come in the course of it. */
+  readonly generation: string | null;
+  readonly asOf: bigint | null;
+  /** Purchases of Postgres that were compared. */
+  readonly purchases: number;
+  /** Purchases that were not, because they changed after what is published was read. */
+  readonly changedSince: number;
+  readonly differences: readonly RangeDifference[];
+  readonly dictionaries: readonly DictionaryDamage[];
+};
+
+export type VerifyOptions = {
+  readonly organizationId: bigint;
+  readonly database: Database;
+  readonly dataDirectory: string;
+  /** Of the instance that the files are read in; its own, for they may be damaged. */
+  readonly duckdb: DuckDBOptions;
+  readonly signal: AbortSignal;
+  /** Time at rest after each part, as a multiple of what the part took. */
+  readonly rest?: number;
+  readonly patienceMs?: number;
+  /** How many purchases are compared in one transaction. */
+  readonly partRows?: number;
+  /** Up to how many are compared one by one, where a part differs. */
+  readonly singleRows?: number;
+};
+
+/**
+ * Compares what is published of an organization's purchases with Postgres, by
+ * content and in parts. Takes no lock that a worker or a writer would wait for.
+ * Rejects where Postgres cannot be asked; what is wrong with the file is in the result.
+ */
+export async function verifyOrganization(options: VerifyOptions): Promise<Verification> {
+  const { organizationId, dataDirectory, duckdb } = options;
+  const found: Findings = { ...nothingFound };
+  const files = await openPublishedFiles(dataDirectory, organizationId, duckdb);
+  try {
+    const comparison = createComparison({ patienceMs: 30_000, ...options, files });
+    await compareInParts(comparison, options, found);
+    const isEqual = found.differences.length + found.dictionaries.length === 0;
+    return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
+  } catch (error) {
+    if (error instanceof UnreadableFile) {
+      return { ...found, state: 'unreadable', reason: error.message };
+    }
+    if (!(error instanceof Incomparable)) throw error;
+    const state = error.isPublished ? 'not comparable' : 'not published';
+    return { ...found, state, reason: error.message };
+  } finally {
+    files.close();
+  }
+}
+
+type Findings = {
+  -readonly [Key in Exclude<keyof Verification, 'state' | 'reason'>]: Verification[Key];
+};
+export const nothingFound: Findings = {
+  generation: null,
+  asOf: null,
+  purchases: 0,
+  changedSince: 0,
+  differences: [],
+  dictionaries: [],
+};
+
+/** Compares all purchases and notes in `found` what differs, as far as it comes. */
+export async function compareInParts(
+  comparison: Comparison,
+  options: Pick<VerifyOptions, 'signal' | 'rest' | 'partRows' | 'singleRows'>,
+  found: Findings,
+): Promise<void> {
+  const { signal, rest = 0, partRows = 200_000, singleRows = 10_000 } = options;
+  const { query, catalog } = await comparison.newest();
+  found.dictionaries = await findDictionaryDamage(query, catalog);
+  const differing: ComparedRange[] = [];
+  for (const part of await splitRange(query, catalog, allPurchases, partRows)) {
+    signal.throwIfAborted();
+    const startedAt = performance.now();
+    const { file, compared, leftOut } = await comparison.compare(part, [part]);
+    found.generation = file.generation.file;
+    found.asOf = file.generation.asOf;
+    found.changedSince += leftOut;
+    for (const range of compared) {
+      found.purchases += range.postgres.count;
+      if (differs(range)) differing.push(range);
+    }
+    await sleep((performance.now() - startedAt) * rest, undefined, { signal });
+  }
+  found.differences = await findDifferences(comparison, differing, singleRows);
+}

@@ -1,0 +1,133 @@
+import { join } from 'node:path';
+import type pg from 'pg';
+import { createInstance, quotePath } from '../../src/engines/duckdb/connection.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { withSnapshot } from '../../src/postgres/pool.ts';
+import { publish } from '../../sync/publish.ts';
+import {
+  closePurchaseFile,
+  openPurchaseFile,
+  type PurchaseFile,
+} from '../../sync/purchase-file.ts';
+import {
+  type Verification,
+  type VerifyOptions,
+  verifyOrganization,
+} from '../../sync/verification/verify.ts';
+import { createTestDatabase, type TestDatabase } from './postgres.ts';
+import { addCustomer, addOrganization, addPurchase } from './shop.ts';
+import { createTestWorker } from './sync.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+/** What is published of purchases, open to damage, and its verification. */
+export type VerifiedShop = {
+  readonly database: TestDatabase;
+  readonly directory: string;
+  readonly organization: bigint;
+  /** Brings every organization up to date, and publishes. */
+  sync(): Promise<void>;
+  /** Follows changes until the signal is aborted. */
+  follow(signal: AbortSignal): Promise<void>;
+  publishedPath(): string;
+  /** Runs SQL on the published generation; `file` is the catalog. */
+  damage(statement: string): Promise<void>;
+  verify(options?: Partial<VerifyOptions>): Promise<Verification>;
+  /** Works on the worker's own file within a snapshot of Postgres, and publishes the outcome. */
+  onLiveFile<Result>(
+    work: (live: PurchaseFile, source: pg.ClientBase) => Promise<Result>,
+  ): Promise<Result>;
+  close(): Promise<void>;
+};
+
+export async function createVerifiedShop(): Promise<VerifiedShop> {
+  const database = await createTestDatabase();
+  database.pool.on('error', () => {});
+  const directory = await temporaryDirectory();
+  const organization = await addOrganization(database.pool, 'Livraria Ipê');
+  const folder = organizationDirectory(directory.path, organization);
+  const duckdb = {
+    threads: 2,
+    memoryLimit: '256MiB',
+    spillDirectory: join(directory.path, 'spill', 'test'),
+  };
+
+  const withWorker = async (
+    work: (worker: Awaited<ReturnType<typeof createTestWorker>>) => Promise<void>,
+  ) => {
+    const worker = await createTestWorker(database.pool, directory.path);
+    await work(worker).finally(() => worker.close());
+  };
+  const publishedPath = () => join(folder, readPublished(folder)?.file ?? 'nothing');
+
+  return {
+    database,
+    directory: directory.path,
+    organization,
+    sync: () => withWorker((worker) => worker.syncAll()),
+    follow: (signal) => withWorker((worker) => worker.run(signal)),
+    publishedPath,
+    async damage(statement) {
+      const instance = await createInstance(duckdb);
+      const connection = await instance.connect();
+      await connection.run(`attach ${quotePath(publishedPath())} as file; use file`);
+      await connection.run(statement);
+      await connection.run('checkpoint file');
+      connection.closeSync();
+      instance.closeSync();
+    },
+    verify: (options = {}) =>
+      verifyOrganization({
+        organizationId: organization,
+        database: database.pool,
+        dataDirectory: directory.path,
+        duckdb,
+        signal: new AbortController().signal,
+        patienceMs: 0,
+        ...options,
+      }),
+    async onLiveFile(work) {
+      const instance = await createInstance(duckdb);
+      const live = await openPurchaseFile(instance, directory.path, organization, 'live');
+      try {
+        const result = await withSnapshot(database.pool, (source) => work(live, source));
+        if (live.watermark !== null) await publish(live);
+        return result;
+      } finally {
+        await closePurchaseFile(live);
+        instance.closeSync();
+      }
+    },
+    async close() {
+      await database.drop();
+      await directory.remove();
+    },
+  };
+}
+
+/** Purchases, ten a day, each with its own texts; returns their numbers, oldest first. */
+export async function addPurchases(
+  { database, organization }: Pick<VerifiedShop, 'database' | 'organization'>,
+  count: number,
+): Promise<bigint[]> {
+  const customers = await Promise.all(
+    [1, 2, 3].map(() => addCustomer(database.pool, organization)),
+  );
+  const ids: bigint[] = [];
+  for (let index = 0; index < count; index += 1) {
+    ids.push(
+      await addPurchase(database.pool, organization, {
+        customer_id: customers[index % 3] as bigint,
+        purchase_value_in_cents: 1_000 + index,
+        created_at: new Date(Date.UTC(2025, 0, 1, 0, 144 * index)).toISOString(),
+        order_number: `#${index}`,
+        platform: index % 2 === 0 ? 'shopify' : 'bling',
+        utm_source: index % 2 === 0 ? null : `source ${index % 7}`,
+        coupons: index % 5 === 0 ? '[{"code": "VERÃO", "value": 1.50}]' : null,
+      }),
+    );
+  }
+  return ids;
+}

@@ -1,0 +1,119 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { withSnapshot } from '../../src/postgres/pool.ts';
+import type { PurchaseFile } from '../../sync/purchase-file.ts';
+import { countDifferences } from '../../sync/verification/differences-of-file.ts';
+import type { PurchaseRange } from '../../sync/verification/purchase-range.ts';
+import { rereadRanges } from '../../sync/verification/reread.ts';
+import { lastingDamages, repairableDamages } from '../support/damages.ts';
+import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
+
+describe('reading ranges of purchases anew', () => {
+  let shop: VerifiedShop;
+  let ids: bigint[];
+  beforeEach(async () => {
+    shop = await createVerifiedShop();
+    ids = await addPurchases(shop, 100);
+    await shop.sync();
+  });
+  afterEach(() => shop.close());
+
+  const { signal } = new AbortController();
+  /** The worker's own file, and so what is published from it. */
+  const damageLive = (statement: string) =>
+    shop.onLiveFile(({ connection, catalog }) =>
+      connection.run(`use ${catalog}; ${statement}; use memory`),
+    );
+  const reread = (ranges: readonly PurchaseRange[]) =>
+    shop.onLiveFile((live, source) => rereadRanges(live, source, ranges, signal));
+
+  const cases = repairableDamages.flatMap((damage) =>
+    [1_000, 7].map((partRows) => ({ ...damage, partRows })),
+  );
+  it.each(cases)('repairs $name, found in parts of $partRows', async ({ statement, partRows }) => {
+    await damageLive(statement(ids[50] as bigint));
+    const { state, differences } = await shop.verify({ partRows, singleRows: 20 });
+    expect(state).toBe('differs');
+    expect(await reread(differences)).toMatchObject({ repairable: true });
+    expect(await shop.verify()).toMatchObject({ state: 'equal', purchases: 100 });
+  });
+
+  it('reads no more than the purchases of the ranges', async () => {
+    await damageLive(`delete from purchase where id in (${ids[3]}, ${ids[70]})`);
+    const { differences } = await shop.verify({ partRows: 10 });
+    expect(await reread(differences)).toEqual({ repairable: true, purchases: 2 });
+    expect(await reread([])).toEqual({ repairable: true, purchases: 0 });
+  });
+
+  it('reads a purchase that is in several ranges once', async () => {
+    await damageLive(`update purchase set order_number = null where id = ${ids[9]}`);
+    const { differences } = await shop.verify();
+    expect(await reread([...differences, ...differences])).toEqual({
+      repairable: true,
+      purchases: 1,
+    });
+    expect(await shop.verify()).toMatchObject({ state: 'equal' });
+  });
+
+  it.each(lastingDamages)('leaves a dictionary with $name to a rebuild', async (damage) => {
+    await damageLive(damage.statement);
+    const { differences } = await shop.verify();
+    expect(await reread(differences)).toEqual({ repairable: false, dictionaries: [damage.found] });
+    expect(await shop.verify()).toMatchObject({ state: 'differs', dictionaries: [damage.found] });
+  });
+
+  it('goes on following changes after a repair', async () => {
+    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    const { differences } = await shop.verify();
+    await reread(differences);
+    await shop.database.pool.query(
+      `update purchases set utm_term = 'new' where id in (${ids[20]}, ${ids[21]})`,
+    );
+    await shop.sync();
+    expect(await shop.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
+  });
+
+  it('refuses where the file does not show all that Postgres has', async () => {
+    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    const { differences } = await shop.verify();
+    await shop.database.pool.query(`update purchases set utm_term = 'x' where id = ${ids[1]}`);
+    await expect(reread(differences)).rejects.toThrow('does not show');
+  });
+
+  it('leaves everything as it was when it is told to stop', async () => {
+    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    const { differences } = await shop.verify();
+    const aborted = AbortSignal.abort(new Error('stopping'));
+    await shop.onLiveFile(async (live: PurchaseFile) => {
+      const stopped = withSnapshot(shop.database.pool, (source) =>
+        rereadRanges(live, source, differences, aborted),
+      );
+      await expect(stopped).rejects.toThrow('stopping');
+    });
+    expect((await shop.verify()).differences).toEqual(differences);
+  });
+});
+
+describe('a file that is to take the place of another', () => {
+  it('is compared with Postgres by content first', async () => {
+    const shop = await createVerifiedShop();
+    try {
+      const ids = await addPurchases(shop, 30);
+      await shop.sync();
+      const options = {
+        organizationId: shop.organization,
+        database: shop.database.pool,
+        signal: new AbortController().signal,
+      };
+      const count = () => shop.onLiveFile((live) => countDifferences(live, options));
+      expect(await count()).toBe(0);
+      await shop.onLiveFile(({ connection, catalog }) =>
+        connection.run(
+          `update ${catalog}.purchase set order_number = 'x' where id in (${ids[2]}, ${ids[20]})`,
+        ),
+      );
+      expect(await count()).toBe(1);
+    } finally {
+      await shop.close();
+    }
+  });
+});
