@@ -41,7 +41,7 @@ async function canBeBroughtUpToDate(
 ): Promise<boolean> {
   if (watermark === null) return false;
   return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
+    const now = await takeSnapshot(source, database);
     return (await whyChangesAreNotEnough(source, watermark, now)) === null;
   });
 }
@@ -50,8 +50,9 @@ async function canBeBroughtUpToDate(
 async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
   if (next.watermark !== null) await startAnew(next);
   await loadPurchases(next, options);
-  await withSnapshot(options.database, async (source) => {
-    const now = await takeSnapshot(source);
+  const { database } = options;
+  await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, database);
     if (next.progress === null) throw new Error('the load lost its place');
     const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
     if (reason !== null) {

@@ -54,7 +54,7 @@ export async function copyPurchases(
   signal: AbortSignal,
 ): Promise<CopiedChunk> {
   return withSnapshot(database, async (connection) => {
-    await takeSnapshot(connection);
+    await takeSnapshot(connection, database);
     const { after, rows } = from;
     await connection.query(`set local datestyle = 'ISO'`);
     await configure(connection, {

@@ -81,14 +81,14 @@ const theEnd: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n 
 /** Whether the changes since the load began can still be told. */
 async function canGoOn({ since }: LoadProgress, database: Database): Promise<boolean> {
   return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
+    const now = await takeSnapshot(source, database);
     return (await whyChangesAreNotEnough(source, since, now)) === null;
   });
 }
 
 async function begin(file: PurchaseFile, { database, organizationId }: LoadOptions) {
   const { now, expected } = await withSnapshot(database, async (source) => {
-    const snapshot = await takeSnapshot(source);
+    const snapshot = await takeSnapshot(source, database);
     const { rows } = await source.query<{ count: bigint }>(
       sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
     );

@@ -9,7 +9,13 @@ import { readStatus } from './status.ts';
 import { formatStatus } from './status-table.ts';
 import { verificationInstance, verifyAll } from './verify-command.ts';
 import type { WorkerOptions } from './worker.ts';
-import { followChanges, type Workplace, withOnlyWorker, withWorkplace } from './worker-process.ts';
+import {
+  followChanges,
+  requirePrimary,
+  type Workplace,
+  withOnlyWorker,
+  withWorkplace,
+} from './worker-process.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
@@ -67,6 +73,7 @@ program
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();
     await withWorkplace(readSettings(), async (workplace) => {
+      await requirePrimary(workplace.database);
       process.exitCode = await verifyAll(workplace, {
         organizations: await selectOrganizations(workplace, options),
         isNamed: options.organization !== undefined,

@@ -171,7 +171,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     then: (source: pg.ClientBase, now: SourceSnapshot) => Promise<void> = async () => {},
   ): Promise<number | string> =>
     withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source);
+      const now = await takeSnapshot(source, database);
       if (file.watermark === null) return 'nothing was loaded yet';
       const reason = await whyChangesAreNotEnough(source, file.watermark, now);
       if (reason !== null) return reason;

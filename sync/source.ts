@@ -3,11 +3,12 @@ import QueryStream from 'pg-query-stream';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseSelectList } from '../src/engines/postgres/columns.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
-import { exactTypes } from '../src/postgres/pool.ts';
+import { type Database, exactTypes } from '../src/postgres/pool.ts';
 import {
   systemIdentifierExpression,
   systemIdentifierTables,
 } from '../src/postgres/system-identifier.ts';
+import { untilDurable } from './durability.ts';
 import type { Watermark } from './watermark.ts';
 
 /** A moment of the operational database: everything one transaction sees. */
@@ -28,21 +29,30 @@ export type SourceRow = (bigint | string | null)[];
  * begun. The table is locked first, as any reader locks it: a snapshot older than
  * the end of an ALTER TABLE that rewrites, or of a TRUNCATE, would see it empty.
  * Rejects where such a statement takes longer than the lock may be waited for.
+ *
+ * The snapshot is one that Postgres will never take back: `database` is asked to write
+ * to the disk what is not there yet.
  */
-export async function takeSnapshot(connection: pg.ClientBase): Promise<SourceSnapshot> {
+export async function takeSnapshot(
+  connection: pg.ClientBase,
+  database: Database,
+): Promise<SourceSnapshot> {
   await connection.query(`set local lock_timeout = '5s'`);
   await connection.query('lock table purchases in access share mode');
   const { rows } = await connection.query<{
     snapshot: string;
     as_of: bigint;
     system_identifier: string;
+    log_position: string;
   }>(`
     select pg_current_snapshot()::text as snapshot,
       ${microsecondsOf('transaction_timestamp()')} as as_of,
-      ${systemIdentifierExpression} as system_identifier
+      ${systemIdentifierExpression} as system_identifier,
+      pg_current_wal_insert_lsn()::text as log_position
     from ${systemIdentifierTables}`);
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
+  await untilDurable(connection, row.log_position, database);
   return { snapshot: row.snapshot, asOf: row.as_of, systemIdentifier: row.system_identifier };
 }
 

@@ -31,10 +31,10 @@ export async function withWorkplace(
 ): Promise<void> {
   const databaseUrl = requireDatabaseUrl(settings);
   await requireDatabase(databaseUrl);
-  // One connection for each organization that is followed or built, one for the
-  // change log, one for what is asked beside that.
+  // One connection for each organization that is followed or built, and one each for
+  // the change log, verifying, waiting for the disk, and what is asked beside that.
   const database = createPool(databaseUrl, {
-    max: 2 * settings.syncConcurrency + 2,
+    max: 2 * settings.syncConcurrency + 4,
     applicationName: 'crm-data-service sync',
   });
   const bars = createProgressBars();
@@ -50,7 +50,7 @@ export async function withWorkplace(
 }
 
 /** Rejects where the database is a standby, which takes no writes. */
-async function requirePrimary(database: Database): Promise<void> {
+export async function requirePrimary(database: Database): Promise<void> {
   const { rows } = await database.query<{ is_standby: boolean }>(
     'select pg_is_in_recovery() as is_standby',
   );

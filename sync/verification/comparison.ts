@@ -83,7 +83,7 @@ export function createComparison(options: ComparisonOptions): Comparison {
       const file = await requirePublished(options.files);
       const unchanged = { organizationId, since: file.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
-        if (!(await isFollowedBy(source, organizationId, file))) return null;
+        if (!(await isFollowedBy(source, database, organizationId, file))) return null;
         await collectChanged(source, file.connection, unchanged, whole);
         return { file, result: await read(source, unchanged) };
       });
@@ -150,10 +150,11 @@ async function requirePublished(files: ComparisonOptions['files']): Promise<Publ
 /** Whether the log tells all that happened between the generation's snapshot and the transaction's. */
 async function isFollowedBy(
   source: pg.ClientBase,
+  database: Database,
   organizationId: bigint,
   { generation }: PublishedFile,
 ): Promise<boolean> {
-  const now = await takeSnapshot(source);
+  const now = await takeSnapshot(source, database);
   if (now.systemIdentifier !== generation.systemIdentifier) {
     throw new Incomparable('what is published was read from another database');
   }

@@ -33,7 +33,7 @@ describe('a read replica as the source', { timeout: 120_000 }, () => {
     await directory.remove();
   });
 
-  it.each([['run'], ['once'], ['rebuild']])('is refused in one line by `%s`', async (command) => {
+  it.each([['run'], ['once'], ['rebuild'], ['verify']])('is refused in one line by `%s`', async (command) => {
     const program = runProgram('sync/main.ts', [command], {
       DATABASE_URL: server.url,
       DATA_DIR: join(directory.path, 'data'),

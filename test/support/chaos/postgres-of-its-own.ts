@@ -31,12 +31,15 @@ const settings = {
   autovacuum_naptime: '5s',
 };
 
-export async function startPostgresOfItsOwn(directory: string): Promise<PostgresOfItsOwn> {
+export async function startPostgresOfItsOwn(
+  directory: string,
+  ownSettings: Record<string, string> = {},
+): Promise<PostgresOfItsOwn> {
   const start = async (port = 0): Promise<EmbeddedPostgres> =>
     startEmbeddedPostgres({
       directory: join(directory, 'postgres'),
       database: 'chaos',
-      settings,
+      settings: { ...settings, ...ownSettings },
       preferredPort: port,
     });
   let server = await start();
