@@ -11,7 +11,9 @@ import {
   closePurchaseFile,
   openPurchaseFile,
   type PurchaseFile,
+  purchaseFilePath,
 } from '../../sync/purchase-file.ts';
+import type { OrganizationReport } from '../../sync/report.ts';
 import {
   type Verification,
   type VerifyOptions,
@@ -30,10 +32,12 @@ export type VerifiedShop = {
   /** Brings every organization up to date, and publishes. */
   sync(): Promise<void>;
   /** Follows changes until the signal is aborted. */
-  follow(signal: AbortSignal): Promise<void>;
+  follow(signal: AbortSignal, onReport?: (report: OrganizationReport) => void): Promise<void>;
   publishedPath(): string;
   /** Runs SQL on the published generation; `file` is the catalog. */
   damage(statement: string): Promise<void>;
+  /** Runs SQL on the worker's own file, as DuckDB's current database. */
+  damageLive(statement: string): Promise<void>;
   verify(options?: Partial<VerifyOptions>): Promise<Verification>;
   /** Works on the worker's own file within a snapshot of Postgres, and publishes the outcome. */
   onLiveFile<Result>(
@@ -56,9 +60,21 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
 
   const withWorker = async (
     work: (worker: Awaited<ReturnType<typeof createTestWorker>>) => Promise<void>,
+    onReport: (report: OrganizationReport) => void = () => {},
   ) => {
-    const worker = await createTestWorker(database.pool, directory.path);
+    const worker = await createTestWorker(database.pool, directory.path, {
+      onReport: (_organizationId, report) => onReport(report),
+    });
     await work(worker).finally(() => worker.close());
+  };
+  const runOnFile = async (path: string, statement: string) => {
+    const instance = await createInstance(duckdb);
+    const connection = await instance.connect();
+    await connection.run(`attach ${quotePath(path)} as file; use file`);
+    await connection.run(statement);
+    await connection.run('checkpoint file');
+    connection.closeSync();
+    instance.closeSync();
   };
   const publishedPath = () => join(folder, readPublished(folder)?.file ?? 'nothing');
 
@@ -67,17 +83,10 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
     directory: directory.path,
     organization,
     sync: () => withWorker((worker) => worker.syncAll()),
-    follow: (signal) => withWorker((worker) => worker.run(signal)),
+    follow: (signal, onReport) => withWorker((worker) => worker.run(signal), onReport),
     publishedPath,
-    async damage(statement) {
-      const instance = await createInstance(duckdb);
-      const connection = await instance.connect();
-      await connection.run(`attach ${quotePath(publishedPath())} as file; use file`);
-      await connection.run(statement);
-      await connection.run('checkpoint file');
-      connection.closeSync();
-      instance.closeSync();
-    },
+    damage: (statement) => runOnFile(publishedPath(), statement),
+    damageLive: (statement) => runOnFile(purchaseFilePath(folder, 'live'), statement),
     verify: (options = {}) =>
       verifyOrganization({
         organizationId: organization,

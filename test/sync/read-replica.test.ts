@@ -33,15 +33,18 @@ describe('a read replica as the source', { timeout: 120_000 }, () => {
     await directory.remove();
   });
 
-  it.each([['run'], ['once'], ['rebuild'], ['verify']])('is refused in one line by `%s`', async (command) => {
-    const program = runProgram('sync/main.ts', [command], {
-      DATABASE_URL: server.url,
-      DATA_DIR: join(directory.path, 'data'),
-    });
-    const code = await program.exited();
-    expect(code, program.output()).toBe(1);
-    expect(program.output()).toMatch(
-      /^DATABASE_URL is a read replica\. The worker needs the primary/,
-    );
-  });
+  it.each([['run'], ['once'], ['rebuild'], ['verify']])(
+    'is refused in one line by `%s`',
+    async (command) => {
+      const program = runProgram('sync/main.ts', [command], {
+        DATABASE_URL: server.url,
+        DATA_DIR: join(directory.path, 'data'),
+      });
+      const code = await program.exited();
+      expect(code, program.output()).toBe(1);
+      expect(program.output()).toMatch(
+        /^DATABASE_URL is a read replica\. The worker needs the primary/,
+      );
+    },
+  );
 });

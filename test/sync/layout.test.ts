@@ -1,0 +1,57 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { currentFile, readPublished } from '../../src/engines/duckdb/published-generation.ts';
+import { type OrganizationReport, readReport } from '../../sync/report.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
+
+describe('files of another version of this software', () => {
+  let shop: VerifiedShop;
+  beforeEach(async () => {
+    shop = await createVerifiedShop();
+  });
+  afterEach(() => shop.close());
+
+  /** As if everything had been written by a version with another layout. */
+  const makeForeign = async () => {
+    await shop.damage('update watermark set layout_version = 0');
+    const current = currentFile(dirname(shop.publishedPath()));
+    const published = JSON.parse(readFileSync(current, 'utf8'));
+    writeFileSync(current, JSON.stringify({ ...published, layoutVersion: 0 }));
+    await shop.damageLive('update watermark set layout_version = 0');
+  };
+
+  it('are rebuilt by the worker as it starts, while whoever reads them goes on reading', async () => {
+    await addPurchases(shop, 20);
+    await shop.sync();
+    const reader = await createTestDuckDBEngine(shop.database.pool, shop.directory);
+    const count = async () => {
+      const question = { filters: {}, groupLimit: 1 };
+      return Number((await reader.stats(shop.organization, question)).answer.purchaseCount);
+    };
+    expect(await count()).toBe(20);
+    await makeForeign();
+    expect(await count()).toBe(20);
+
+    await addPurchases(shop, 5);
+    const stop = new AbortController();
+    const reports: OrganizationReport[] = [];
+    const following = shop.follow(stop.signal, (report) => reports.push(report));
+    const counts = new Set<number>();
+    while (!counts.has(25)) {
+      counts.add(await count());
+      await sleep(5);
+    }
+    stop.abort();
+    await following;
+    await reader.close();
+    expect([...counts]).toEqual([20, 25]);
+    expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
+    const directory = dirname(shop.publishedPath());
+    expect(readReport(directory)?.failure).toBeNull();
+    expect(readPublished(directory)?.layoutVersion).toBeGreaterThan(0);
+    expect(await shop.verify()).toMatchObject({ state: 'equal', purchases: 25 });
+  });
+});
