@@ -1,8 +1,9 @@
 import type pg from 'pg';
 import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
+import { applyFew, few } from './apply-few.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { type SourceSnapshot, streamChanges } from './source.ts';
-import { createStaging, stage } from './staging.ts';
+import { createStaging, type StagedPurchase, stage } from './staging.ts';
 import { writeWatermark } from './watermark.ts';
 
 /**
@@ -18,12 +19,45 @@ export async function applyChanges(
 ): Promise<number> {
   if (file.watermark === null) throw new Error('changes need a watermark to start from');
   const { organizationId, snapshot } = file.watermark;
-  const changes = await stageChanges(source, file, { organizationId, snapshot }, signal);
-  if (changes === 0) return 0;
+  const changes = streamChanges(source, organizationId, snapshot);
   const watermark = { ...now, organizationId };
-  await applyStaged(file, watermark);
-  file.watermark = watermark;
-  return changes;
+  try {
+    const first = await takeFew(changes);
+    signal.throwIfAborted();
+    if (first.length === 0) return 0;
+    let count = first.length;
+    if (count <= few) {
+      await applyFew(file, first, watermark);
+    } else {
+      await createStaging(file.connection);
+      count = await stage(file.connection, chain(first, changes), signal);
+      await applyStaged(file, watermark);
+    }
+    file.watermark = watermark;
+    return count;
+  } finally {
+    // Whatever happens: the connection can do nothing else before.
+    await changes.return(undefined);
+  }
+}
+
+/** The first changes; more than `few` where there are more. */
+async function takeFew(changes: AsyncIterator<StagedPurchase>): Promise<StagedPurchase[]> {
+  const taken: StagedPurchase[] = [];
+  while (taken.length <= few) {
+    const next = await changes.next();
+    if (next.done) break;
+    taken.push(next.value);
+  }
+  return taken;
+}
+
+async function* chain(
+  first: readonly StagedPurchase[],
+  rest: AsyncIterable<StagedPurchase>,
+): AsyncGenerator<StagedPurchase> {
+  yield* first;
+  yield* rest;
 }
 
 /** Says of a file to which `now`'s changes were applied that it shows that moment. */
@@ -44,25 +78,15 @@ export async function finishLoad(
 ): Promise<void> {
   if (file.progress === null) throw new Error('no load is under way');
   const { organizationId, snapshot } = file.progress.since;
-  await stageChanges(source, file, { organizationId, snapshot }, signal);
+  const changes = streamChanges(source, organizationId, snapshot);
+  try {
+    await createStaging(file.connection);
+    await stage(file.connection, changes, signal);
+  } finally {
+    await changes.return(undefined);
+  }
   const watermark = { ...now, organizationId };
   await replaceStaged(file, watermark);
   file.progress = null;
   file.watermark = watermark;
-}
-
-async function stageChanges(
-  source: pg.ClientBase,
-  { connection }: PurchaseFile,
-  since: { readonly organizationId: bigint; readonly snapshot: string },
-  signal: AbortSignal,
-): Promise<number> {
-  await createStaging(connection);
-  const changes = streamChanges(source, since.organizationId, since.snapshot);
-  try {
-    return await stage(connection, changes, signal);
-  } finally {
-    // Whatever happens: the connection can do nothing else before.
-    await changes.return(undefined);
-  }
 }

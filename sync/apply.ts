@@ -114,7 +114,7 @@ function encoded({ name, kind }: PurchaseColumn, stored: string): string {
   return kind === 'instant' ? `make_timestamp(staging.${name})` : `staging.${name}`;
 }
 
-const assignments = purchaseColumns
+export const assignments = purchaseColumns
   .flatMap(storedColumns)
   .filter(({ name }) => name !== 'id')
   .map(({ name }) => `${name} = encoded.${name}`)

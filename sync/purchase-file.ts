@@ -6,6 +6,7 @@ import { quotePath } from '../src/engines/duckdb/connection.ts';
 import { createLayout } from '../src/engines/duckdb/layout.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { OperatorError } from '../src/operator-error.ts';
+import { createDictionaryKeys, type DictionaryKeys } from './dictionary-keys.ts';
 import { isDamage } from './failure.ts';
 import { type LoadProgress, readLoadProgress, readWatermark, type Watermark } from './watermark.ts';
 
@@ -18,6 +19,7 @@ export type PurchaseFile = {
   readonly catalog: string;
   readonly path: string;
   readonly directory: string;
+  dictionaryKeys: DictionaryKeys;
   /** What the rows show; null until a load is complete. */
   watermark: Watermark | null;
   /** How far a load has come; null where none was begun, or it is complete. */
@@ -44,6 +46,7 @@ export async function openPurchaseFile(
     catalog,
     path,
     directory,
+    dictionaryKeys: createDictionaryKeys(connection, catalog),
     watermark: null,
     progress: null,
   };
@@ -65,6 +68,7 @@ export async function startAnew(file: PurchaseFile): Promise<void> {
   await removePurchaseFile(path);
   file.watermark = null;
   file.progress = null;
+  file.dictionaryKeys = createDictionaryKeys(connection, catalog);
   // From storage version 1.5 on a write-ahead log knows the file it belongs to.
   await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);
   await connection.run(createLayout(catalog));

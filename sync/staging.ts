@@ -26,8 +26,8 @@ const duckdbTypes: Readonly<Record<PurchaseColumnKind, DuckDBType>> = {
 const types = [BOOLEAN, ...purchaseColumns.map(({ kind }) => duckdbTypes[kind])];
 const absent = purchaseColumns.slice(1).map(() => null);
 
-// What fits into one DuckDB vector.
-const chunkRows = 2048;
+/** What fits into one DuckDB vector. */
+export const chunkRows = 2048;
 
 /** Creates, or empties, the table that rows from Postgres wait in; it is private to the connection. */
 export async function createStaging(connection: DuckDBConnection): Promise<void> {
