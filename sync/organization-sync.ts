@@ -92,6 +92,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const directory = organizationDirectory(dataDirectory, organizationId);
   let published: PublishedGeneration | null = null;
   let changesSinceLook = 0;
+  let isBuilding = false;
   const files: Record<FileRole, PurchaseFile | null> = { live: null, next: null };
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
@@ -233,7 +234,10 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       try {
-        const next = await open('next');
+        const next = await exclusively.add(() => {
+          isBuilding = true;
+          return open('next');
+        });
         const generation = kind === 'sort' ? publishedFile() : null;
         const { loadChunkRows: chunkRows } = options;
         const isReplacing = existsSync(currentFile(directory));
@@ -247,6 +251,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         // The file in its place, if it was replaced, is opened by the next run.
         await exclusively.add(() => close('live').catch(() => {}));
         throw await afterFailure('next', error);
+      } finally {
+        isBuilding = false;
       }
     },
 
@@ -255,11 +261,17 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         (watermark) => (watermark == null ? [] : [watermark.snapshot]),
       ),
 
-    async hasUnfinishedBuild() {
-      if (!existsSync(purchaseFilePath(directory, 'next'))) return false;
-      const { watermark, progress } = await open('next');
-      return watermark !== null || progress !== null;
-    },
+    hasUnfinishedBuild: () =>
+      exclusively.add(async () => {
+        const path = purchaseFilePath(directory, 'next');
+        if (isBuilding || !existsSync(path)) return false;
+        const { watermark, progress } = await open('next');
+        if (watermark !== null || progress !== null) return true;
+        // Broken off before there was anything in it.
+        await close('next');
+        await removePurchaseFile(path);
+        return false;
+      }),
 
     isPublished: () => existsSync(currentFile(directory)),
 

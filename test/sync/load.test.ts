@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -170,6 +173,26 @@ describe('building an organization’s file', () => {
     expect(generations.size).toBeGreaterThan(1);
     expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
     await worker.syncAll();
+    await expectEqual();
+  });
+
+  it('leaves no file of a build that was broken off before it began', async () => {
+    await addMany(10);
+    await worker.syncAll();
+    await worker.close();
+    const folder = organizationDirectory(directory.path, organization);
+    const next = join(folder, 'next.duckdb');
+    for (const content of ['', 'no database']) {
+      await writeFile(next, content);
+      await openWorker();
+      const stop = new AbortController();
+      const running = worker.run(stop.signal);
+      while (existsSync(next)) await sleep(10);
+      stop.abort();
+      await worker.close();
+      await running;
+    }
+    await openWorker();
     await expectEqual();
   });
 
