@@ -12,13 +12,9 @@ import {
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
-import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
-import { findPoisonedPurchase } from './poisoned-purchase.ts';
+import { createOrganizationFiles } from './organization-files.ts';
 import { type Publication, publish, readUsablePublication } from './publish.ts';
 import {
-  closePurchaseFile,
-  type FileRole,
-  openPurchaseFile,
   type PurchaseFile,
   purchaseFilePath,
   removePurchaseFile,
@@ -88,49 +84,15 @@ export type OrganizationSyncOptions = {
 };
 
 export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
-  const { organizationId, database, instance, dataDirectory, log } = options;
+  const { organizationId, database, dataDirectory, log } = options;
+  const files = createOrganizationFiles(options);
+  const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
   let published: PublishedGeneration | null = null;
   let changesSinceLook = 0;
   let isBuilding = false;
-  const files: Record<FileRole, PurchaseFile | null> = { live: null, next: null };
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
-
-  const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
-  // Opened once, whoever asks meanwhile: a second time would be taken for damage.
-  const open = async (role: FileRole): Promise<PurchaseFile> => {
-    const present = files[role];
-    if (present !== null) return present;
-    opening[role] ??= openPurchaseFile(instance, dataDirectory, organizationId, role)
-      .then((file) => {
-        files[role] = file;
-        return file;
-      })
-      .finally(() => {
-        opening[role] = null;
-      });
-    return opening[role];
-  };
-  const close = async (role: FileRole): Promise<void> => {
-    const file = files[role];
-    files[role] = null;
-    if (file !== null) await closePurchaseFile(file);
-  };
-  /**
-   * Whatever state a file is in, opening it again finds what was committed. Gives the
-   * error to be told: where a purchase is to blame, which one.
-   */
-  const afterFailure = async (role: FileRole, error: unknown): Promise<unknown> => {
-    await close(role).catch(() => {});
-    if (isCorruption(error)) {
-      log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
-      await removePurchaseFile(purchaseFilePath(directory, role));
-    }
-    if (!isDataError(error)) return error;
-    const purchase = await findPoisonedPurchase(database, organizationId).catch(() => null);
-    return purchase === null ? error : new PoisonedPurchaseError(purchase);
-  };
 
   const publishNow = async (live: PurchaseFile): Promise<Publication> => {
     const publication = await publish(live);
@@ -257,9 +219,11 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     },
 
     retainedSnapshots: () =>
-      [files.live?.watermark, files.next?.watermark, files.next?.progress?.since].flatMap(
-        (watermark) => (watermark == null ? [] : [watermark.snapshot]),
-      ),
+      (['live', 'next'] as const).flatMap((role) => {
+        const file = files.present(role);
+        const watermark = file?.watermark ?? file?.progress?.since;
+        return watermark === undefined ? [] : [watermark.snapshot];
+      }),
 
     hasUnfinishedBuild: () =>
       exclusively.add(async () => {
