@@ -20,21 +20,25 @@ export async function removeOrganizationFolder(
 }
 
 /**
- * Removes what organizations left that were deleted while no worker ran. Only
- * files of this very database: with the wrong DATABASE_URL nothing may be lost.
+ * Removes what organizations left that were deleted while no worker ran, or while one
+ * was loading them. Nothing that is published from another database: with the wrong
+ * DATABASE_URL nothing may be lost.
  */
 export async function removeForgottenFolders(
   database: Database,
   dataDirectory: string,
   shard: Shard,
+  isAtWork: (organizationId: bigint) => boolean,
 ): Promise<void> {
   const identifier = await readSystemIdentifier(database);
+  // In this order: the folder of an organization that is new may come at any time.
+  const names = await readdir(purchasesDirectory(dataDirectory));
   const present = new Set((await listOrganizations(database)).map(({ id }) => id));
-  for (const name of await readdir(purchasesDirectory(dataDirectory))) {
+  for (const name of names) {
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
-    if (id === null || present.has(id) || !isOfShard(id, shard)) continue;
+    if (id === null || present.has(id) || !isOfShard(id, shard) || isAtWork(id)) continue;
     const published = readPublished(organizationDirectory(dataDirectory, id));
-    if (published === null || !isSameDatabase(published.systemIdentifier, identifier)) continue;
+    if (published !== null && !isSameDatabase(published.systemIdentifier, identifier)) continue;
     await removeOrganizationFolder(dataDirectory, id);
   }
 }

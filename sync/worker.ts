@@ -55,6 +55,7 @@ export type Worker = {
 const organizationsIntervalMs = 500;
 const requestsIntervalMs = 500;
 const pruneIntervalMs = 5_000;
+const tidyIntervalMs = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { database, dataDirectory, dataFolderId, pollIntervalMs, log } = options;
@@ -130,6 +131,13 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   };
 
+  const tidyUp = async () => {
+    const isAtWork = (id: bigint) => tasks.has(id);
+    await removeForgottenFolders(database, dataDirectory, shard, isAtWork).catch((error) =>
+      log.debug({ err: error }, 'cannot tidy up now'),
+    );
+  };
+
   /** One look; rejects where Postgres does not answer. Gives the snapshot for the next one. */
   const lookAround = async (since: string | null, due: Due): Promise<string> => {
     let snapshot = since;
@@ -147,6 +155,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (due.requests()) await answerRequests();
     for (const task of tasks.values()) task.startWhatIsDue();
     if (due.pruning()) await prune();
+    if (due.tidying()) await tidyUp();
     return news.snapshot;
   };
 
@@ -185,6 +194,7 @@ export function createWorker(options: WorkerOptions): Worker {
         organizations: every(organizationsIntervalMs),
         requests: every(requestsIntervalMs),
         pruning: every(pruneIntervalMs),
+        tidying: every(tidyIntervalMs),
       };
       let snapshot: string | null = null;
       let outages = 0;
@@ -192,7 +202,6 @@ export function createWorker(options: WorkerOptions): Worker {
         { ...(shard.of > 1 ? { shard: `${shard.number}/${shard.of}` } : {}) },
         'following changes',
       );
-      void removeForgottenFolders(database, dataDirectory, shard).catch(() => {});
       const verifying = startVerifying(signal);
       while (!signal.aborted) {
         try {
@@ -219,7 +228,7 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 }
 
-type Due = Readonly<Record<'organizations' | 'requests' | 'pruning', () => boolean>>;
+type Due = Readonly<Record<'organizations' | 'requests' | 'pruning' | 'tidying', () => boolean>>;
 
 /** True at the first call and whenever `intervalMs` have passed since it was last true. */
 function every(intervalMs: number): () => boolean {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
@@ -141,6 +142,19 @@ describe('the sync worker, when something goes wrong,', () => {
     const entries = async () =>
       Number((await database.pool.query('select count(*) from purchase_changes')).rows[0].count);
     while (existsSync(folder) || (await entries()) > 0) await sleep(20);
+    stop.abort();
+    await running;
+  });
+
+  it('keeps no folder of an organization that went while it was loaded for the first time', async () => {
+    const gone = await addOrganization(database.pool);
+    await database.pool.query('delete from organizations where id = $1', [gone]);
+    const folder = organizationDirectory(directory.path, gone);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'next.duckdb'), '');
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    while (existsSync(folder)) await sleep(20);
     stop.abort();
     await running;
   });
