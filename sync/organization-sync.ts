@@ -212,7 +212,10 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
       } catch (error) {
         // The file in its place, if it was replaced, is opened by the next run.
         await exclusively.add(() => close('live').catch(() => {}));
-        throw await afterFailure('next', error);
+        const told = await afterFailure('next', error);
+        // Nothing will go on with it.
+        if (kind === 'sort') await removePurchaseFile(purchaseFilePath(directory, 'next'));
+        throw told;
       } finally {
         isBuilding = false;
       }

@@ -51,7 +51,9 @@ export function createOrganizationTask(options: {
   let isStarted = false;
   /** Only a build can make the live file usable again. */
   let mustBeBuilt: string | null = null;
-  let building: Promise<void> | null = null;
+  let building: { readonly kind: BuildKind; readonly done: Promise<void> } | null = null;
+  /** Why a load was begun that has not come to its end: it is tried until it does. */
+  let unfinished: string | null = null;
   const runs: Retries = { attempts: 0, notBefore: 0 };
   const builds: Retries = { attempts: 0, notBefore: 0 };
   let report: Omit<OrganizationReport, 'at'> = {
@@ -106,7 +108,7 @@ export function createOrganizationTask(options: {
       isStarted = true;
       await runOnce();
       succeeded(runs);
-      if (building === null && mustBeBuilt === null)
+      if (building === null && mustBeBuilt === null && unfinished === null)
         tell({ activity: 'following', reason: null, failure: null });
     } catch (error) {
       hasChanges = true;
@@ -116,15 +118,23 @@ export function createOrganizationTask(options: {
     }
   };
 
+  /** One at a time. Sorting is needless while everything is loaded; a load comes after sorting. */
   const build = (kind: BuildKind, reason: string): Promise<void> => {
-    building ??= buildNow(kind, reason).finally(() => {
-      building = null;
-    });
-    return building;
+    if (building !== null && (building.kind === 'load' || kind === 'sort')) return building.done;
+    const before = building?.done.catch(() => {}) ?? Promise.resolve();
+    const done = before
+      .then(() => buildNow(kind, reason))
+      .finally(() => {
+        if (building?.done === done) building = null;
+      });
+    building = { kind, done };
+    return done;
   };
 
   const buildNow = async (kind: BuildKind, reason: string) => {
     const activity = activityOf(kind, sync.isPublished());
+    // Sorting can wait until it is found worth while again.
+    if (kind === 'load') unfinished = reason;
     tell({ activity: 'waiting to load', reason });
     try {
       await queues.builds.add(async () => {
@@ -138,6 +148,7 @@ export function createOrganizationTask(options: {
         );
       });
       mustBeBuilt = null;
+      unfinished = null;
       hasChanges = true;
       succeeded(builds);
       tell({ activity: 'following', reason: null, progress: null, failure: null });
@@ -154,10 +165,11 @@ export function createOrganizationTask(options: {
     },
     startWhatIsDue() {
       const now = performance.now();
-      if (mustBeBuilt !== null) {
-        if (building !== null || now < builds.notBefore) return;
-        void build('load', mustBeBuilt).catch(() => {});
-      } else if (hasChanges && !isRunning && now >= runs.notBefore) {
+      const reason = mustBeBuilt ?? unfinished;
+      if (reason !== null && building === null && now >= builds.notBefore) {
+        void build('load', reason).catch(() => {});
+      }
+      if (mustBeBuilt === null && hasChanges && !isRunning && now >= runs.notBefore) {
         isRunning = true;
         void queues.changes.add(attemptRun);
       }
@@ -178,7 +190,7 @@ export function createOrganizationTask(options: {
     },
     isBusy: () => isRunning || building !== null,
     async close() {
-      await building?.catch(() => {});
+      await building?.done.catch(() => {});
       while (isRunning) await sleep(10);
       await reporter.settled();
       await sync.close();

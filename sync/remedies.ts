@@ -15,7 +15,9 @@ export function remediesOf(
 ): Remedies {
   const ask = async (request: Request) => {
     const failure = await askWorker(workplace.settings.dataDirectory, request, stopped);
-    if (failure !== null) throw new OperatorError(`The worker could not do it: ${failure}`);
+    if (failure === null) return;
+    const outlook = request.kind === 'rebuild' ? ', but tries again by itself' : '';
+    throw new OperatorError(`The worker could not do it${outlook}: ${failure}`);
   };
   return {
     reread: (ranges) =>

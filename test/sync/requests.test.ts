@@ -1,5 +1,13 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
+import { readReport } from '../../sync/report.ts';
 import { askWorker } from '../../sync/requests.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
@@ -58,5 +66,33 @@ describe('a rebuild that a command asks the worker for', () => {
     const stopSecond = await startWorker();
     expect(await answer).toBeNull();
     await stopSecond();
+  });
+
+  it('is tried by the worker until it is done, and told of at the first failure', async () => {
+    const organization = await addOrganization(database.pool);
+    const stopping = new AbortController();
+    const worker = await createTestWorker(database.pool, directory.path);
+    await worker.syncAll();
+    const folder = organizationDirectory(directory.path, organization);
+    const before = readPublished(folder)?.file;
+    const running = worker.run(stopping.signal);
+    await withConnection(database.pool, async (connection) => {
+      // Longer than the worker waits for it.
+      await connection.query('begin; lock table purchases in access exclusive mode');
+      const failure = await askWorker(
+        directory.path,
+        { kind: 'rebuild', organizationId: organization },
+        AbortSignal.timeout(50_000),
+      );
+      expect(failure).toMatch(/keeps the table purchases locked/);
+      await connection.query('rollback');
+    });
+    while (readPublished(folder)?.file === before || existsSync(join(folder, 'next.duckdb'))) {
+      await sleep(20);
+    }
+    while (readReport(folder)?.failure !== null) await sleep(20);
+    stopping.abort();
+    await worker.close();
+    await running;
   });
 });
