@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
+import { createOwnership } from './ownership.ts';
 import { findPoisonedPurchase } from './poisoned-purchase.ts';
 import {
   closePurchaseFile,
@@ -19,6 +20,8 @@ export type OrganizationFiles = {
   present(role: FileRole): PurchaseFile | null;
   open(role: FileRole): Promise<PurchaseFile>;
   close(role: FileRole): Promise<void>;
+  /** Closes what is open, and lets another process work in the folder. */
+  release(): Promise<void>;
   /**
    * Whatever state a file is in, opening it again finds what was committed. Gives the
    * error to be told: where a purchase is to blame, which one.
@@ -35,6 +38,7 @@ export function createOrganizationFiles(options: {
 }): OrganizationFiles {
   const { organizationId, database, instance, dataDirectory, log } = options;
   const files: Record<FileRole, PurchaseFile | null> = { live: null, next: null };
+  const ownership = createOwnership(instance, dataDirectory, organizationId);
   const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
 
   const close = async (role: FileRole): Promise<void> => {
@@ -50,7 +54,9 @@ export function createOrganizationFiles(options: {
     async open(role) {
       const present = files[role];
       if (present !== null) return present;
-      opening[role] ??= openPurchaseFile(instance, dataDirectory, organizationId, role)
+      opening[role] ??= ownership
+        .take()
+        .then(() => openPurchaseFile(instance, dataDirectory, organizationId, role))
         .then((file) => {
           files[role] = file;
           return file;
@@ -62,6 +68,12 @@ export function createOrganizationFiles(options: {
     },
 
     close,
+
+    async release() {
+      await close('next');
+      await close('live');
+      await ownership.release();
+    },
 
     async afterFailure(role, error) {
       await close(role).catch(() => {});

@@ -244,8 +244,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
     async close() {
       await exclusively.onIdle();
-      await close('next');
-      await close('live');
+      await files.release();
     },
   };
 }

@@ -77,6 +77,32 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(await worker.end('SIGTERM')).toBe(0);
   });
 
+  it('never write where one still may that has lost the lock and does not know', async () => {
+    const first = sync();
+    await first.printed(/following changes/);
+    while (published().length < 4) await sleep(20);
+    first.child.kill('SIGSTOP');
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name like 'crm-data-service sync lock%'`,
+    );
+    const second = sync();
+    await second.printed(/following changes/);
+    await second.printed(/only one worker may/);
+    first.child.kill('SIGCONT');
+    await first.printed(/was lost[\s\S]*standing by/);
+    const [organization] = organizations as [bigint];
+    const [customer] = (
+      await database.pool.query('select id from customers where organization_id = $1', [
+        organization,
+      ])
+    ).rows;
+    await addPurchase(database.pool, organization, { customer_id: customer.id });
+    const folder = organizationDirectory(directory.path, organization);
+    while (readPublished(folder)?.purchases !== 2) await sleep(20);
+    expect(await second.end('SIGTERM')).toBe(0);
+  });
+
   it('share the organizations: each has its own part, and no other division is let in', async () => {
     const first = sync('--shard', '1/2');
     await first.printed(/following changes/);

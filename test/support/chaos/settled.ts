@@ -64,7 +64,7 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter(
       (file) =>
-        !/^(live\.duckdb(\.wal)?|CURRENT|STATUS|VERIFIED|\d+-[0-9a-f]+\.duckdb)$/.test(file),
+        !/^(live\.duckdb(\.wal)?|OWNER|CURRENT|STATUS|VERIFIED|\d+-[0-9a-f]+\.duckdb)$/.test(file),
     );
     found.push(...unexpected.map((file) => `${name}/${file}`));
     const generations = files.filter((file) => /^\d+-[0-9a-f]+\.duckdb$/.test(file));
