@@ -61,6 +61,7 @@ export async function startServer(
     failedKeysPerMinute: settings.failedKeysPerMinute,
     rateLimitDatabase: settings.rateLimitStore === 'postgres' ? database : undefined,
     trustedProxies: settings.trustedProxies,
+    answerCacheBytes: settings.answerCacheBytes,
     log,
   });
   const close = async () => {

@@ -39,6 +39,7 @@ const variables = z.object({
   DUCKDB_THREADS: wholeNumber(1, 256, availableParallelism()),
   QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
   UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
+  ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
   SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
@@ -66,6 +67,8 @@ export type Settings = {
   readonly duckdbThreads: number;
   /** Questions that the API puts to DuckDB at the same time. */
   readonly queryConcurrency: number;
+  /** What finished answers about purchases may take, bytes; 0 remembers none. */
+  readonly answerCacheBytes: number;
   readonly queryTimeoutMs: number;
   readonly syncPollIntervalMs: number;
   /** Organizations that the sync worker brings up to date at the same time. */
@@ -109,6 +112,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
     duckdbThreads: read.DUCKDB_THREADS,
     queryConcurrency: read.QUERY_CONCURRENCY,
+    answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
     syncConcurrency: read.SYNC_CONCURRENCY,

@@ -59,6 +59,13 @@ export interface PurchaseEngine {
   /** The instant up to which the engine has the organization's purchases; null where it has none. */
   freshness(organizationId: bigint): Promise<bigint | null>;
 
+  /**
+   * Names the data that the engine answers from at present: where two answers to a
+   * question come from data of one name, they are the same. Null where data may
+   * change under its name.
+   */
+  version(organizationId: bigint): Promise<string | null>;
+
   close(): Promise<void>;
 }
 

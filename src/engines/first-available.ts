@@ -20,6 +20,8 @@ export function firstAvailable(
       (await engineFor(organizationId)).stats(organizationId, query, signal),
     freshness: async (organizationId) =>
       (await engineFor(organizationId)).freshness(organizationId),
+    version: async (organizationId) =>
+      (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
     close: async () => {
       await preferred.close();
       await otherwise.close();

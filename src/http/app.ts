@@ -18,6 +18,7 @@ import { segmentCustomers } from '../resources/segment-customers.ts';
 import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
+import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
@@ -53,12 +54,17 @@ export type AppOptions = {
   readonly rateLimitDatabase?: Database | undefined;
   /** Proxies whose X-Forwarded-For is believed: addresses or ranges. */
   readonly trustedProxies?: readonly string[];
+  /** What finished answers about purchases may take; 0 remembers none. */
+  readonly answerCacheBytes?: number;
   readonly log: FastifyBaseLogger;
 };
+
+const defaultAnswerCacheBytes = 64 * 2 ** 20;
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
     name: 'requests',
@@ -150,7 +156,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const route of routes) serve(v1, route);
+      for (const route of routes) serve(v1, route, { purchases: services.purchases, answers });
     },
     { prefix: '/v1' },
   );

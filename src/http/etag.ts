@@ -18,7 +18,8 @@ export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
  * without it where the caller has it already. Returns what is to be sent.
  */
 export function conditional(request: FastifyRequest, reply: FastifyReply, content: string) {
-  const tag = entityTag(content);
+  const known = reply.getHeader('ETag');
+  const tag = typeof known === 'string' ? known : entityTag(content);
   reply.header('ETag', tag);
   if (!matches(request.headers['if-none-match'], tag)) return content;
   reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');

@@ -1,7 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
+import { formatInstant } from '../domain/instant.ts';
+import type { AsOf, PurchaseEngine } from '../domain/purchase-engine.ts';
+import type { Credential } from '../postgres/api-keys.ts';
+import type { AnswerCache } from './answer-cache.ts';
 import { ApiError, unknownRoute } from './errors.ts';
-import { conditional } from './etag.ts';
+import { conditional, entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
@@ -14,9 +18,8 @@ export type Call<Path, Query> = {
   readonly query: Query;
   /** From the key, and from nowhere else. */
   readonly organizationId: bigint;
-  readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
-  /** Aborted when the client hangs up. */
+  readonly credential: Credential;
+  /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
 };
 
@@ -37,10 +40,22 @@ export type Route<
   readonly response: Response;
   /** Single-resource and aggregate responses carry an ETag (section 4.5); lists do not. */
   readonly etag: boolean;
-  /** Purchase answers say which instant they show. */
-  readonly isDated?: boolean;
-  handle(call: Call<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
-};
+} & (
+  | {
+      readonly isDated?: false;
+      handle(call: Call<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
+    }
+  | {
+      /**
+       * Answers say which instant they show. They depend on their parameters and on
+       * what the engine answers from alone, and are remembered by these.
+       */
+      readonly isDated: true;
+      /** Rejects where there is nothing to answer about; asked before each answer. */
+      require?(call: Call<z.output<Path>, z.output<Query>>): Promise<void>;
+      handle(call: Call<z.output<Path>, z.output<Query>>): Promise<AsOf<z.output<Response>>>;
+    }
+);
 
 /** What a resource's file exports: its routes, over what they are served from. */
 export type ResourceRoutes = (services: Services) => readonly Route[];
@@ -56,34 +71,86 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
  * Registers a route. Parameters are read after the key, the rate limit and the
  * route have been checked: that is the order of refusals.
  */
-export function serve(app: FastifyInstance, { url, path, query, response, etag, handle }: Route) {
+export function serve(
+  app: FastifyInstance,
+  route: Route,
+  { purchases, answers }: { readonly purchases: PurchaseEngine; readonly answers: AnswerCache },
+) {
+  const { url, path, query, response, etag } = route;
+  const finish = async (call: Call<unknown, unknown>, reply: FastifyReply) => {
+    if (route.isDated !== true) throw new Error('only dated answers are finished ahead');
+    const { answer, asOf } = await route.handle(call);
+    const body = writeExactly(serializerOf(reply)(answer));
+    return { body, entityTag: etag ? entityTag(body) : null, asOf };
+  };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
     handler: async (request, reply) => {
-      const parameters = request.params as Record<string, string>;
-      // The router takes `/customers/` for a customer whose id has no characters.
-      if (Object.values(parameters).includes('')) throw unknownRoute(request);
-      refuseBody(request);
-      const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
-      return handle({
-        path: readParameters(path, parameters),
-        query: readParameters(query, parseQueryString(queryString)),
-        organizationId: request.credential.organizationId,
-        request,
-        reply,
-        signal: request.signal,
-      });
+      const call = readCall(request, path, query);
+      if (route.isDated !== true) return route.handle(call);
+      await route.require?.(call);
+      const { organizationId } = call;
+      const version = await purchases.version(organizationId);
+      const finished =
+        version === null
+          ? await finish(call, reply)
+          : await answers.answer(keyOf(version, url, call), call.signal, (signal) =>
+              finish({ ...call, signal }, reply),
+            );
+      reply
+        .header('X-Data-As-Of', formatInstant(finished.asOf))
+        .type('application/json; charset=utf-8');
+      if (finished.entityTag !== null) reply.header('ETag', finished.entityTag);
+      return finished.body;
     },
     onSend: async (request, reply, payload) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
       if (reply.statusCode !== 200 || typeof payload !== 'string') return payload;
-      const content = writeExactly(payload);
+      const content = route.isDated === true ? payload : writeExactly(payload);
       return etag ? conditional(request, reply, content) : content;
     },
   });
+}
+
+function readCall(
+  request: FastifyRequest,
+  path: z.ZodType,
+  query: z.ZodType,
+): Call<unknown, unknown> {
+  const parameters = request.params as Record<string, string>;
+  // The router takes `/customers/` for a customer whose id has no characters.
+  if (Object.values(parameters).includes('')) throw unknownRoute(request);
+  refuseBody(request);
+  const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
+  const { credential, signal } = request;
+  return {
+    path: readParameters(path, parameters),
+    query: readParameters(query, parseQueryString(queryString)),
+    organizationId: credential.organizationId,
+    credential,
+    signal,
+  };
+}
+
+/** Names an answer: the same question, however it was written, has the same one. */
+function keyOf(
+  version: string,
+  url: string,
+  { organizationId, path, query }: Call<unknown, unknown>,
+): string {
+  const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
+  return JSON.stringify([organizationId, version, url, parameters], (_name, value) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+}
+
+function serializerOf(reply: FastifyReply): (answer: unknown) => string {
+  const serialize = reply.getSerializationFunction('200');
+  if (serialize === undefined) throw new Error('the route has no serializer');
+  return serialize as (answer: unknown) => string;
 }
 
 /** Operations take no request body (section 4). */

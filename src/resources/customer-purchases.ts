@@ -17,11 +17,12 @@ export function customerPurchases(services: Services): readonly Route[] {
       response: purchaseListSchema,
       etag: false,
       isDated: true,
-      handle: async ({ path, query, organizationId, reply, signal }) => {
-        await requireRow(services, customer, organizationId, path.customer_id, signal);
+      require: async ({ path, organizationId, signal }) =>
+        requireRow(services, customer, organizationId, path.customer_id, signal),
+      handle: async ({ path, query, organizationId, signal }) => {
         const filters = { ...filtersFrom(query), customerId: path.customer_id };
         const question = listQuery(query, filters);
-        return purchaseList(reply, services.purchases.list(organizationId, question, signal));
+        return purchaseList(services.purchases.list(organizationId, question, signal));
       },
     }),
   ];

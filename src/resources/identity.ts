@@ -27,7 +27,7 @@ export function identity(): readonly Route[] {
       query: z.strictObject({}),
       response: identitySchema,
       etag: true,
-      handle: async ({ request: { credential } }) => ({
+      handle: async ({ credential }) => ({
         object: 'identity' as const,
         organization: {
           id: encodeId('organization', credential.organizationId),

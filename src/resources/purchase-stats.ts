@@ -3,7 +3,6 @@ import { averageTicket } from '../domain/purchase-engine.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { count, integer, named } from '../http/wire.ts';
-import { dated } from './purchase-answers.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
 const groupSchema = z.object({
@@ -41,15 +40,15 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       response: statsSchema,
       etag: true,
       isDated: true,
-      handle: async ({ query, organizationId, reply, signal }) => {
+      handle: async ({ query, organizationId, signal }) => {
         const { group_by: groupBy, group_limit: groupLimit } = query;
         const question = {
           filters: filtersFrom(query),
           groupLimit,
           ...(groupBy === undefined ? {} : { groupBy }),
         };
-        const stats = dated(reply, await engine.stats(organizationId, question, signal));
-        return {
+        const { answer: stats, asOf } = await engine.stats(organizationId, question, signal);
+        const answer = {
           object: 'purchase_stats' as const,
           ...amounts(stats),
           customer_count: stats.customerCount,
@@ -59,6 +58,7 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
           groups: stats.groups.map((group) => ({ key: group.key, ...amounts(group) })),
           groups_truncated: stats.groupsTruncated,
         };
+        return { answer, asOf };
       },
     }),
   ];

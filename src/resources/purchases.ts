@@ -3,7 +3,7 @@ import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { dated, purchaseList, purchaseListSchema } from './purchase-answers.ts';
+import { purchaseList, purchaseListSchema } from './purchase-answers.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 
@@ -17,9 +17,9 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseListSchema,
       etag: false,
       isDated: true,
-      handle: async ({ query, organizationId, reply, signal }) => {
+      handle: async ({ query, organizationId, signal }) => {
         const question = listQuery(query, filtersFrom(query));
-        return purchaseList(reply, engine.list(organizationId, question, signal));
+        return purchaseList(engine.list(organizationId, question, signal));
       },
     }),
 
@@ -31,11 +31,10 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseSchema,
       etag: true,
       isDated: true,
-      handle: async ({ path, organizationId, reply, signal }) => {
-        const found = await engine.get(organizationId, path.purchase_id, signal);
-        const purchase = dated(reply, found);
-        if (purchase === null) throw notFound('purchase');
-        return purchaseOnTheWire(purchase);
+      handle: async ({ path, organizationId, signal }) => {
+        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal);
+        if (answer === null) throw notFound('purchase');
+        return { answer: purchaseOnTheWire(answer), asOf };
       },
     }),
   ];

@@ -72,6 +72,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       lease?.release();
       return lease?.asOf ?? null;
     },
+    async version(organizationId) {
+      const lease = await generations.acquire(organizationId);
+      lease?.release();
+      return lease?.file ?? null;
+    },
     async close() {
       await admission.close();
       await generations.close();

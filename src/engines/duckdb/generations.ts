@@ -20,6 +20,8 @@ import { purchaseStats } from './stats.ts';
 export type GenerationLease = {
   readonly generation: Generation;
   readonly asOf: bigint;
+  /** The generation's file; never used for another one. */
+  readonly file: string;
   release(): void;
 };
 
@@ -165,6 +167,7 @@ export function followGenerations(
       return {
         generation: attached.generation,
         asOf: attached.published.asOf,
+        file: attached.published.file,
         release() {
           attached.users -= 1;
           release(attached).catch((error) => options.onError(id, error));

@@ -52,6 +52,7 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
       answerWithin(signal, (connection) => purchaseStats(connection, organizationId, query)),
 
     freshness: () => withSnapshot(database, snapshotInstant),
+    version: async () => null,
 
     close: async () => {},
   };

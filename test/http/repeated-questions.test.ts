@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('a question that is asked again', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: TestWorker;
+  let engine: PurchaseEngine;
+  let api: TestApi;
+  let organization: bigint;
+  let customer: bigint;
+  let secret: string;
+  /** How many questions have reached DuckDB. */
+  let asked = 0;
+
+  const counted = (all: PurchaseEngine): PurchaseEngine => ({
+    ...all,
+    list: (...question) => {
+      asked += 1;
+      return all.list(...question);
+    },
+    get: (...question) => {
+      asked += 1;
+      return all.get(...question);
+    },
+    stats: (...question) => {
+      asked += 1;
+      return all.stats(...question);
+    },
+  });
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    worker = await createTestWorker(database.pool, folder.path);
+    organization = await addOrganization(database.pool);
+    customer = await addCustomer(database.pool, organization);
+    ({ secret } = await addKey(database.pool, organization));
+    await add(100);
+    await worker.syncAll();
+    engine = await createTestDuckDBEngine(database.pool, folder.path);
+    api = await createTestApi(database.pool, folder.path, {
+      services: {
+        database: database.pool,
+        purchases: counted(engine),
+        publicAppUrl: 'https://app.example',
+      },
+    });
+  });
+  afterAll(async () => {
+    await api.close();
+    await engine.close();
+    await worker.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const add = (cents: number) =>
+    addPurchase(database.pool, organization, {
+      customer_id: customer,
+      purchase_value_in_cents: cents,
+    });
+  const questionsFor = async (work: () => Promise<unknown>): Promise<number> => {
+    const before = asked;
+    await work();
+    return asked - before;
+  };
+  const stats = '/v1/purchases/stats?group_by=status&platform=shopify';
+
+  it('does not reach DuckDB again, and has the same answer with the same headers', async () => {
+    const customerPurchases = `/v1/customers/${encodeId('customer', customer)}/purchases`;
+    for (const url of [stats, '/v1/purchases?limit=3', customerPurchases]) {
+      const first = await api.get(url, secret);
+      expect(first.statusCode).toBe(200);
+      expect(
+        await questionsFor(async () => {
+          const again = await api.get(url, secret);
+          expect(again.body).toBe(first.body);
+          for (const name of ['etag', 'x-data-as-of', 'content-type', 'content-length']) {
+            expect(again.headers[name], name).toBe(first.headers[name]);
+          }
+        }),
+      ).toBe(0);
+    }
+  });
+
+  it('is the same however it is written', async () => {
+    await api.get(stats, secret);
+    const sameElsewise = '/v1/purchases/stats?platform=shopify&group_by=st%61tus';
+    expect(await questionsFor(() => api.get(sameElsewise, secret))).toBe(0);
+    const another = '/v1/purchases/stats?group_by=status&platform=bling';
+    expect(await questionsFor(() => api.get(another, secret))).toBe(1);
+  });
+
+  it('is answered 304 to whoever has the answer, without DuckDB', async () => {
+    const { headers } = await api.get(stats, secret);
+    const asking = { 'if-none-match': String(headers.etag) };
+    expect(
+      await questionsFor(async () => {
+        const response = await api.get(stats, secret, asking);
+        expect([response.statusCode, response.body]).toEqual([304, '']);
+        expect(response.headers.etag).toBe(headers.etag);
+        expect(response.headers['x-data-as-of']).toBe(headers['x-data-as-of']);
+      }),
+    ).toBe(0);
+  });
+
+  it('is put to DuckDB once where many ask at the same time', async () => {
+    const url = '/v1/purchases/stats?group_by=day';
+    const answers: { body: string }[] = [];
+    const ask = async () => answers.push(await api.get(url, secret));
+    expect(await questionsFor(() => Promise.all(Array.from({ length: 20 }, ask)))).toBe(1);
+    expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
+  });
+
+  it('is answered anew from the next generation', async () => {
+    const before = (await api.get('/v1/purchases/stats', secret)).json();
+    await add(23);
+    await worker.syncAll();
+    let after = before;
+    while (after.revenue_in_cents === before.revenue_in_cents) {
+      after = (await api.get('/v1/purchases/stats', secret)).json();
+    }
+    expect(after).toMatchObject({
+      purchase_count: before.purchase_count + 1,
+      revenue_in_cents: before.revenue_in_cents + 23,
+    });
+  });
+
+  it("is never answered with another organization's answer", async () => {
+    const other = await addOrganization(database.pool);
+    await worker.syncAll();
+    const { secret: otherSecret } = await addKey(database.pool, other);
+    expect((await api.get('/v1/purchases/stats', secret)).json().purchase_count).toBeGreaterThan(0);
+    expect((await api.get('/v1/purchases/stats', otherSecret)).json().purchase_count).toBe(0);
+    const customerPurchases = `/v1/customers/${encodeId('customer', customer)}/purchases`;
+    expect((await api.get(customerPurchases, secret)).statusCode).toBe(200);
+    expect((await api.get(customerPurchases, otherSecret)).statusCode).toBe(404);
+  });
+
+  it('about a customer who is gone is not answered from memory', async () => {
+    const gone = await addCustomer(database.pool, organization);
+    const url = `/v1/customers/${encodeId('customer', gone)}/purchases`;
+    expect((await api.get(url, secret)).statusCode).toBe(200);
+    await database.pool.query('delete from customers where id = $1', [gone]);
+    expect((await api.get(url, secret)).statusCode).toBe(404);
+  });
+});
