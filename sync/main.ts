@@ -28,7 +28,11 @@ program
   .command('run', { isDefault: true })
   .description('follow all changes until stopped (default); stand by while another worker does')
   .option('--shard <i/n>', 'only the i-th of n parts of the organizations', shardOption)
-  .option('--verify-every <time>', 'verify, as if by `verify --repair`, such as 6h', durationOption)
+  .option(
+    '--every, --verify-every <time>',
+    'verify, as if by `verify --repair`, such as 6h',
+    durationOption,
+  )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
     const stopped = untilStopped();
     await withWorkplace(readSettings(), (workplace) =>

@@ -184,7 +184,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
   it('exits with 2 after wrong usage, and with 1 where there is no such organization', async () => {
     expect((await verify('--deeply')).code).toBe(2);
     expect((await verify('--organization', 'org_x')).code).toBe(1);
-    const run = runProgram('sync/main.ts', ['run', '--verify-every', 'often'], {});
+    const run = runProgram('sync/main.ts', ['run', '--every', 'often'], {});
     expect(await run.exited()).toBe(2);
   });
 });
