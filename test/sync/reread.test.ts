@@ -26,9 +26,10 @@ describe('reading ranges of purchases anew', () => {
   const reread = (ranges: readonly PurchaseRange[]) =>
     shop.onLiveFile((live, source) => rereadRanges(live, source, ranges, signal));
 
-  const cases = repairableDamages.flatMap((damage) =>
-    [1_000, 7].map((partRows) => ({ ...damage, partRows })),
-  );
+  const cases = repairableDamages.map((damage, index) => ({
+    ...damage,
+    partRows: index % 2 === 0 ? 1_000 : 7,
+  }));
   it.each(cases)('repairs $name, found in parts of $partRows', async ({ statement, partRows }) => {
     await damageLive(statement(ids[50] as bigint));
     const { state, differences } = await shop.verify({ partRows, singleRows: 20 });
