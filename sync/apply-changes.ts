@@ -83,6 +83,7 @@ export async function finishLoad(
     await createStaging(file.connection);
     await stage(file.connection, changes, signal);
   } finally {
+    // As above.
     await changes.return(undefined);
   }
   const watermark = { ...now, organizationId };

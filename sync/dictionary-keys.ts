@@ -14,7 +14,7 @@ export type DictionaryKeys = {
   ofCustomers(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<bigint, number>>;
 };
 
-/** Labels repeat from change to change. A dictionary with more of them is asked each time. */
+/** Labels repeat from change to change. Where more than these were seen, remembering begins anew. */
 const mostRemembered = 4_096;
 
 export function createDictionaryKeys(

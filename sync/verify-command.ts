@@ -13,7 +13,7 @@ import { allPurchases, type PurchaseRange } from './verification/purchase-range.
 import type { RangeDifference } from './verification/range-differences.ts';
 import { writeVerificationRecord } from './verification/record.ts';
 import { type Remedies, type Repair, repair } from './verification/repair.ts';
-import { type Verification, verifyOrganization } from './verification/verify.ts';
+import { nothingFound, type Verification, verifyOrganization } from './verification/verify.ts';
 import type { Workplace } from './worker-process.ts';
 
 export type VerifyCommand = {
@@ -87,16 +87,7 @@ async function verifyOne(
 
 /** One organization's failure does not keep the others from being compared. */
 function notCompared(error: unknown): Verification {
-  return {
-    state: 'not comparable',
-    reason: describeFailure(error).message,
-    generation: null,
-    asOf: null,
-    purchases: 0,
-    changedSince: 0,
-    differences: [],
-    dictionaries: [],
-  };
+  return { ...nothingFound, state: 'not comparable', reason: describeFailure(error).message };
 }
 
 function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {

@@ -54,6 +54,13 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       }
     });
 
+  /** What would answer now, without a question to it. */
+  const look = async (organizationId: bigint) => {
+    const lease = await generations.acquire(organizationId);
+    lease?.release();
+    return lease;
+  };
+
   return {
     list: (organizationId, query, signal) =>
       answerFrom(organizationId, signal, (connection, generation) =>
@@ -67,16 +74,8 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       answerFrom(organizationId, signal, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
-    async freshness(organizationId) {
-      const lease = await generations.acquire(organizationId);
-      lease?.release();
-      return lease?.asOf ?? null;
-    },
-    async version(organizationId) {
-      const lease = await generations.acquire(organizationId);
-      lease?.release();
-      return lease?.file ?? null;
-    },
+    freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
+    version: async (organizationId) => (await look(organizationId))?.file ?? null,
     async close() {
       await admission.close();
       await generations.close();
