@@ -50,14 +50,17 @@ export function createOwnership(
       return connection;
     } catch (error) {
       connection.closeSync();
-      taking = null;
       throw error;
     }
   };
 
   return {
     async take() {
-      taking ??= take();
+      taking ??= take().catch((error: unknown) => {
+        // The next one may succeed.
+        taking = null;
+        throw error;
+      });
       await taking;
     },
     async release() {

@@ -15,6 +15,7 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
+import { isDamage } from '../failure.ts';
 import { readWatermark } from '../watermark.ts';
 
 /** A published generation, open: it stays whole when the worker removes the file. */
@@ -40,8 +41,6 @@ export class UnreadableFile extends Error {
 
 // Each attempt finds a newer generation, or the file that it looks for.
 const attempts = 10;
-// Of the process or the machine, not of the file.
-const lack = /Too many open files|Permission denied|No space left|Out of Memory|INTERRUPT/i;
 
 /**
  * Opens generations in an instance of their own: what a damaged file does to
@@ -128,5 +127,6 @@ async function attach(
 
 function unreadable(error: unknown, path: string): unknown {
   const message = error instanceof Error ? error.message : String(error);
-  return lack.test(message) ? error : new UnreadableFile(`${path} cannot be read: ${message}`);
+  if (!isDamage(error) || /INTERRUPT/i.test(message)) return error;
+  return new UnreadableFile(`${path} cannot be read: ${message}`);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
@@ -157,6 +157,17 @@ describe('the sync worker, when something goes wrong,', () => {
     while (existsSync(folder)) await sleep(20);
     stop.abort();
     await running;
+  });
+
+  it('goes on where the folder of an organization could not be made at first', async () => {
+    await addMany(3);
+    const folder = organizationDirectory(directory.path, organization);
+    mkdirSync(dirname(folder), { recursive: true });
+    writeFileSync(folder, 'in the way');
+    await expect(worker.syncAll()).rejects.toThrow(/EEXIST|ENOTDIR/);
+    rmSync(folder);
+    await worker.syncAll();
+    expect(await published()).toBe(3);
   });
 
   it('serves nothing of another database that was read into the same folder', async () => {
