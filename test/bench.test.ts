@@ -51,7 +51,7 @@ describe('npm run bench', { timeout: 180_000 }, () => {
   it('measures with every suite and tells how to do it again', async () => {
     const tables = {
       engines: 'statistics by utm_campaign',
-      lists: 'Slowest median of Postgres',
+      lists: 'Slowest median inside Postgres',
       load: 'COPY to nowhere',
       freshness: 'commit to visible over HTTP',
       writes: 'insert of 500',

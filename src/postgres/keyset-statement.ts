@@ -8,7 +8,14 @@ import { containsText, hasGramsOf } from './search.ts';
  * have, before it asks the index for all that match. Either way costs the same where
  * one row in so many matches; of 200,000 rows those are some thousands.
  */
-const rowsLookedAtForEach = 60;
+const rowsLookedAtForEach = 90;
+
+/**
+ * How many of those tell whether it is worth looking at the others: where so few rows
+ * match that the page will hardly be filled, the index is asked at once.
+ */
+const rowsTriedForEach = 20;
+const leastMatchesForEach = 0.1;
 
 /** The statement that reads a page, and one row more where there is one. */
 export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
@@ -42,6 +49,7 @@ function searchStatement(list: KeysetList, text: string, position: bigint | unde
   const { key, id, from, isListed } = walkOf(list);
   const most = limit + 1;
   const mostLookedAt = most * rowsLookedAtForEach;
+  const tried = most * rowsTriedForEach;
   const listed = join([isListed, ...conditions], ' and ');
   const afterHere = isAfter(list, position, key, id);
   const afterFound = isAfter(list, position, raw('position'), raw('id'));
@@ -54,11 +62,19 @@ function searchStatement(list: KeysetList, text: string, position: bigint | unde
       where ${join([listed, ...afterHere], ' and ')}
       order by ${key} desc, ${id} desc
       limit ${mostLookedAt}
+    ), trial as materialized (
+      select count(*) filter (where is_match) >= ${Math.ceil(most * leastMatchesForEach)}
+        or count(*) < ${tried} as is_promising
+      from (select is_match from walked limit ${tried}) as first_rows
     ), met as materialized (
-      select id, position from walked where is_match limit ${most}
+      select id, position from walked
+      where is_match and (select is_promising from trial)
+      limit ${most}
     ), answer as materialized (
-      select (select count(*) from met) = ${most}
-        or (select count(*) from walked) < ${mostLookedAt} as is_met
+      select case when (select is_promising from trial)
+        then (select count(*) from met) = ${most}
+          or (select count(*) from walked) < ${mostLookedAt}
+        else false end as is_met
     ), found as (
       select id, position
       from (

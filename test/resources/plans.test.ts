@@ -140,7 +140,8 @@ describe.each(Object.keys(groups) as (keyof typeof groups)[])('the %s customers'
 });
 
 describe('a search of customers', () => {
-  const mostLookedAt = 26 * 60;
+  const mostTried = 26 * 20;
+  const mostLookedAt = 26 * 90;
 
   it.each(['silva', 'mail.example', 's', 'si', '@', 'souza'])(
     'walks the order of the list where the text is common: %s',
@@ -158,15 +159,22 @@ describe('a search of customers', () => {
   );
 
   it.each([
-    ...['lima', 'customer777@', 'CUSTOMER777', 'd41d8cd9', 'souza zq'],
+    ...['customer777@', 'CUSTOMER777', 'd41d8cd9', 'souza zq'],
     ...['zq', '---', '--', 'a%b', '%', '#', '_', 'q\x1fc', '日本語', '語', '😀'],
   ])('asks the index where the text is rare, whatever it is made of: %s', async (text) => {
     for (const [sort] of orders) {
       const nodes = await shop.planOf(`/v1/customers?q=${encodeURIComponent(text)}&${sort}`);
       expect(indexesOf(nodes)).toContain('customers_by_search_grams');
       expect(kindsOf(nodes)).not.toContain('Seq Scan');
-      expect(rowsRead(nodes)).toBeLessThanOrEqual(mostLookedAt);
+      expect(rowsRead(nodes)).toBeLessThanOrEqual(mostTried);
     }
+  });
+
+  it('asks the index where the text turns out to be less common than it seemed', async () => {
+    const nodes = await shop.planOf('/v1/customers?q=lima');
+    expect(indexesOf(nodes)).toContain('customers_by_search_grams');
+    expect(kindsOf(nodes)).not.toContain('Seq Scan');
+    expect(rowsRead(nodes)).toBe(mostLookedAt);
   });
 
   it('walks no further than to the end of the list', async () => {
