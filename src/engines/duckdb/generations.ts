@@ -97,8 +97,8 @@ export function followGenerations(
       return;
     }
     attachments += 1;
-    const generation = createGeneration(`generation_${attachments}`);
-    await attach(await connection, generation, organization, published);
+    const catalog = `generation_${attachments}`;
+    const generation = await attach(await connection, catalog, organization, published);
     organization.seen = stamp;
     await replace(organization, { generation, published, users: 0, retired: false });
   };
@@ -189,11 +189,10 @@ export function followGenerations(
 
 async function attach(
   connection: DuckDBConnection,
-  generation: Generation,
+  catalog: string,
   organization: Organization,
   published: PublishedGeneration,
-): Promise<void> {
-  const { catalog } = generation;
+): Promise<Generation> {
   const path = join(organization.directory, published.file);
   await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
@@ -204,9 +203,11 @@ async function attach(
     if (watermark?.[0] !== organization.id || watermark[1] !== layoutVersion) {
       throw new Error(`${path} is not the organization's file, or not complete`);
     }
+    const generation = await createGeneration(connection, catalog);
     // The first questions to a fresh file are slow; nobody should have to ask them.
     await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
     await listPurchases(connection, generation, { filters: {}, limit: 1 });
+    return generation;
   } catch (error) {
     await connection.run(`detach ${catalog}`);
     throw error;

@@ -8,7 +8,11 @@ import { labelTable } from './layout.ts';
 export type Generation = {
   readonly catalog: string;
   readonly labels: LabelCache;
+  readonly extent: Extent;
 };
+
+/** How many purchases there are, and when the first and the last were created (microseconds). */
+export type Extent = { readonly purchases: number; readonly first: bigint; readonly last: bigint };
 
 /**
  * The values behind label keys, as far as they were asked for. Joining ten
@@ -26,8 +30,20 @@ export type LabelValues = (label: PurchaseLabel, key: number) => string;
 // Of each label, some megabytes at the very most.
 const mostRemembered = 20_000;
 
-export function createGeneration(catalog: string): Generation {
-  return { catalog, labels: createLabelCache(catalog) };
+/** Of a file that is attached already. */
+export async function createGeneration(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<Generation> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select count(*), coalesce(epoch_us(min(created_at)), 0), coalesce(epoch_us(max(created_at)), 0)
+      from ${raw(catalog)}.purchase`,
+  );
+  const [purchases, first, last] = row as [bigint, bigint, bigint];
+  const extent = { purchases: Number(purchases), first, last };
+  return { catalog, labels: createLabelCache(catalog), extent };
 }
 
 function createLabelCache(catalog: string): LabelCache {

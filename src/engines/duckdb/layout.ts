@@ -10,7 +10,7 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../doma
  * creation; there is no index and no primary key, for zone maps find rows by
  * time and by id, and an index would cost every update.
  */
-export const layoutVersion = 1;
+export const layoutVersion = 2;
 
 /** The dictionary key column that stands for a label in the purchase table. */
 export const labelKey = (label: string): string => `${label}_key`;
@@ -38,11 +38,20 @@ export function storedColumns(column: PurchaseColumn): { name: string; type: str
   }
 }
 
+/**
+ * Texts of which no two are the same lie as they are: DuckDB would give each row group
+ * a dictionary of them, read as a whole for a single row, and written at every checkpoint.
+ */
+function compressionOf({ kind }: PurchaseColumn): string {
+  return kind === 'text' ? ` using compression 'uncompressed'` : '';
+}
+
 /** DDL for an empty file, attached under the (trusted) name `catalog`. */
 export function createLayout(catalog: string): string {
   const columns = purchaseColumns.flatMap((column) =>
     storedColumns(column).map(
-      ({ name, type }) => `${name} ${type}${column.required ? ' not null' : ''}`,
+      ({ name, type }) =>
+        `${name} ${type}${column.required ? ' not null' : ''}${compressionOf(column)}`,
     ),
   );
   const dictionaries = purchaseLabels.map(

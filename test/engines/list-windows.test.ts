@@ -1,0 +1,147 @@
+import { type DuckDBConnection, type DuckDBInstance, DuckDBTimestampValue } from '@duckdb/node-api';
+import fc from 'fast-check';
+import sql, { empty, join, type Sql } from 'sql-template-tag';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
+import { createInstance, queryRows } from '../../src/engines/duckdb/connection.ts';
+import { createGeneration, type Generation } from '../../src/engines/duckdb/labels.ts';
+import { createLayout } from '../../src/engines/duckdb/layout.ts';
+import { listPurchases } from '../../src/engines/duckdb/list.ts';
+import { windowsBetween } from '../../src/engines/duckdb/time-windows.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+// A page is looked for in windows of time. Here are enough purchases for several of them,
+// and they come in bursts, late and many at the same instant: whatever the windows were
+// meant to hold, the page must be the one that sorting everything gives.
+
+const count = 300_000;
+const year = 365n * 86_400_000_000n;
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let instance: DuckDBInstance;
+let connection: DuckDBConnection;
+let generation: Generation;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  const spillDirectory = directory.path;
+  instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+  connection = await instance.connect();
+  await connection.run(`attach '${directory.path}/purchases.duckdb' as file`);
+  await connection.run(createLayout('file'));
+  await connection.run(`
+    insert into file.label_payment_status values (0, 'paid'), (1, 'voided'), (2, 'refunded');
+    -- Nine in ten within one month of ten years; a hundred at the very same instant; some late.
+    insert into file.purchase by name
+    select n as id, n * 7919 % 40000 as customer_id, n * 7919 % 40000 as customer_key,
+      n * 31 % 5000 as purchase_value_in_cents,
+      make_timestamp(1420070400000000 + case
+        when n % 10 = 0 then n * 1000000 * 1052
+        when n % 3001 < 100 then 157680000000000
+        else 157680000000000 + n * 9000000 end) as created_at,
+      make_timestamp(1800000000000000) as updated_at,
+      case when n % 5000 = 1 then 1 when n > ${count} - 60 or n = 7 then 2 when n % 3 = 0 then 0 end
+        as payment_status_key
+    from range(1, ${count + 1}) as numbers(n);
+    checkpoint file;
+  `);
+  generation = await createGeneration(connection, 'file');
+}, 60_000);
+
+afterAll(async () => {
+  connection.closeSync();
+  instance.closeSync();
+  await directory.remove();
+});
+
+async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
+  const { filters, limit, startingAfter } = query;
+  const conditions: Sql[] = [
+    filters.paymentStatus === undefined
+      ? sql`true`
+      : sql`payment_status_key = ${['paid', 'voided', 'refunded'].indexOf(filters.paymentStatus)}::integer`,
+    filters.customerId === undefined ? sql`true` : sql`customer_id = ${filters.customerId}`,
+    filters.minValueInCents === undefined
+      ? sql`true`
+      : sql`purchase_value_in_cents >= ${filters.minValueInCents}`,
+    filters.createdSince === undefined
+      ? sql`true`
+      : sql`created_at >= ${new DuckDBTimestampValue(filters.createdSince)}`,
+    filters.createdUntil === undefined
+      ? sql`true`
+      : sql`created_at <= ${new DuckDBTimestampValue(filters.createdUntil)}`,
+  ];
+  const after =
+    startingAfter === undefined
+      ? empty
+      : sql`where (created_at, id) < (select (created_at, id) from file.purchase where id = ${startingAfter})`;
+  const rows = await queryRows(
+    connection,
+    sql`
+      select id from (select * from file.purchase where ${join(conditions, ' and ')}) as matching
+      ${after} order by created_at desc, id desc limit ${BigInt(limit + 1)}`,
+  );
+  return rows.map(([id]) => id as bigint);
+}
+
+const instants = () =>
+  fc.bigInt({ min: generation.extent.first - year, max: generation.extent.last + year });
+
+const queries = () =>
+  fc.record({
+    filters: fc.record(
+      {
+        paymentStatus: fc.constantFrom('paid', 'voided', 'refunded', 'abandoned'),
+        customerId: fc.bigInt({ min: 0n, max: 40_001n }),
+        minValueInCents: fc.constantFrom(0n, 4_000n, 4_999n, 6_000n),
+        createdSince: instants(),
+        createdUntil: instants(),
+      },
+      { requiredKeys: [] },
+    ),
+    limit: fc.integer({ min: 1, max: 100 }),
+    startingAfter: fc.option(fc.bigInt({ min: 1n, max: BigInt(count) }), { nil: undefined }),
+  }) as fc.Arbitrary<PurchaseListQuery>;
+
+describe('a page of many purchases', () => {
+  it('is what sorting all of them gives', { timeout: 120_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(queries(), async (query) => {
+        const { purchases, hasMore } = await listPurchases(connection, generation, query);
+        const expected = await idsBySorting(query);
+        expect(purchases.map(({ id }) => id)).toEqual(expected.slice(0, query.limit));
+        expect(hasMore).toBe(expected.length > query.limit);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('windows of time', () => {
+  const extents = fc
+    .tuple(
+      fc.integer({ min: 0, max: 1e9 }),
+      fc.bigInt({ min: -(10n ** 17n), max: 10n ** 17n }),
+      fc.bigInt({ min: 0n, max: 10n ** 16n }),
+    )
+    .map(([purchases, first, long]) => ({ purchases, first, last: first + long }));
+
+  it('end, widen quickly, and never begin before what is asked for', () => {
+    fc.assert(
+      fc.property(extents, fc.integer({ min: 2, max: 101 }), (extent, pageSize) => {
+        const windows = windowsBetween(extent.first, extent.last, extent, pageSize);
+        expect(windows.length).toBeLessThan(25);
+        for (const [index, begin] of windows.entries()) {
+          expect(begin).toBeGreaterThan(extent.first);
+          expect(begin).toBeLessThan(windows[index - 1] ?? extent.last);
+        }
+      }),
+    );
+  });
+
+  it('are none where nothing lies between', () => {
+    const extent = { purchases: 1_000_000, first: 0n, last: year };
+    expect(windowsBetween(year, 0n, extent, 26)).toEqual([]);
+    expect(windowsBetween(0n, 0n, { purchases: 0, first: 0n, last: 0n }, 26)).toEqual([]);
+  });
+});
