@@ -13,13 +13,16 @@ export type PurchaseGroup = {
   readonly revenueInCents: bigint;
 };
 
-export type PurchaseStats = {
+export type PurchaseTotals = {
   readonly purchaseCount: bigint;
   readonly customerCount: bigint;
   readonly revenueInCents: bigint;
   /** The one currency of the matching purchases; null where none or several. */
   readonly currency: string | null;
   readonly mixedCurrencies: boolean;
+};
+
+export type PurchaseStats = PurchaseTotals & {
   /** Revenue descending, then count descending, then key ascending, null last. */
   readonly groups: readonly PurchaseGroup[];
   readonly groupsTruncated: boolean;

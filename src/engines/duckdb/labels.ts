@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { type PurchaseLabel, purchaseLabels } from '../../domain/purchase.ts';
+import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from './connection.ts';
 import { labelTable } from './layout.ts';
 
@@ -9,10 +10,19 @@ export type Generation = {
   readonly catalog: string;
   readonly labels: LabelCache;
   readonly extent: Extent;
+  /** The statistics of all purchases, once somebody has asked for them. */
+  totals: PurchaseTotals | null;
 };
 
-/** How many purchases there are, and when the first and the last were created (microseconds). */
-export type Extent = { readonly purchases: number; readonly first: bigint; readonly last: bigint };
+/** What of a file is known before any question: DuckDB tells it without a scan. */
+export type Extent = {
+  readonly purchases: number;
+  /** When the first and the last were created; microseconds since 1970. */
+  readonly first: bigint;
+  readonly last: bigint;
+  /** The currency that every single purchase has; null where there is no such one. */
+  readonly currency: string | null;
+};
 
 /**
  * The values behind label keys, as far as they were asked for. Joining ten
@@ -38,12 +48,17 @@ export async function createGeneration(
   const [row] = await queryRows(
     connection,
     sql`
-      select count(*), coalesce(epoch_us(min(created_at)), 0), coalesce(epoch_us(max(created_at)), 0)
-      from ${raw(catalog)}.purchase`,
+      select purchases, coalesce(epoch_us(first), 0), coalesce(epoch_us(last), 0), value
+      from (
+        select count(*) as purchases, min(created_at) as first, max(created_at) as last,
+          case when count(currency_key) = count(*) and min(currency_key) = max(currency_key)
+            then min(currency_key) end as key
+        from ${raw(catalog)}.purchase) as extent
+      left join ${raw(catalog)}.label_currency using (key)`,
   );
-  const [purchases, first, last] = row as [bigint, bigint, bigint];
-  const extent = { purchases: Number(purchases), first, last };
-  return { catalog, labels: createLabelCache(catalog), extent };
+  const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
+  const extent = { purchases: Number(purchases), first, last, currency };
+  return { catalog, labels: createLabelCache(catalog), extent, totals: null };
 }
 
 function createLabelCache(catalog: string): LabelCache {

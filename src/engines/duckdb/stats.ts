@@ -1,7 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
-import type { PurchaseGroup, PurchaseStats } from '../../domain/purchase-engine.ts';
+import type { PurchaseGroup, PurchaseStats, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseStatsQuery, StatsDimension } from '../../domain/purchase-query.ts';
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
@@ -20,17 +20,22 @@ const nothing: PurchaseStats = {
 
 export async function purchaseStats(
   connection: DuckDBConnection,
-  { catalog }: Generation,
+  generation: Generation,
   { filters, groupBy, groupLimit }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
-  const matching = await purchasesMatching(connection, catalog, filters);
+  const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return nothing;
-  const totals = await readTotals(connection, catalog, matching);
-  if (totals.purchaseCount === 0n) return nothing;
-  const groups =
+  const isEverything = Object.values(filters).every((value) => value === undefined);
+  const ranking =
     groupBy === undefined
-      ? []
-      : await readGroups(connection, catalog, matching, groupBy, groupLimit + 1);
+      ? null
+      : await readRanking(connection, generation.catalog, matching, groupBy, groupLimit + 1);
+  const totals =
+    (isEverything ? generation.totals : null) ??
+    (await readTotals(connection, generation, matching, ranking));
+  // A generation never changes: its own totals are those of any later question.
+  if (isEverything) generation.totals = totals;
+  const groups = ranking?.groups ?? [];
   return {
     ...totals,
     groups: groups.slice(0, groupLimit),
@@ -38,47 +43,76 @@ export async function purchaseStats(
   };
 }
 
+type Sums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
+
+/** What the ranking has summed up already is not read again. */
 async function readTotals(
+  connection: DuckDBConnection,
+  { catalog, extent }: Generation,
+  matching: Sql,
+  ranking: Sums | null,
+): Promise<PurchaseTotals> {
+  const { purchaseCount, revenueInCents } =
+    ranking ?? (await readSums(connection, catalog, matching));
+  if (purchaseCount === 0n) return nothing;
+  const customerCount = await countCustomers(connection, catalog, matching);
+  const [currency, mixedCurrencies] =
+    extent.currency === null
+      ? await readCurrency(connection, catalog, matching)
+      : [extent.currency, false];
+  return { purchaseCount, customerCount, revenueInCents, currency, mixedCurrencies };
+}
+
+async function readSums(
   connection: DuckDBConnection,
   catalog: string,
   matching: Sql,
-): Promise<Omit<PurchaseStats, 'groups' | 'groupsTruncated'>> {
-  // The customers are counted by a grouping of their own: `count(distinct …)`
-  // beside other aggregates is hashed, a grouping of dense keys is not.
+): Promise<Sums> {
   const [row] = await queryRows(
     connection,
     sql`
-      select purchase_count, customer_count, revenue, currency_count, label_currency.value
-      from (
-        select count(*) as purchase_count,
-          coalesce(sum(purchase_value_in_cents), 0) as revenue,
-          case when min(currency_key) is null then 0
-               when min(currency_key) = max(currency_key) then 1
-               else 2 end as currency_count,
-          min(currency_key) as currency_key
-        from ${raw(catalog)}.purchase
-        where ${matching}
-      ) as totals
-      cross join (
-        select count(*) as customer_count
-        from (select customer_key from ${raw(catalog)}.purchase where ${matching} group by 1)
-      ) as customers
-      left join ${raw(catalog)}.label_currency on label_currency.key = totals.currency_key`,
+      select count(*), coalesce(sum(purchase_value_in_cents), 0)
+      from ${raw(catalog)}.purchase where ${matching}`,
   );
-  const [purchaseCount, customerCount, revenueInCents, currencyCount, currency] = row as [
-    bigint,
-    bigint,
-    bigint,
-    number,
-    string | null,
-  ];
-  return {
-    purchaseCount,
-    customerCount,
-    revenueInCents,
-    currency: currencyCount === 1 ? currency : null,
-    mixedCurrencies: currencyCount > 1,
-  };
+  const [purchaseCount, revenueInCents] = row as [bigint, bigint];
+  return { purchaseCount, revenueInCents };
+}
+
+/**
+ * By a grouping of their own: `count(distinct …)` beside other aggregates is hashed, a
+ * grouping of dense keys is not.
+ */
+async function countCustomers(
+  connection: DuckDBConnection,
+  catalog: string,
+  matching: Sql,
+): Promise<bigint> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select count(*)
+      from (select customer_key from ${raw(catalog)}.purchase where ${matching} group by 1)`,
+  );
+  return row?.[0] as bigint;
+}
+
+/** The one currency, and whether there are several. */
+async function readCurrency(
+  connection: DuckDBConnection,
+  catalog: string,
+  matching: Sql,
+): Promise<[string | null, boolean]> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select value, coalesce(least_key <> greatest_key, false)
+      from (
+        select min(currency_key) as least_key, max(currency_key) as greatest_key
+        from ${raw(catalog)}.purchase where ${matching}) as keys
+      left join ${raw(catalog)}.label_currency on key = least_key`,
+  );
+  const [currency, isMixed] = row as unknown as [string | null, boolean];
+  return [isMixed ? null : currency, isMixed];
 }
 
 const labels: Readonly<Record<Exclude<StatsDimension, 'day'>, PurchaseLabel>> = {
@@ -92,13 +126,14 @@ const labels: Readonly<Record<Exclude<StatsDimension, 'day'>, PurchaseLabel>> = 
   utm_term: 'utm_term',
 };
 
-async function readGroups(
+/** The groups in their order, and the sums over all of them. */
+async function readRanking(
   connection: DuckDBConnection,
   catalog: string,
   matching: Sql,
   groupBy: StatsDimension,
   limit: number,
-): Promise<PurchaseGroup[]> {
+): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
   const ranking = (key: Sql) => sql`
     select ${key} as key, count(*) as purchase_count, sum(purchase_value_in_cents) as revenue
     from ${raw(catalog)}.purchase
@@ -117,13 +152,19 @@ async function readGroups(
   const rows = await queryRows(
     connection,
     sql`
-      ${named}
+      select *, sum(purchase_count) over ()::bigint, sum(revenue) over ()
+      from (${named}) as ranking
       order by revenue desc, purchase_count desc, name asc nulls last
       limit ${raw(String(limit))}`,
   );
-  return rows.map(([key, purchaseCount, revenueInCents]) => ({
-    key: key as string | null,
-    purchaseCount: purchaseCount as bigint,
-    revenueInCents: revenueInCents as bigint,
-  }));
+  const [, , , purchaseCount = 0n, revenueInCents = 0n] = (rows[0] ?? []) as bigint[];
+  return {
+    purchaseCount,
+    revenueInCents,
+    groups: rows.map(([key, count, revenue]) => ({
+      key: key as string | null,
+      purchaseCount: count as bigint,
+      revenueInCents: revenue as bigint,
+    })),
+  };
 }

@@ -15,7 +15,7 @@ const quicklyScanned = 65_536;
 export function windowsBetween(
   since: bigint,
   until: bigint,
-  { purchases, first, last }: Extent,
+  { purchases, first, last }: Omit<Extent, 'currency'>,
   pageSize: number,
 ): bigint[] {
   const microsecondsPerPurchase = Number(last - first) / Math.max(1, purchases);
