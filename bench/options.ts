@@ -12,6 +12,7 @@ export type BenchmarkOptions = {
   readonly purchasesPerOrganization?: number;
   readonly changesPerSecond?: number;
   readonly writers?: number;
+  readonly oldPercent?: number;
   readonly seconds?: number;
   readonly minutes?: number;
 };
@@ -28,6 +29,11 @@ export function addBenchmarkOptions(program: Command): Command {
     .option('--purchases-per-organization <number>', 'before the changes', wholeNumberOption(100))
     .option('--changes-per-second <number>', 'of all organizations together', count)
     .option('--writers <number>', 'connections that make them', wholeNumberOption(1, 64))
+    .option(
+      '--old-percent <number>',
+      'of the changes are to purchases of any age, the others to the newest of a hundred',
+      wholeNumberOption(0, 100),
+    )
     .option('--seconds <number>', 'to measure for', positiveNumber)
     .option('--minutes <number>', 'to measure for', positiveNumber);
 }

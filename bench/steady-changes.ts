@@ -15,6 +15,8 @@ export type SteadyChanges = {
 export type ChangeRate = {
   readonly changesPerSecond: number;
   readonly writers: number;
+  /** How many of a hundred changes are to purchases of any age, not to the newest. */
+  readonly oldPercent: number;
   readonly seed: number;
 };
 
@@ -27,6 +29,8 @@ type SeededPurchases = {
 
 /** Later than this, what was missed is left out: a burst would be another load. */
 const longestDelayMs = 1_000;
+/** What a shop still works on: of its purchases, the newest so many. */
+const newestShare = 0.01;
 /** Of ten changes; the others are updates. As many deletes as inserts keep the size. */
 const insertsOfTen = 2;
 const deletesOfTen = 2;
@@ -39,7 +43,7 @@ export async function startChanges(
   scope: Scope,
   database: Database,
   shops: readonly BenchmarkShop[],
-  { changesPerSecond, writers, seed }: ChangeRate,
+  { changesPerSecond, writers, oldPercent, seed }: ChangeRate,
 ): Promise<SteadyChanges> {
   const purchases = await Promise.all(
     shops.map(({ organizationId }) => seededPurchases(database, organizationId)),
@@ -48,7 +52,7 @@ export async function startChanges(
   const intervalMs = (1000 * writers) / changesPerSecond;
   const write = async (writer: number) => {
     const random = createRandomSource(seed, 'steady changes', writer);
-    const change = createChange(database, random);
+    const change = createChange(database, random, oldPercent);
     let dueAt = performance.now() + (intervalMs * writer) / writers;
     while (!scope.signal.aborted) {
       const now = performance.now();
@@ -79,7 +83,7 @@ const copiedColumns = purchaseColumns
   .join(', ');
 
 /** One writer's next change; it deletes, oldest first, only what it has inserted. */
-function createChange(database: Database, random: RandomSource) {
+function createChange(database: Database, random: RandomSource, oldPercent: number) {
   const inserted: { readonly organizationId: bigint; readonly id: bigint }[] = [];
 
   const insert = async ({ organizationId }: SeededPurchases, like: bigint) => {
@@ -109,8 +113,14 @@ function createChange(database: Database, random: RandomSource) {
     return rowCount ?? 0;
   };
 
+  /** Seeded in the order of their creation. */
+  const pickOne = (count: number): number => {
+    if (random.integer(100) < oldPercent) return random.integer(count);
+    return count - 1 - random.integer(Math.ceil(count * newestShare));
+  };
+
   return (purchases: SeededPurchases): Promise<number> => {
-    const id = purchases.firstId + BigInt(random.integer(purchases.count));
+    const id = purchases.firstId + BigInt(pickOne(purchases.count));
     const kind = random.integer(10);
     if (kind < insertsOfTen) return insert(purchases, id);
     const oldest = kind < insertsOfTen + deletesOfTen ? inserted.shift() : undefined;

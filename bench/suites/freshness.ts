@@ -17,11 +17,11 @@ export const freshness: Suite = {
   isQuick: true,
   async run(bench) {
     const { organizations = 20, purchasesPerOrganization = 20_000, seed = 42 } = bench.options;
-    const { changesPerSecond = 500, writers = 4, seconds = 30 } = bench.options;
+    const { changesPerSecond = 500, writers = 4, seconds = 30, oldPercent = 10 } = bench.options;
     const { scope } = bench;
     const sizes = { organizations, purchases: purchasesPerOrganization, seed };
     const service = await startRunningService(bench, sizes);
-    const rate = { changesPerSecond, writers, seed };
+    const rate = { changesPerSecond, writers, oldPercent, seed };
     const changes = await startChanges(scope, service.database.pool, service.shops, rate);
     console.log(`Measuring for ${seconds} s.`);
     await sleep(warmUpMs, undefined, { signal: scope.signal });
@@ -36,6 +36,7 @@ export const freshness: Suite = {
         purchasesPerOrganization,
         changesPerSecond,
         writers,
+        oldPercent,
         seconds,
         seed,
       },

@@ -18,14 +18,19 @@ export const memory: Suite = {
   isQuick: false,
   async run(bench) {
     const { organizations = 4, purchasesPerOrganization = 1_000, seed = 42 } = bench.options;
-    const { changesPerSecond = 20 * organizations, writers = 2, minutes = 1 } = bench.options;
+    const {
+      changesPerSecond = 20 * organizations,
+      writers = 2,
+      minutes = 1,
+      oldPercent = 10,
+    } = bench.options;
     const { scope } = bench;
     if (readUsage(process.pid) === null) {
       throw new OperatorError('This suite reads /proc, which only Linux has.');
     }
     const sizes = { organizations, purchases: purchasesPerOrganization, seed };
     const service = await startRunningService(bench, sizes, workerSettings);
-    const rate = { changesPerSecond, writers, seed };
+    const rate = { changesPerSecond, writers, oldPercent, seed };
     const changes = await startChanges(scope, service.database.pool, service.shops, rate);
     const reader = startReader(scope, service);
     console.log(`Sampling for ${minutes} min.`);
@@ -44,6 +49,7 @@ export const memory: Suite = {
         purchasesPerOrganization,
         changesPerSecond,
         writers,
+        oldPercent,
         minutes,
         seed,
       },
