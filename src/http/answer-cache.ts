@@ -2,11 +2,13 @@ import { LRUCache } from 'lru-cache';
 
 /** A response, ready to be sent. */
 export type FinishedAnswer = {
-  readonly body: string;
+  readonly body: string | Buffer;
   /** Null where the route's answers carry none. */
   readonly entityTag: string | null;
   /** When the data that it shows was read; microseconds since 1970. */
   readonly asOf: bigint;
+  /** Whether there are more rows than it shows, where its body does not say so. */
+  readonly hasMore?: boolean;
 };
 
 /**
@@ -41,9 +43,9 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
       ? null
       : new LRUCache<string, FinishedAnswer>({
           maxSize: mostBytes,
-          // A character takes up to two bytes; an answer as large as all others is not worth its place.
+          // An answer as large as all others is not worth its place.
           maxEntrySize: Math.ceil(mostBytes / 8),
-          sizeCalculation: ({ body }, key) => 2 * (body.length + key.length) + overheadBytes,
+          sizeCalculation: ({ body }, key) => bytesOf(body) + bytesOf(key) + overheadBytes,
         });
   const underWay = new Map<string, UnderWay>();
 
@@ -83,6 +85,10 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
     },
   };
 }
+
+/** At most: a character of a text takes up to two. */
+const bytesOf = (content: string | Buffer): number =>
+  typeof content === 'string' ? 2 * content.length : content.length;
 
 /** Rejects with the signal's reason as soon as that is aborted. */
 function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** Depends on the content alone, so it is the same in every process and after every restart. */
-export function entityTag(content: string): string {
+export function entityTag(content: string | Buffer): string {
   return `"${createHash('sha1').update(content).digest('base64url')}"`;
 }
 
@@ -17,7 +17,11 @@ export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
  * Conditional requests (section 4.5): tags the content of a 200, and answers 304
  * without it where the caller has it already. Returns what is to be sent.
  */
-export function conditional(request: FastifyRequest, reply: FastifyReply, content: string) {
+export function conditional(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  content: string | Buffer,
+) {
   const known = reply.getHeader('ETag');
   const tag = typeof known === 'string' ? known : entityTag(content);
   reply.header('ETag', tag);

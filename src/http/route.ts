@@ -3,10 +3,13 @@ import type { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
-import type { AnswerCache } from './answer-cache.ts';
+import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional, entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
+import { writeWhole } from './formats/format.ts';
+import { acceptedFormat, type FormatName, formats } from './formats/negotiation.ts';
+import { type AnswerTable, batchOf } from './formats/table.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
 import type { Services } from './services.ts';
@@ -53,6 +56,11 @@ export type Route<
       readonly isDated: true;
       /** Rejects where there is nothing to answer about; asked before each answer. */
       require?(call: Call<z.output<Path>, z.output<Query>>): Promise<void>;
+      /**
+       * Where the answer may be asked for in other formats than JSON, by `Accept` or by
+       * the parameter `format`: how it reads as rows.
+       */
+      readonly table?: AnswerTable<z.output<Response>>;
       handle(call: Call<z.output<Path>, z.output<Query>>): Promise<AsOf<z.output<Response>>>;
     }
 );
@@ -77,11 +85,20 @@ export function serve(
   { purchases, answers }: { readonly purchases: PurchaseEngine; readonly answers: AnswerCache },
 ) {
   const { url, path, query, response, etag } = route;
-  const finish = async (call: Call<unknown, unknown>, reply: FastifyReply) => {
+  const table =
+    route.isDated === true ? (route.table as AnswerTable<unknown> | undefined) : undefined;
+  const finish = async (
+    call: Call<unknown, unknown>,
+    format: FormatName,
+    reply: FastifyReply,
+  ): Promise<FinishedAnswer> => {
     if (route.isDated !== true) throw new Error('only dated answers are finished ahead');
     const { answer, asOf } = await route.handle(call);
-    const body = writeExactly(serializerOf(reply)(answer));
-    return { body, entityTag: etag ? entityTag(body) : null, asOf };
+    const written =
+      table === undefined || format === 'json'
+        ? { body: writeExactly(serializerOf(reply)(answer)) }
+        : writeRows(format, table, answer);
+    return { ...written, entityTag: etag ? entityTag(written.body) : null, asOf };
   };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
@@ -93,26 +110,47 @@ export function serve(
       if (route.isDated !== true) return route.handle(call);
       await route.require?.(call);
       const { organizationId } = call;
+      const format = table === undefined ? 'json' : formatOf(request, call);
       const version = await purchases.version(organizationId);
       const finished =
         version === null
-          ? await finish(call, reply)
-          : await answers.answer(keyOf(version, url, call), call.signal, (signal) =>
-              finish({ ...call, signal }, reply),
+          ? await finish(call, format, reply)
+          : await answers.answer(keyOf(version, url, format, call), call.signal, (signal) =>
+              finish({ ...call, signal }, format, reply),
             );
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
-        .type('application/json; charset=utf-8');
+        .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);
+      if (finished.hasMore !== undefined) reply.header('X-Has-More', String(finished.hasMore));
       if (finished.entityTag !== null) reply.header('ETag', finished.entityTag);
       return finished.body;
     },
     onSend: async (request, reply, payload) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
-      if (reply.statusCode !== 200 || typeof payload !== 'string') return payload;
-      const content = route.isDated === true ? payload : writeExactly(payload);
+      if (reply.statusCode !== 200 || !isWhole(payload)) return payload;
+      const isFinished = route.isDated === true || typeof payload !== 'string';
+      const content = isFinished ? payload : writeExactly(payload);
       return etag ? conditional(request, reply, content) : content;
     },
   });
+}
+
+const isWhole = (payload: unknown): payload is string | Buffer =>
+  typeof payload === 'string' || Buffer.isBuffer(payload);
+
+/** What the parameter `format` says, for those who cannot set headers; `Accept` otherwise. */
+function formatOf(request: FastifyRequest, { query }: Call<unknown, unknown>): FormatName {
+  const { format } = query as { format?: FormatName };
+  return format ?? acceptedFormat(request.headers.accept);
+}
+
+function writeRows(
+  format: Exclude<FormatName, 'json'>,
+  table: AnswerTable<unknown>,
+  answer: unknown,
+): Pick<FinishedAnswer, 'body' | 'hasMore'> {
+  const { rows, hasMore } = table.read(answer);
+  return { body: writeWhole(formats[format], table, batchOf(table, rows)), hasMore };
 }
 
 function readCall(
@@ -139,9 +177,10 @@ function readCall(
 function keyOf(
   version: string,
   url: string,
+  format: FormatName,
   { organizationId, path, query }: Call<unknown, unknown>,
 ): string {
-  const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
+  const parameters = Object.entries({ ...(path as object), ...(query as object), format }).sort();
   return JSON.stringify([organizationId, version, url, parameters], (_name, value) =>
     typeof value === 'bigint' ? String(value) : value,
   );

@@ -3,7 +3,7 @@ import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { customer } from './customer-wire.ts';
-import { purchaseList, purchaseListSchema } from './purchase-answers.ts';
+import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-answers.ts';
 import { customerPurchaseListParameters, filtersFrom, listQuery } from './purchase-parameters.ts';
 import { requireRow } from './record-answers.ts';
 
@@ -17,6 +17,7 @@ export function customerPurchases(services: Services): readonly Route[] {
       response: purchaseListSchema,
       etag: false,
       isDated: true,
+      table: purchaseListTable,
       require: async ({ path, organizationId, signal }) =>
         requireRow(services, customer, organizationId, path.customer_id, signal),
       handle: async ({ path, query, organizationId, signal }) => {

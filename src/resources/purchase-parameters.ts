@@ -7,6 +7,7 @@ import {
   statsDimensions,
   trackingLengthLimit,
 } from '../domain/purchase-query.ts';
+import { formatNames } from '../http/formats/negotiation.ts';
 import { cents, id, instant, integer, oneOf, pageParameters, text } from '../http/parameters.ts';
 
 /** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
@@ -22,18 +23,26 @@ const filters = { customer_id: id('customer').optional(), ...filtersOfAnyList };
 
 const page = pageParameters('purchase');
 
+/** An addition; the specification's answers are JSON. */
+const format = { format: oneOf(formatNames).optional() };
+
 const tracking = Object.fromEntries(
   trackingLabels.map((label) => [label, text({ least: 0, most: trackingLengthLimit }).optional()]),
 ) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
 
-export const purchaseListParameters = z.strictObject({ ...page, ...filters });
-export const customerPurchaseListParameters = z.strictObject({ ...page, ...filtersOfAnyList });
+export const purchaseListParameters = z.strictObject({ ...page, ...filters, ...format });
+export const customerPurchaseListParameters = z.strictObject({
+  ...page,
+  ...filtersOfAnyList,
+  ...format,
+});
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({
   ...filters,
   ...tracking,
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
+  ...format,
 });
 
 /** The page asked for, of the purchases that match. */

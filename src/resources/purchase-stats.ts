@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { averageTicket } from '../domain/purchase-engine.ts';
+import type { AnswerTable } from '../http/formats/table.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { count, integer, named } from '../http/wire.ts';
@@ -29,6 +30,20 @@ const statsSchema = named(
   }),
 );
 
+/** The ranking as rows; without one, the totals as its only row. */
+const statsTable: AnswerTable<z.output<typeof statsSchema>> = {
+  columns: [
+    { name: 'key', kind: 'label', absent: 'null' },
+    { name: 'purchase_count', kind: 'integer', absent: 'never' },
+    { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
+    { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+  ],
+  read: (stats) => ({
+    rows: stats.group_by === null ? [{ ...stats, key: null }] : stats.groups,
+    hasMore: stats.groups_truncated,
+  }),
+};
+
 /** Section 4.4. */
 export function purchaseStats({ purchases: engine }: Services): readonly Route[] {
   return [
@@ -40,6 +55,7 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       response: statsSchema,
       etag: true,
       isDated: true,
+      table: statsTable,
       handle: async ({ query, organizationId, signal }) => {
         const { group_by: groupBy, group_limit: groupLimit } = query;
         const question = {

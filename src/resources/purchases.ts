@@ -3,7 +3,7 @@ import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { purchaseList, purchaseListSchema } from './purchase-answers.ts';
+import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-answers.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 
@@ -17,6 +17,7 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseListSchema,
       etag: false,
       isDated: true,
+      table: purchaseListTable,
       handle: async ({ query, organizationId, signal }) => {
         const question = listQuery(query, filtersFrom(query));
         return purchaseList(engine.list(organizationId, question, signal));

@@ -14,6 +14,7 @@ const filters = {
   min_value_in_cents: '1',
   max_value_in_cents: '1000',
 };
+const format = { format: 'json' };
 const tracking = {
   utm_source: 'a',
   utm_medium: 'a',
@@ -44,13 +45,14 @@ describe('the names of parameters', () => {
     routes = [
       { url: '/v1/me', takes: {} },
       { url: `/v1/purchases/${purchase}`, takes: {} },
-      { url: '/v1/purchases', takes: { ...page, ...filters, customer_id: customer } },
-      { url: `/v1/customers/${customer}/purchases`, takes: { ...page, ...filters } },
+      { url: '/v1/purchases', takes: { ...page, ...filters, ...format, customer_id: customer } },
+      { url: `/v1/customers/${customer}/purchases`, takes: { ...page, ...filters, ...format } },
       {
         url: '/v1/purchases/stats',
         takes: {
           ...filters,
           ...tracking,
+          ...format,
           customer_id: customer,
           group_by: 'day',
           group_limit: '5',

@@ -23,7 +23,7 @@ import createClient from 'openapi-fetch';
 import type { components, paths } from './api.ts';
 
 export async function revenueByCampaign(baseUrl: string, key: string): Promise<Map<string | null, number>> {
-  const api = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
+  const api = createClient<paths, 'application/json'>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
   const { data, error } = await api.GET('/v1/purchases/stats', {
     params: { query: { status: 'paid', group_by: 'utm_campaign', group_limit: 50 } },
   });
@@ -32,7 +32,7 @@ export async function revenueByCampaign(baseUrl: string, key: string): Promise<M
 }
 
 export async function allPurchases(baseUrl: string, key: string): Promise<components['schemas']['Purchase'][]> {
-  const api = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
+  const api = createClient<paths, 'application/json'>({ baseUrl, headers: { Authorization: \`Bearer \${key}\` } });
   const all: components['schemas']['Purchase'][] = [];
   for (;;) {
     const last = all.at(-1)?.id;

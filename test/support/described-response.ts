@@ -51,7 +51,10 @@ export function createCompiler(components: Components) {
     const validateBody = schema === undefined ? null : compile(schema);
     return (name, method, answer) => {
       for (const check of headerChecks) expectHeader(name, check, answer);
-      if (validateBody === null) expectNoContent(name, answer);
+      const type = mediaTypeOf(answer);
+      if (content === undefined) expectNoContent(name, answer);
+      else if (type !== 'application/json' && type in content) expectRows(name, method, answer);
+      else if (validateBody === null) throw new Error(`${name} is of the type ${type}`);
       else expectJson(name, method, validateBody, answer);
     };
   };
@@ -81,6 +84,24 @@ function expectNoContent(name: string, { headers, body }: Answer): void {
     if (headers[header] !== undefined) throw new Error(`${name} has ${header}`);
   }
   if (body !== '') throw new Error(`${name} has a body`);
+}
+
+const mediaTypeOf = ({ headers }: Answer): string =>
+  String(headers['content-type']).split(';', 1)[0] ?? '';
+
+/** An answer in a format that no schema describes, as far as its text alone can show. */
+function expectRows(name: string, method: string, answer: Answer): void {
+  const { body } = answer;
+  if (method === 'HEAD') {
+    if (body !== '') throw new Error(`${name} has a body`);
+    return;
+  }
+  const type = mediaTypeOf(answer);
+  if (type === 'text/csv' && !body.endsWith('\r\n')) throw new Error(`${name} is cut short`);
+  if (type !== 'application/x-ndjson') return;
+  const lines = body.split('\n');
+  if (lines.pop() !== '') throw new Error(`${name} is cut short`);
+  for (const line of lines) JSON.parse(line);
 }
 
 type Shown = { readonly error?: { readonly type: keyof typeof statusOf; request_id: string } };

@@ -34,8 +34,13 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   email: 'Exactly this address, upper and lower case aside.',
   phone:
     'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
+  format:
+    'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
   q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
 };
+
+/** Parameters that go beyond the specification, wherever they appear. */
+export const additionalParameters: ReadonlySet<string> = new Set(['format']);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {
   Identity: 'Who asks.',
@@ -64,6 +69,12 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
 - **HEAD** is answered like GET, without the body.
+- **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by
+  \`Accept\` or by \`format\`; errors are JSON always. Rows are those of the JSON answer,
+  without \`object\` and \`attributed_flow_ids\` where rows are no objects; \`coupons\` is
+  JSON text in CSV and Arrow. Statistics come as the rows of \`groups\`, without
+  \`group_by\` as one row of totals. \`X-Has-More\` says what \`has_more\`, or
+  \`groups_truncated\`, says.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
 
 To try it here: *Authorize* with a key, open an operation and *Execute* it; the

@@ -1,8 +1,14 @@
 import type { z } from 'zod';
+import { formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
-import { introduction, parameterDescriptions, tagDescriptions } from './descriptions.ts';
+import {
+  additionalParameters,
+  introduction,
+  parameterDescriptions,
+  tagDescriptions,
+} from './descriptions.ts';
 import { exampleOf, type JsonSchema } from './examples.ts';
 import {
   errorReferences,
@@ -78,6 +84,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         headers: headersOf(route),
         content: {
           'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
+          ...(hasTable(route) ? otherContents() : {}),
         },
       },
       ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
@@ -130,12 +137,26 @@ const ifNoneMatch = {
   example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
 };
 
-function headersOf({ etag, isDated }: Route) {
+const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;
+
+/** What an answer that reads as rows may come as besides JSON. */
+function otherContents() {
+  return Object.fromEntries(
+    Object.values(formats).map(({ mediaType }) => [
+      mediaType,
+      { schema: { type: 'string' }, 'x-addition': true },
+    ]),
+  );
+}
+
+function headersOf(route: Route) {
+  const { etag, isDated } = route;
   return headerReferences([
     'Request-Id',
     ...rateLimitHeaders,
     ...(etag ? (['ETag'] as const) : []),
     ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
+    ...(hasTable(route) ? (['X-Has-More'] as const) : []),
   ]);
 }
 
@@ -151,6 +172,7 @@ function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
       in: location,
       required: location === 'path',
       description,
+      ...(additionalParameters.has(name) ? { 'x-addition': true } : {}),
       schema: parameter,
       ...(location === 'path' ? { example: exampleOf(parameter, name) } : {}),
     };

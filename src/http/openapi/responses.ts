@@ -68,6 +68,12 @@ export const headers = {
     description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
   },
+  'X-Has-More': {
+    required: false,
+    description:
+      'Of answers that are not JSON: whether there are more rows than these. An addition.',
+    schema: { type: 'string', enum: ['true', 'false'], examples: ['true'] },
+  },
 } as const;
 export type Header = keyof typeof headers;
 

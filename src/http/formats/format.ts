@@ -1,0 +1,27 @@
+import type { Table, TableBatch } from './table.ts';
+
+/** A way to write rows, besides JSON. */
+export type Format = {
+  /** What `Accept` asks for. */
+  readonly mediaType: string;
+  /** What `Content-Type` says. */
+  readonly contentType: string;
+  /** Of a file's name. */
+  readonly extension: string;
+  writer(table: Table): TableWriter;
+};
+
+/** Writes one table: its beginning, any number of batches, its end. */
+export type TableWriter = {
+  begin(): Uint8Array;
+  write(batch: TableBatch): Uint8Array;
+  end(): Uint8Array;
+};
+
+export const nothing = new Uint8Array(0);
+
+/** A table that is known as a whole. */
+export function writeWhole(format: Format, table: Table, batch: TableBatch): Buffer {
+  const writer = format.writer(table);
+  return Buffer.concat([writer.begin(), writer.write(batch), writer.end()]);
+}

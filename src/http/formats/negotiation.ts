@@ -1,0 +1,69 @@
+import { arrow } from './arrow.ts';
+import { csv, csvForExcel } from './csv.ts';
+import type { Format } from './format.ts';
+import { ndjson } from './ndjson.ts';
+
+/** What `format` may ask for besides `json`. */
+export const formats = { csv, csv_excel: csvForExcel, ndjson, arrow } as const satisfies Record<
+  string,
+  Format
+>;
+export type FormatName = 'json' | keyof typeof formats;
+export const formatNames = [
+  'json',
+  'csv',
+  'csv_excel',
+  'ndjson',
+  'arrow',
+] as const satisfies readonly FormatName[];
+
+const jsonMediaType = 'application/json';
+
+/** By media type; the first one is what is sent where several are as welcome. */
+const byMediaType = new Map<string, FormatName>([
+  [jsonMediaType, 'json'],
+  [csv.mediaType, 'csv'],
+  [ndjson.mediaType, 'ndjson'],
+  [arrow.mediaType, 'arrow'],
+]);
+
+/** The format that `Accept` likes best; JSON where it likes none of them. */
+export function acceptedFormat(accept: string | undefined): FormatName {
+  const mediaType = preferredMediaType(accept, [...byMediaType.keys()]);
+  return byMediaType.get(mediaType ?? jsonMediaType) ?? 'json';
+}
+
+/**
+ * The media type that an `Accept` header (RFC 9110, 12.5.1) gives the highest weight,
+ * the first one where several have it; null where it accepts none of them. Of ranges
+ * that match one type the most specific counts. Parameters other than `q` are not looked
+ * at, and what is malformed is passed over.
+ */
+export function preferredMediaType(
+  accept: string | undefined,
+  available: readonly string[],
+): string | null {
+  if (accept === undefined || accept.trim() === '') return available[0] ?? null;
+  const ranges = accept.split(',').flatMap(readRange);
+  const weightOf = (mediaType: string): number => {
+    const [type] = mediaType.split('/');
+    for (const name of [mediaType, `${type}/*`, '*/*']) {
+      const found = ranges.find((range) => range.name === name);
+      if (found !== undefined) return found.weight;
+    }
+    return 0;
+  };
+  let best: { mediaType: string | null; weight: number } = { mediaType: null, weight: 0 };
+  for (const mediaType of available) {
+    const weight = weightOf(mediaType);
+    if (weight > best.weight) best = { mediaType, weight };
+  }
+  return best.mediaType;
+}
+
+function readRange(text: string): { name: string; weight: number }[] {
+  const [name = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
+  if (!/^[^\s/]+\/[^\s/]+$/.test(name)) return [];
+  const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
+  return /^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? [{ name, weight: Number(weight) }] : [];
+}

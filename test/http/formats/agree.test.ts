@@ -1,0 +1,148 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../../src/domain/public-id.ts';
+import { statsDimensions } from '../../../src/domain/purchase-query.ts';
+import type { TableColumn } from '../../../src/http/formats/table.ts';
+import { purchaseTable } from '../../../src/resources/purchase-table.ts';
+import { createTestApi, type TestApi } from '../../support/api.ts';
+import { awkwardPurchase } from '../../support/awkward-purchases.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
+import { createTestWorker } from '../../support/sync.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { csvReader, exactly, objectsIn, readArrow, rowsOfJson } from './reading.ts';
+
+const statsColumns: TableColumn[] = [
+  { name: 'key', kind: 'label', absent: 'null' },
+  { name: 'purchase_count', kind: 'integer', absent: 'never' },
+  { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
+  { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+];
+
+describe('all formats of an answer', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let csv: Awaited<ReturnType<typeof csvReader>>;
+  let secret: string;
+  let customers: bigint[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    csv = await csvReader();
+    const organization = await addOrganization(database.pool);
+    ({ secret } = await addKey(database.pool, organization));
+    customers = [];
+    for (let count = 0; count < 3; count += 1) {
+      customers.push(await addCustomer(database.pool, organization));
+    }
+    // Sums of these fit into 64 bits; what does not is tested apart.
+    const shop = awkwardPurchase(customers).map((values) => {
+      const cents = BigInt(values.purchase_value_in_cents as bigint);
+      return { ...values, purchase_value_in_cents: cents % 2n ** 54n };
+    });
+    for (const values of fc.sample(shop, { numRuns: 240, seed: 3 })) {
+      await addPurchase(database.pool, organization, values);
+    }
+    await addPurchase(database.pool, organization, {
+      customer_id: customers[0] as bigint,
+      order_number: '=HYPERLINK("http://x","a,b")\r\n\u{1F6D2}',
+      utm_source: '"',
+      utm_term: '\ufeff\u2028"\\,;|',
+      coupons:
+        '[{"id":12345678901234567890,"code":"a\\"b,\\n","value":1e400},{"value":10.50,"type":"x"}]',
+    });
+    const worker = await createTestWorker(database.pool, folder.path);
+    await worker.syncAll();
+    await worker.close();
+    api = await createTestApi(database.pool, folder.path);
+  });
+  afterAll(async () => {
+    await api.close();
+    await csv.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  /** Asks in every format and compares with what JSON shows. */
+  async function expectAgreement(url: string, columns: readonly TableColumn[], member: string) {
+    const ask = async (format: string) => {
+      const response = await api.get(`${url}&format=${format}`, secret);
+      expect(response.statusCode, `${url} ${format}: ${response.body}`).toBe(200);
+      return response;
+    };
+    const json = (await ask('json')).body;
+    const isGrouped = !json.includes('"group_by":null');
+    const objects = isGrouped ? objectsIn(json, member) : [json.replace('{', '{"key":null,')];
+    const rows = rowsOfJson(columns, objects);
+    const more = JSON.parse(json);
+    const hasMore = String(more.has_more ?? more.groups_truncated);
+
+    const names = columns.map(({ name }) => name);
+    const [plain, lines, arrow] = [await ask('csv'), await ask('ndjson'), await ask('arrow')];
+    expect(await csv.read(plain.rawPayload)).toEqual({ names, rows });
+    const objectsOfLines = lines.body.split('\n').slice(0, -1);
+    expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
+    if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
+    expect(readArrow(arrow.rawPayload).rows).toEqual(rows);
+    for (const answer of [plain, lines, arrow]) {
+      expect(answer.headers['x-has-more']).toBe(hasMore);
+    }
+  }
+
+  const filters = fc.record(
+    {
+      status: fc.constantFrom('any', 'paid', 'pending', 'voided'),
+      min_value_in_cents: fc.constantFrom('0', '100', '9007199254740993'),
+      created_since: fc.constantFrom('1970-01-01T00:00:00Z', '2024-03-01T00:00:00Z'),
+    },
+    { requiredKeys: [] },
+  );
+  const query = (parameters: object): string =>
+    new URLSearchParams(Object.entries(parameters)).toString();
+
+  it('show the same purchases, to the cent and the microsecond', async () => {
+    const ofCustomer = `/v1/customers/${encodeId('customer', customers[0] as bigint)}/purchases`;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom('/v1/purchases', ofCustomer),
+        filters,
+        fc.integer({ min: 1, max: 100 }),
+        (url, asked, limit) =>
+          expectAgreement(`${url}?${query({ ...asked, limit })}`, purchaseTable.columns, 'data'),
+      ),
+      { numRuns: 40 },
+    );
+    await expectAgreement('/v1/purchases?limit=100', purchaseTable.columns, 'data');
+  });
+
+  it('show the same statistics', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        filters,
+        fc.option(fc.constantFrom(...statsDimensions), { nil: undefined }),
+        fc.integer({ min: 1, max: 50 }),
+        (asked, dimension, limit) => {
+          const grouping = dimension === undefined ? {} : { group_by: dimension };
+          const asking = query({ ...asked, ...grouping, group_limit: limit });
+          return expectAgreement(`/v1/purchases/stats?${asking}`, statsColumns, 'groups');
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it('have columns of the types that they promise', async () => {
+    const { rawPayload } = await api.get('/v1/purchases?format=arrow', secret);
+    const { types } = readArrow(rawPayload);
+    expect(types).toMatchObject({
+      id: 'Utf8',
+      purchase_value_in_cents: 'Int64',
+      created_at: 'Timestamp<MICROSECOND, UTC>',
+      platform: 'Dictionary<Int32, Utf8>',
+      utm_term: 'Dictionary<Int32, Utf8>',
+      coupons: 'Utf8',
+    });
+  });
+});

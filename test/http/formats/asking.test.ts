@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../../src/domain/public-id.ts';
+import { createTestApi, type TestApi } from '../../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
+import { createTestWorker } from '../../support/sync.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { expectRefusal } from '../refusal.ts';
+
+const mediaTypes = {
+  json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  csv_excel: 'text/csv; charset=utf-8; header=present',
+  ndjson: 'application/x-ndjson',
+  arrow: 'application/vnd.apache.arrow.stream',
+} as const;
+
+describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by %s', (engine) => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let secret: string;
+  let urls: string[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    api = await createTestApi(database.pool, folder.path);
+    const organization = await addOrganization(database.pool);
+    ({ secret } = await addKey(database.pool, organization));
+    const customer_id = await addCustomer(database.pool, organization);
+    for (const order_number of ['=1+1', '-5', 'plain', 'á,b']) {
+      await addPurchase(database.pool, organization, { customer_id, order_number });
+    }
+    const customer = encodeId('customer', customer_id);
+    urls = [
+      '/v1/purchases?limit=3',
+      `/v1/customers/${customer}/purchases?limit=3`,
+      '/v1/purchases/stats?group_by=day',
+    ];
+    if (engine === 'postgres') return;
+    const worker = await createTestWorker(database.pool, folder.path);
+    await worker.syncAll();
+    await worker.close();
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const get = (url: string, headers: Record<string, string> = {}) => api.get(url, secret, headers);
+
+  it.each<[string | undefined, keyof typeof mediaTypes]>([
+    [undefined, 'json'],
+    ['', 'json'],
+    ['*/*', 'json'],
+    ['application/*', 'json'],
+    ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'json'],
+    ['text/csv', 'csv'],
+    ['TEXT/CSV ; header=absent', 'csv'],
+    ['text/*', 'csv'],
+    ['text/csv, */*;q=0.1', 'csv'],
+    ['application/json;q=0.5, text/csv;q=0.6', 'csv'],
+    ['text/csv;q=0.5, application/json', 'json'],
+    ['text/csv, application/json', 'json'],
+    ['*/*, application/json;q=0', 'csv'],
+    ['application/x-ndjson', 'ndjson'],
+    ['application/vnd.apache.arrow.stream', 'arrow'],
+    ['application/json;q=0', 'json'],
+    ['text/csv;q=0', 'json'],
+    ['text/csv;q=2', 'json'],
+    ['image/png', 'json'],
+    ['nonsense', 'json'],
+  ])('takes Accept: %s for %s', async (accept, format) => {
+    for (const url of urls) {
+      const response = await get(url, accept === undefined ? {} : { accept });
+      expect(response.statusCode).toBe(200);
+      expect(response.headers['content-type']).toBe(mediaTypes[format]);
+      expect(response.headers.vary).toBe('Authorization, Accept, Accept-Encoding');
+    }
+  });
+
+  it('by the parameter goes before Accept', async () => {
+    for (const url of urls) {
+      for (const [format, mediaType] of Object.entries(mediaTypes)) {
+        const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
+        expect(response.headers['content-type']).toBe(mediaType);
+      }
+      const asked = await get(url, { accept: 'text/csv' });
+      expect(asked.body).toBe((await get(`${url}&format=csv`)).body);
+    }
+  });
+
+  it('that nobody knows is refused and named, and errors are JSON whatever was asked for', async () => {
+    for (const url of urls) {
+      for (const format of ['xml', '', 'CSV', 'parquet']) {
+        const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
+        expectRefusal(response, 'validation_error', 'format');
+      }
+      const response = await get(`${url}&format=csv&status=nonsense`, { accept: 'text/csv' });
+      expectRefusal(response, 'validation_error', 'status');
+    }
+    expectRefusal(await get('/v1/me?format=csv'), 'validation_error', 'format');
+  });
+
+  it('leaves what is asked for without one as it was', async () => {
+    for (const url of urls) {
+      const plain = await get(url);
+      expect(plain.headers).not.toHaveProperty('x-has-more');
+      expect((await get(`${url}&format=json`)).body).toBe(plain.body);
+    }
+  });
+
+  it('tags each of them apart, and answers 304 for its own tag alone', async () => {
+    const url = urls[2] as string;
+    const tags = new Map<string, string>();
+    for (const format of Object.keys(mediaTypes)) {
+      tags.set(format, String((await get(`${url}&format=${format}`)).headers.etag));
+    }
+    expect(new Set(tags.values()).size).toBe(tags.size);
+    for (const [format, tag] of tags) {
+      for (const [other] of tags) {
+        const response = await get(`${url}&format=${other}`, { 'if-none-match': tag });
+        expect(response.statusCode).toBe(other === format ? 304 : 200);
+        if (other === format) expect(response.rawPayload).toHaveLength(0);
+      }
+    }
+  });
+
+  it('of HEAD has the headers of GET', async () => {
+    for (const url of urls) {
+      for (const format of Object.keys(mediaTypes)) {
+        const asked = `${url}&format=${format}`;
+        const found = await get(asked);
+        const head = await api.app.inject({
+          method: 'HEAD',
+          url: asked,
+          headers: { authorization: `Bearer ${secret}` },
+        });
+        expect(head.statusCode).toBe(200);
+        expect(head.rawPayload).toHaveLength(0);
+        for (const name of ['content-type', 'content-length', 'etag', 'x-has-more']) {
+          expect(head.headers[name], name).toBe(found.headers[name]);
+        }
+        expect(Number(head.headers['content-length'])).toBe(found.rawPayload.length);
+      }
+    }
+  });
+
+  it('says in a header whether there is more', async () => {
+    const more = async (url: string) => (await get(`${url}&format=csv`)).headers['x-has-more'];
+    expect(await more('/v1/purchases?limit=3')).toBe('true');
+    expect(await more('/v1/purchases?limit=4')).toBe('false');
+    expect(await more('/v1/purchases/stats?group_by=day')).toBe('false');
+  });
+
+  it('writes CSV as RFC 4180 has it, and text as it is', async () => {
+    const { body } = await get('/v1/purchases?limit=4&format=csv');
+    const lines = body.split('\r\n');
+    expect(lines).toHaveLength(6);
+    expect(lines[0]).toMatch(
+      /^id,customer_id,purchase_value_in_cents,created_at,updated_at,order_/,
+    );
+    const numbers = lines.slice(1, 5).map((line) => /,,((?:"[^"]*")|[^,]*)/.exec(line)?.[1]);
+    expect(numbers).toEqual(['"á,b"', 'plain', '-5', '=1+1']);
+  });
+
+  it('guards formulas for Excel, and begins with the byte order mark', async () => {
+    const { rawPayload } = await get('/v1/purchases?limit=4&format=csv_excel');
+    expect([...rawPayload.subarray(0, 3)]).toEqual([0xef, 0xbb, 0xbf]);
+    const text = rawPayload.toString('utf8');
+    expect(text).toContain(`,'=1+1,`);
+    expect(text).toContain(`,'-5,`);
+    expect(text).toContain(',plain,');
+  });
+
+  it('has no rows where there are none, and one row of totals without a grouping', async () => {
+    const none = 'created_since=2200-01-01T00:00:00Z';
+    const header = 'key,purchase_count,revenue_in_cents,average_ticket_in_cents\r\n';
+    const stats = (query: string) => get(`/v1/purchases/stats?format=csv&${query}`);
+    expect((await stats(`group_by=day&${none}`)).body).toBe(header);
+    expect((await stats(none)).body).toBe(`${header},0,0,0\r\n`);
+    expect((await stats('limit')).statusCode).toBe(422);
+    expect((await stats('status=any')).body).toBe(`${header},4,400,100\r\n`);
+    expect((await get(`/v1/purchases?format=ndjson&${none}`)).body).toBe('');
+  });
+});
+
+describe('a sum that 64 bits cannot hold', () => {
+  it('is written to the last digit, and refused where a format cannot', async () => {
+    const database = await createTestDatabase();
+    const folder = await temporaryDirectory();
+    const api = await createTestApi(database.pool, folder.path);
+    try {
+      const organization = await addOrganization(database.pool);
+      const { secret } = await addKey(database.pool, organization);
+      const customer_id = await addCustomer(database.pool, organization);
+      const most = { customer_id, purchase_value_in_cents: 2n ** 63n - 1n };
+      await addPurchase(database.pool, organization, most);
+      await addPurchase(database.pool, organization, most);
+      const stats = (format: string) => api.get(`/v1/purchases/stats?format=${format}`, secret);
+      for (const format of ['json', 'csv', 'ndjson']) {
+        expect((await stats(format)).body).toContain('18446744073709551614');
+      }
+      expectRefusal(await stats('arrow'), 'validation_error', 'format');
+    } finally {
+      await api.close();
+      await database.drop();
+      await folder.remove();
+    }
+  });
+});

@@ -1,0 +1,107 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { tableFromIPC, type Vector } from 'apache-arrow';
+import { formatInstant } from '../../../src/domain/instant.ts';
+import type { TableColumn } from '../../../src/http/formats/table.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+/** A row as text: numbers as digits, instants as JSON writes them. */
+export type ReadRow = readonly (string | null)[];
+
+/** Reads CSV as DuckDB does, telling no value from empty text. */
+export async function csvReader() {
+  const folder = await temporaryDirectory();
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection: DuckDBConnection = await instance.connect();
+  let files = 0;
+  return {
+    async read(csv: Buffer): Promise<{ names: string[]; rows: ReadRow[] }> {
+      files += 1;
+      const path = join(folder.path, `${files}.csv`);
+      await writeFile(path, csv);
+      const reader = await connection.runAndReadAll(
+        `select * from read_csv($path, header = true, all_varchar = true, auto_detect = false,
+           delim = ',', quote = '"', escape = '"', new_line = '\\r\\n', nullstr = '',
+           allow_quoted_nulls = false, columns = ${columnsOf(csv)})`,
+        { path },
+      );
+      return { names: reader.columnNames(), rows: reader.getRows() as ReadRow[] };
+    },
+    async close() {
+      connection.closeSync();
+      instance.closeSync();
+      await folder.remove();
+    },
+  };
+}
+
+function columnsOf(csv: Buffer): string {
+  const line = csv.toString('utf8').replace('\ufeff', '').split('\r\n', 1)[0] ?? '';
+  return `{${line.split(',').map((name) => `'${name}': 'varchar'`)}}`;
+}
+
+/** Reads an Arrow stream with the library's own reader. */
+export function readArrow(bytes: Uint8Array): { types: Record<string, string>; rows: ReadRow[] } {
+  const table = tableFromIPC(bytes);
+  const columns = table.schema.fields.map(({ name }) => valuesOf(table.getChild(name) as Vector));
+  return {
+    types: Object.fromEntries(table.schema.fields.map(({ name, type }) => [name, String(type)])),
+    rows: Array.from({ length: table.numRows }, (_, row) =>
+      columns.map((values) => values[row] ?? null),
+    ),
+  };
+}
+
+/** Instants from their buffers: the library makes milliseconds of them. */
+function valuesOf(vector: Vector): (string | null)[] {
+  const isInstant = String(vector.type).startsWith('Timestamp');
+  return vector.data.flatMap((data) =>
+    Array.from({ length: data.length }, (_, row) => {
+      if (!data.getValid(row)) return null;
+      if (isInstant) return formatInstant((data.values as BigInt64Array)[row] as bigint);
+      const value = new (vector.constructor as new (data: unknown[]) => Vector)([data]).get(row);
+      return String(value);
+    }),
+  );
+}
+
+/** The rows of a JSON answer (its text, for doubles would lose digits), column by column. */
+export function rowsOfJson(columns: readonly TableColumn[], objects: readonly string[]): ReadRow[] {
+  return objects.map((object) => columns.map(({ name }) => memberOf(object, name)));
+}
+
+/** An object's JSON with its numbers as text: digits that no double holds are kept. */
+export const exactly = (object: string): Record<string, unknown> =>
+  JSON.parse(
+    object.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) =>
+      token.startsWith('"') ? token : `"\\u0001${token}"`,
+    ),
+  );
+
+/** A member of an object's JSON as text, numbers digit by digit. */
+function memberOf(object: string, name: string): string | null {
+  const value = exactly(object)[name];
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string') return value.replace('\u0001', '');
+  return JSON.stringify(value).replaceAll(/"\\u0001([^"]*)"/g, '$1');
+}
+
+/** The objects of a list's JSON, each as its own text. */
+export function objectsIn(json: string, member: string): string[] {
+  const start = json.indexOf(`"${member}":[`) + member.length + 4;
+  const objects: string[] = [];
+  let depth = 0;
+  let from = start;
+  for (const { 0: token, index } of json.slice(start).matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+    if (token === '{' || token === '[') {
+      if (depth === 0) from = start + index;
+      depth += 1;
+    } else if (token === '}' || token === ']') {
+      depth -= 1;
+      if (depth < 0) break;
+      if (depth === 0) objects.push(json.slice(from, start + index + 1));
+    }
+  }
+  return objects;
+}
