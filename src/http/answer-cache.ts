@@ -7,6 +7,8 @@ export type FinishedAnswer = {
   readonly entityTag: string | null;
   /** When the data that it shows was read; microseconds since 1970. */
   readonly asOf: bigint;
+  /** The cursor of the next page; null where there is none. */
+  readonly next: string | null;
 };
 
 /**

@@ -7,8 +7,9 @@ import type { AnswerCache } from './answer-cache.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional, entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
+import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
-import { parseQueryString } from './query-string.ts';
+import { parseQueryString, queryStringOf } from './query-string.ts';
 import type { Services } from './services.ts';
 import { serializerSchema } from './wire.ts';
 
@@ -81,7 +82,7 @@ export function serve(
     if (route.isDated !== true) throw new Error('only dated answers are finished ahead');
     const { answer, asOf } = await route.handle(call);
     const body = writeExactly(serializerOf(reply)(answer));
-    return { body, entityTag: etag ? entityTag(body) : null, asOf };
+    return { body, entityTag: etag ? entityTag(body) : null, asOf, next: cursorAfter(answer) };
   };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
@@ -90,7 +91,12 @@ export function serve(
     schema: { response: { 200: serializerSchema(response) } },
     handler: async (request, reply) => {
       const call = readCall(request, path, query);
-      if (route.isDated !== true) return route.handle(call);
+      if (route.isDated !== true) {
+        const answer = await route.handle(call);
+        const next = cursorAfter(answer);
+        if (next !== null) linkNextPage(request, reply, next);
+        return answer;
+      }
       await route.require?.(call);
       const { organizationId } = call;
       const version = await purchases.version(organizationId);
@@ -104,6 +110,7 @@ export function serve(
         .header('X-Data-As-Of', formatInstant(finished.asOf))
         .type('application/json; charset=utf-8');
       if (finished.entityTag !== null) reply.header('ETag', finished.entityTag);
+      if (finished.next !== null) linkNextPage(request, reply, finished.next);
       return finished.body;
     },
     onSend: async (request, reply, payload) => {
@@ -124,11 +131,10 @@ function readCall(
   // The router takes `/customers/` for a customer whose id has no characters.
   if (Object.values(parameters).includes('')) throw unknownRoute(request);
   refuseBody(request);
-  const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
   const { credential, signal } = request;
   return {
     path: readParameters(path, parameters),
-    query: readParameters(query, parseQueryString(queryString)),
+    query: readParameters(query, parseQueryString(queryStringOf(request.raw.url))),
     organizationId: credential.organizationId,
     credential,
     signal,

@@ -58,7 +58,8 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Numbers** are written to the last digit: large sums, and values of coupons and
   attributes as they are stored. Some have more digits than a double.
 - **Fields without a value** are left out.
-- **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`.
+- **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
+  or follow the header \`Link\` while there is one.
 - **Parameters** that are unknown, repeated or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send

@@ -130,12 +130,14 @@ const ifNoneMatch = {
   example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
 };
 
-function headersOf({ etag, isDated }: Route) {
+function headersOf({ etag, isDated, query }: Route) {
+  const isList = 'starting_after' in (query as z.ZodObject).shape;
   return headerReferences([
     'Request-Id',
     ...rateLimitHeaders,
     ...(etag ? (['ETag'] as const) : []),
     ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
+    ...(isList ? (['Link'] as const) : []),
   ]);
 }
 

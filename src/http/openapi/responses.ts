@@ -26,7 +26,7 @@ export const errorSchema = {
   },
 };
 
-/** Every one is there wherever it is listed; where it need not be, `errorResponses` says so. */
+/** Those that are `required` are there wherever they are listed, but where `errorResponses` says otherwise. */
 export const headers = {
   'Request-Id': {
     required: true,
@@ -67,6 +67,16 @@ export const headers = {
     required: true,
     description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
+  },
+  Link: {
+    required: false,
+    description:
+      'Where the next page is, relative to the URL asked for; there while `has_more` is `true`. An addition.',
+    schema: {
+      type: 'string',
+      pattern: '^<\\?[^<>]+>; rel="next"$',
+      examples: ['<?limit=25&starting_after=pur_5Zq7XnTkLw3B>; rel="next"'],
+    },
   },
 } as const;
 export type Header = keyof typeof headers;
