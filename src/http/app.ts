@@ -20,6 +20,7 @@ import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
+import { compressAnswers } from './compression.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
@@ -28,6 +29,7 @@ import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import { type ResourceRoutes, serve } from './route.ts';
 import type { Services } from './services.ts';
+import { addVary } from './vary.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
 const resources: readonly ResourceRoutes[] = [
@@ -85,9 +87,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     // Watches from here on: who hangs up while the key is looked up is not answered either.
     const { signal } = request;
-    reply
-      .header('Cache-Control', 'private, no-cache')
-      .header('Vary', 'Authorization, Accept, Accept-Encoding');
+    reply.header('Cache-Control', 'private, no-cache');
+    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const credential = await authenticate(services.database, request);
     if (credential === null) {
       await failedKeys.count(request.ip, reply);
@@ -149,6 +150,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
 
+  compressAnswers(app);
   app.register(health, { services });
   app.register(reference, { routes });
   app.register(

@@ -64,6 +64,8 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
   and named in \`error.param\`: a typing error never changes a total.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
+- **Compression**: \`br\` and \`gzip\`, as \`Accept-Encoding\` asks. Each has an \`ETag\` of
+  its own, and \`If-None-Match\` takes any of them.
 - **HEAD** is answered like GET, without the body.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
 
