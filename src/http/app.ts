@@ -21,6 +21,7 @@ import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
+import { admitOrigin } from './cors.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
@@ -58,6 +59,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
   readonly answerCacheBytes?: number;
+  /** Origins whose pages may read answers. */
+  readonly corsOrigins?: readonly string[];
   readonly log: FastifyBaseLogger;
 };
 
@@ -66,6 +69,7 @@ const defaultAnswerCacheBytes = 64 * 2 ** 20;
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const { corsOrigins = [] } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
@@ -119,6 +123,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     // URLs that cannot be decoded have no route and run no hooks.
     frameworkErrors: async (_error, request, reply) => {
       reply.header('Request-Id', request.id);
+      admitOrigin(corsOrigins, request, reply as FastifyReply);
       const refusal = new ApiError(
         'invalid_request',
         'The path is not valid percent-encoded UTF-8.',
@@ -138,6 +143,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('Request-Id', request.id);
+    // Before the key: a browser asks without one.
+    if (admitOrigin(corsOrigins, request, reply).isPreflight) return reply.code(204).send();
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
       throw new ApiError('invalid_request', 'The Host header is missing.');
     }

@@ -52,6 +52,12 @@ export function createConformance({ paths, components }: Description): Check {
       if (headers['request-id'] === undefined) throw new Error(`${name} lacks Request-Id`);
       return;
     }
+    if (method === 'OPTIONS' && status === 204) {
+      if (headers['access-control-allow-origin'] === undefined || answer.body !== '') {
+        throw new Error(`${name} is no answer to a preflight`);
+      }
+      return;
+    }
     const operation = isRead ? operations.find(({ pattern }) => pattern.test(path)) : undefined;
     const found =
       operation === undefined ? sharedErrors(path, status) : operation.responses[status];
