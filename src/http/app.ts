@@ -29,6 +29,7 @@ import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import { type ResourceRoutes, serve } from './route.ts';
+import { securityHeaders } from './security-headers.ts';
 import type { Services } from './services.ts';
 import { addVary } from './vary.ts';
 
@@ -122,7 +123,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     clientErrorHandler: handleClientError,
     // URLs that cannot be decoded have no route and run no hooks.
     frameworkErrors: async (_error, request, reply) => {
-      reply.header('Request-Id', request.id);
+      reply.headers(securityHeaders).header('Request-Id', request.id);
       admitOrigin(corsOrigins, request, reply as FastifyReply);
       const refusal = new ApiError(
         'invalid_request',
@@ -142,7 +143,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', async (request, reply) => {
-    reply.header('Request-Id', request.id);
+    reply.headers(securityHeaders).header('Request-Id', request.id);
     // Before the key: a browser asks without one.
     if (admitOrigin(corsOrigins, request, reply).isPreflight) return reply.code(204).send();
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {

@@ -36,7 +36,8 @@ SwaggerUIBundle({
 
 // Nothing from elsewhere; Swagger UI sets styles and shows inlined images.
 const contentSecurityPolicy =
-  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'";
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** The API's description, and a page to browse it and try it out; without a key. */
 export async function reference(
