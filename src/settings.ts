@@ -32,6 +32,14 @@ const variables = z.object({
     .transform((list) => list.split(',').map((address) => address.trim()))
     .refine((list) => list.every(isAddressOrRange), 'must be IP addresses or ranges, by commas')
     .default([]),
+  CORS_ORIGINS: z
+    .string()
+    .transform((list) => list.split(',').map((origin) => origin.trim()))
+    .refine(
+      (list) => list.every(isOrigin),
+      'must be origins such as https://app.example.com, by commas',
+    )
+    .default([]),
   DUCKDB_MEMORY_LIMIT: z
     .string()
     .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
@@ -62,6 +70,8 @@ export type Settings = {
   readonly failedKeysPerMinute: number;
   /** Whose X-Forwarded-For is believed. */
   readonly trustedProxies: readonly string[];
+  /** Origins whose pages may read answers; none: CORS is off. */
+  readonly corsOrigins: readonly string[];
   /** A size as DuckDB writes it, for each process that opens DuckDB files. */
   readonly duckdbMemoryLimit: string;
   readonly duckdbThreads: number;
@@ -109,6 +119,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     rateLimitStore: read.RATE_LIMIT_STORE,
     failedKeysPerMinute: read.FAILED_KEYS_PER_MINUTE,
     trustedProxies: read.TRUSTED_PROXIES,
+    corsOrigins: read.CORS_ORIGINS,
     duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
     duckdbThreads: read.DUCKDB_THREADS,
     queryConcurrency: read.QUERY_CONCURRENCY,
@@ -157,6 +168,11 @@ function wholeNumber(least: number, most: number, byDefault: number) {
     .transform(Number)
     .refine((number) => number >= least && number <= most, message)
     .default(byDefault);
+}
+
+/** As a browser writes it: in lower case, without a path, and without the scheme's own port. */
+function isOrigin(text: string): boolean {
+  return /^https?:[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
 /** An address that paths can be added to. */

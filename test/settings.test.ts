@@ -23,3 +23,30 @@ describe('PUBLIC_APP_URL', () => {
     expect(() => readSettings({ PUBLIC_APP_URL: address })).toThrow(/^PUBLIC_APP_URL is /);
   });
 });
+
+describe('CORS_ORIGINS', () => {
+  it('is a list of exact origins, and empty where nothing is set', () => {
+    expect(readSettings({}).corsOrigins).toEqual([]);
+    const CORS_ORIGINS = 'https://app.example.com, http://127.0.0.1:5173,http://[::1]:8080';
+    expect(readSettings({ CORS_ORIGINS }).corsOrigins).toEqual([
+      'https://app.example.com',
+      'http://127.0.0.1:5173',
+      'http://[::1]:8080',
+    ]);
+  });
+
+  it.each([
+    '*',
+    'null',
+    'https://*.example.com',
+    'https://app.example.com/',
+    'https://app.example.com:443',
+    'https://App.example.com',
+    'app.example.com',
+    'file:///a',
+    'https://a.example,',
+    'https://a.example https://b.example',
+  ])('refuses %s, which no browser sends as its origin', (list) => {
+    expect(() => readSettings({ CORS_ORIGINS: list })).toThrow(/^CORS_ORIGINS is /);
+  });
+});

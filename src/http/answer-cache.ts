@@ -9,6 +9,8 @@ export type FinishedAnswer = {
   readonly asOf: bigint;
   /** Whether there are more rows than it shows, where its body does not say so. */
   readonly hasMore?: boolean;
+  /** The cursor of the next page; null where there is none. */
+  readonly next: string | null;
 };
 
 /**

@@ -20,6 +20,8 @@ import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
+import { compressAnswers } from './compression.ts';
+import { admitOrigin } from './cors.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
@@ -27,7 +29,9 @@ import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import { type ResourceRoutes, serve } from './route.ts';
+import { securityHeaders } from './security-headers.ts';
 import type { Services } from './services.ts';
+import { addVary } from './vary.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
 const resources: readonly ResourceRoutes[] = [
@@ -56,6 +60,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
   readonly answerCacheBytes?: number;
+  /** Origins whose pages may read answers. */
+  readonly corsOrigins?: readonly string[];
   readonly log: FastifyBaseLogger;
 };
 
@@ -64,6 +70,7 @@ const defaultAnswerCacheBytes = 64 * 2 ** 20;
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const { corsOrigins = [] } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
@@ -85,9 +92,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     // Watches from here on: who hangs up while the key is looked up is not answered either.
     const { signal } = request;
-    reply
-      .header('Cache-Control', 'private, no-cache')
-      .header('Vary', 'Authorization, Accept, Accept-Encoding');
+    reply.header('Cache-Control', 'private, no-cache');
+    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const credential = await authenticate(services.database, request);
     if (credential === null) {
       await failedKeys.count(request.ip, reply);
@@ -117,7 +123,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     clientErrorHandler: handleClientError,
     // URLs that cannot be decoded have no route and run no hooks.
     frameworkErrors: async (_error, request, reply) => {
-      reply.header('Request-Id', request.id);
+      reply.headers(securityHeaders).header('Request-Id', request.id);
+      admitOrigin(corsOrigins, request, reply as FastifyReply);
       const refusal = new ApiError(
         'invalid_request',
         'The path is not valid percent-encoded UTF-8.',
@@ -136,7 +143,9 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', async (request, reply) => {
-    reply.header('Request-Id', request.id);
+    reply.headers(securityHeaders).header('Request-Id', request.id);
+    // Before the key: a browser asks without one.
+    if (admitOrigin(corsOrigins, request, reply).isPreflight) return reply.code(204).send();
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
       throw new ApiError('invalid_request', 'The Host header is missing.');
     }
@@ -149,6 +158,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
 
+  compressAnswers(app);
   app.register(health, { services });
   app.register(reference, { routes });
   app.register(

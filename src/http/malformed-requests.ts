@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorBody, errorStatuses } from './errors.ts';
 import { newRequestId } from './request-id.ts';
+import { securityHeaders } from './security-headers.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
 
@@ -24,10 +25,12 @@ export function refuseMalformed(socket: Duplex, isHead: boolean): void {
   }
   const requestId = newRequestId();
   const body = JSON.stringify(errorBody(malformed, requestId));
+  const security = Object.entries(securityHeaders).map(([name, value]) => `${name}: ${value}\r\n`);
   const head =
     `HTTP/1.1 ${errorStatuses[malformed.type]} Bad Request\r\n` +
     `Request-Id: ${requestId}\r\n` +
     'Content-Type: application/json; charset=utf-8\r\n' +
+    security.join('') +
     `Content-Length: ${Buffer.byteLength(body)}\r\n` +
     'Connection: close\r\n\r\n';
   socket.end(isHead ? head : head + body);

@@ -1,5 +1,10 @@
 import { ApiError } from './errors.ts';
 
+/** What follows the first `?` of a URL. */
+export function queryStringOf(url = ''): string {
+  return /\?(.*)$/s.exec(url)?.[1] ?? '';
+}
+
 /**
  * Reads a query string strictly: a parameter that is repeated, or text that is
  * not percent-encoded UTF-8, is refused rather than guessed at.

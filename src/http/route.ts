@@ -10,8 +10,9 @@ import { writeExactly } from './exact-numbers.ts';
 import { writeWhole } from './formats/format.ts';
 import { acceptedFormat, type FormatName, formats } from './formats/negotiation.ts';
 import { type AnswerTable, batchOf } from './formats/table.ts';
+import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
-import { parseQueryString } from './query-string.ts';
+import { parseQueryString, queryStringOf } from './query-string.ts';
 import type { Services } from './services.ts';
 import { serializerSchema } from './wire.ts';
 
@@ -98,7 +99,8 @@ export function serve(
       table === undefined || format === 'json'
         ? { body: writeExactly(serializerOf(reply)(answer)) }
         : writeRows(format, table, answer);
-    return { ...written, entityTag: etag ? entityTag(written.body) : null, asOf };
+    const tag = etag ? entityTag(written.body) : null;
+    return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
   };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
@@ -107,7 +109,12 @@ export function serve(
     schema: { response: { 200: serializerSchema(response) } },
     handler: async (request, reply) => {
       const call = readCall(request, path, query);
-      if (route.isDated !== true) return route.handle(call);
+      if (route.isDated !== true) {
+        const answer = await route.handle(call);
+        const next = cursorAfter(answer);
+        if (next !== null) linkNextPage(request, reply, next);
+        return answer;
+      }
       await route.require?.(call);
       const { organizationId } = call;
       const format = table === undefined ? 'json' : formatOf(request, call);
@@ -123,6 +130,7 @@ export function serve(
         .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);
       if (finished.hasMore !== undefined) reply.header('X-Has-More', String(finished.hasMore));
       if (finished.entityTag !== null) reply.header('ETag', finished.entityTag);
+      if (finished.next !== null) linkNextPage(request, reply, finished.next);
       return finished.body;
     },
     onSend: async (request, reply, payload) => {
@@ -162,11 +170,10 @@ function readCall(
   // The router takes `/customers/` for a customer whose id has no characters.
   if (Object.values(parameters).includes('')) throw unknownRoute(request);
   refuseBody(request);
-  const queryString = /\?(.*)$/s.exec(request.raw.url ?? '')?.[1] ?? '';
   const { credential, signal } = request;
   return {
     path: readParameters(path, parameters),
-    query: readParameters(query, parseQueryString(queryString)),
+    query: readParameters(query, parseQueryString(queryStringOf(request.raw.url))),
     organizationId: credential.organizationId,
     credential,
     signal,

@@ -4,7 +4,12 @@ import { createAnswerCache, type FinishedAnswer } from '../../src/http/answer-ca
 
 describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();
-  const answerOf = (body: string): FinishedAnswer => ({ body, entityTag: null, asOf: 0n });
+  const answerOf = (body: string): FinishedAnswer => ({
+    body,
+    entityTag: null,
+    asOf: 0n,
+    next: null,
+  });
 
   /** What is asked of it, and answers each question when told to. */
   function maker() {

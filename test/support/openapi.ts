@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
 import { statusOf } from '../http/refusal.ts';
@@ -51,6 +52,12 @@ export function createConformance({ paths, components }: Description): Check {
       if (headers['request-id'] === undefined) throw new Error(`${name} lacks Request-Id`);
       return;
     }
+    if (method === 'OPTIONS' && status === 204) {
+      if (headers['access-control-allow-origin'] === undefined || answer.body !== '') {
+        throw new Error(`${name} is no answer to a preflight`);
+      }
+      return;
+    }
     const operation = isRead ? operations.find(({ pattern }) => pattern.test(path)) : undefined;
     const found =
       operation === undefined ? sharedErrors(path, status) : operation.responses[status];
@@ -94,6 +101,17 @@ function pathOf(url: string): string {
   }
 }
 
+/** A response's text. */
+export function bodyOf({ headers, rawPayload }: LightMyRequestResponse): string {
+  return decompressed(rawPayload, headers['content-encoding']);
+}
+
+/** A body's text, however it was sent. Throws where it was not sent as is said. */
+export function decompressed(body: Buffer, encoding: unknown): string {
+  if (encoding === undefined || body.length === 0) return body.toString();
+  return (encoding === 'br' ? brotliDecompressSync : gunzipSync)(body).toString();
+}
+
 /** The API, every response of which that a test gets through `app.inject` is checked. */
 export function createCheckedApp(options: AppOptions): FastifyInstance {
   const app = createApp(options);
@@ -107,7 +125,8 @@ export function createCheckedApp(options: AppOptions): FastifyInstance {
     const check = await conformance;
     const asked = typeof given === 'string' ? { url: given } : given;
     const response = await inject(asked);
-    const { statusCode: status, headers, body } = response;
+    const { statusCode: status, headers } = response;
+    const body = bodyOf(response);
     check(asked.method ?? 'GET', String(asked.url), { status, headers, body });
     return response;
   }) as FastifyInstance['inject'];

@@ -1,6 +1,6 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { type Check, createConformance, type Description } from './openapi.ts';
+import { type Check, createConformance, type Description, decompressed } from './openapi.ts';
 
 /** What came back, held to the API's description. */
 export type SocketAnswer = {
@@ -106,17 +106,17 @@ function exchange(
     const timer = setTimeout(() => sent.destroy(new Error('no answer came')), patienceMs);
     sent.on('error', reject).on('close', () => clearTimeout(timer));
     sent.on('response', (response) => {
-      let received = '';
-      response.setEncoding('utf8').on('data', (part: string) => {
-        received += part;
+      const { statusCode: status = 0, headers } = response;
+      const received: Buffer[] = [];
+      response.on('error', reject).on('data', (part: Buffer) => received.push(part));
+      response.on('end', () => {
+        try {
+          const body = decompressed(Buffer.concat(received), headers['content-encoding']);
+          resolve({ status, headers, body });
+        } catch (error) {
+          reject(error);
+        }
       });
-      response.on('error', reject).on('end', () =>
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body: received,
-        }),
-      );
     });
     sent.end(body ?? undefined);
   });
@@ -168,7 +168,8 @@ function readAnswers(text: string, isBodiless: boolean): SocketAnswer[] {
     const body = rest.slice(headEnd + 4, headEnd + 4 + length);
     rest = rest.slice(headEnd + 4 + length);
     if (status >= 200) {
-      answers.push({ status, headers, body: Buffer.from(body, 'latin1').toString('utf8') });
+      const bytes = Buffer.from(body, 'latin1');
+      answers.push({ status, headers, body: decompressed(bytes, headers['content-encoding']) });
     }
   }
   return answers;

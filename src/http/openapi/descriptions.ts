@@ -63,11 +63,14 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Numbers** are written to the last digit: large sums, and values of coupons and
   attributes as they are stored. Some have more digits than a double.
 - **Fields without a value** are left out.
-- **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`.
+- **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
+  or follow the header \`Link\` while there is one.
 - **Parameters** that are unknown, repeated or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
+- **Compression**: \`br\` and \`gzip\`, as \`Accept-Encoding\` asks, with a weak \`ETag\`;
+  \`If-None-Match\` takes either.
 - **HEAD** is answered like GET, without the body.
 - **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by
   \`Accept\` or by \`format\`; errors are JSON always. Rows are those of the JSON answer,

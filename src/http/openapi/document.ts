@@ -150,13 +150,15 @@ function otherContents() {
 }
 
 function headersOf(route: Route) {
-  const { etag, isDated } = route;
+  const { etag, isDated, query } = route;
+  const isList = 'starting_after' in (query as z.ZodObject).shape;
   return headerReferences([
     'Request-Id',
     ...rateLimitHeaders,
     ...(etag ? (['ETag'] as const) : []),
     ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
+    ...(isList ? (['Link'] as const) : []),
   ]);
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { keptCompressed } from '../compression.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
 
@@ -35,7 +36,8 @@ SwaggerUIBundle({
 
 // Nothing from elsewhere; Swagger UI sets styles and shows inlined images.
 const contentSecurityPolicy =
-  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'";
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** The API's description, and a page to browse it and try it out; without a key. */
 export async function reference(
@@ -45,13 +47,15 @@ export async function reference(
   const description = JSON.stringify(describeApi(routes), null, 2);
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   const asset = (name: string) => readFileSync(join(assets, name));
-  const serve = (url: string, type: string, body: string | Buffer) =>
+  const serve = (url: string, type: string, content: string | Buffer) => {
+    const body = keptCompressed(content);
     app.route({
       method: ['GET', 'HEAD'],
       url,
       handler: async (_request, reply) =>
         reply.type(type).header('Content-Security-Policy', contentSecurityPolicy).send(body),
     });
+  };
 
   serve('/openapi.json', 'application/json; charset=utf-8', description);
   serve('/docs', 'text/html; charset=utf-8', page);

@@ -26,7 +26,7 @@ export const errorSchema = {
   },
 };
 
-/** Every one is there wherever it is listed; where it need not be, `errorResponses` says so. */
+/** Those that are `required` are there wherever they are listed, but where `errorResponses` says otherwise. */
 export const headers = {
   'Request-Id': {
     required: true,
@@ -60,8 +60,13 @@ export const headers = {
   },
   ETag: {
     required: true,
-    description: 'Identifies this content; send it back as `If-None-Match`.',
-    schema: { type: 'string', pattern: '^"[^"]+"$', examples: ['"5RCGGWF46sITJA6Ht091UAJWaXE"'] },
+    description:
+      'Identifies this content; send it back as `If-None-Match`. Weak where the answer is compressed.',
+    schema: {
+      type: 'string',
+      pattern: '^(W/)?"[^"]+"$',
+      examples: ['"5RCGGWF46sITJA6Ht091UAJWaXE"'],
+    },
   },
   'X-Data-As-Of': {
     required: true,
@@ -73,6 +78,16 @@ export const headers = {
     description:
       'Of answers that are not JSON: whether there are more rows than these. An addition.',
     schema: { type: 'string', enum: ['true', 'false'], examples: ['true'] },
+  },
+  Link: {
+    required: false,
+    description:
+      'Where the next page is, relative to the URL asked for; there while `has_more` is `true`. An addition.',
+    schema: {
+      type: 'string',
+      pattern: '^<\\?[^<>]+>; rel="next"$',
+      examples: ['<?limit=25&starting_after=pur_5Zq7XnTkLw3B>; rel="next"'],
+    },
   },
 } as const;
 export type Header = keyof typeof headers;

@@ -1,0 +1,197 @@
+import type { AddressInfo } from 'node:net';
+import { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LightMyRequestResponse } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodings, preferredEncoding } from '../../src/http/compression.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { bodyOf } from '../support/openapi.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { checkedFetch, connectTo } from '../support/sockets.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { addFullShop, type FullShop } from './full-shop.ts';
+import { expectRefusal } from './refusal.ts';
+
+describe('what a caller accepts', () => {
+  it.each<[string | undefined, string | null]>([
+    [undefined, null],
+    ['', null],
+    ['gzip', 'gzip'],
+    ['GZIP', 'gzip'],
+    ['br', 'br'],
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip;q=1.0, br;q=0.8', 'gzip'],
+    ['gzip ; q=0.001', 'gzip'],
+    ['gzip;q=0', null],
+    ['gzip;q=0, *', 'br'],
+    ['*', 'br'],
+    ['*;q=0', null],
+    ['identity', null],
+    ['identity;q=0.5, gzip', 'gzip'],
+    ['identity, gzip;q=0.5', null],
+    ['identity;q=0, gzip;q=0.1', 'gzip'],
+    ['deflate', null],
+    ['gzip;q=high', null],
+    ['xgzip', null],
+    [',, ;q=1,', null],
+  ])('%s is answered with %s', (header, encoding) => {
+    expect(preferredEncoding(header)).toBe(encoding);
+  });
+});
+
+describe('compressed answers', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: TestWorker;
+  let api: TestApi;
+  let shop: FullShop;
+  let origin: string;
+  const failing = new PassThrough();
+  const endless = new PassThrough();
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    shop = await addFullShop(database.pool, 'Ação', 20);
+    worker = await createTestWorker(database.pool, folder.path);
+    await worker.syncAll();
+    api = await createTestApi(database.pool, folder.path);
+    await database.pool.query(`update customers set identification = repeat('é', 1000)`);
+    for (const [url, stream] of [
+      ['/failing', failing],
+      ['/endless', endless],
+    ] as const) {
+      api.app.get(url, async (_request, reply) => reply.type('text/csv').send(stream));
+    }
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    origin = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    await api.close();
+    await worker.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const get = (url: string, headers: Record<string, string> = {}) =>
+    api.get(url, shop.secret, headers);
+  const detail = () => `/v1/customers/${shop.ids.customer[0]}`;
+  const stats = () => '/v1/purchases/stats?group_by=day&group_limit=50';
+  const large: [string, () => string][] = [
+    ['a list from Postgres', () => '/v1/customers'],
+    ['a list from a generation', () => '/v1/purchases'],
+    ['a single resource', detail],
+    ['statistics', stats],
+    ['the description', () => '/openapi.json'],
+    ["the reference's script", () => '/docs/swagger-ui-bundle.js'],
+    ["a refusal that repeats a caller's long name", () => `/v1/tags?${'a'.repeat(3000)}=1`],
+  ];
+
+  describe.each(large)('of %s', (_what, url) => {
+    it.each(encodings)('hold in %s what the plain one does, in fewer bytes', async (encoding) => {
+      const plain = await get(url());
+      const sent = await get(url(), { 'accept-encoding': encoding });
+      expect(plain.headers).not.toHaveProperty('content-encoding');
+      expect(sent.headers['content-encoding']).toBe(encoding);
+      const withoutId = (text: string) => text.replaceAll(/req_[a-f0-9]{24}/g, '');
+      expect(withoutId(bodyOf(sent))).toBe(withoutId(plain.body));
+      expect(sent.rawPayload.length).toBeLessThan(plain.rawPayload.length);
+      expect(sent.headers['content-length']).toBe(String(sent.rawPayload.length));
+      expect(sent.statusCode).toBe(plain.statusCode);
+      expect(sent.headers['content-type']).toBe(plain.headers['content-type']);
+      for (const { headers } of [plain, sent]) {
+        expect(
+          String(headers.vary)
+            .split(', ')
+            .filter((name) => name === 'Accept-Encoding'),
+        ).toHaveLength(1);
+      }
+    });
+
+    it('are described by HEAD as they are', async () => {
+      const headers = { authorization: `Bearer ${shop.secret}`, 'accept-encoding': 'gzip' };
+      const asked = await get(url(), headers);
+      const head = await api.app.inject({ method: 'HEAD', url: url(), headers });
+      expect(head.body).toBe('');
+      for (const name of ['content-encoding', 'content-length', 'content-type', 'etag', 'vary']) {
+        if (name === 'content-length' && asked.statusCode !== 200) continue;
+        expect(head.headers[name], name).toBe(asked.headers[name]);
+      }
+    });
+  });
+
+  it.each(['/v1/me', '/healthz', '/docs/favicon-32x32.png'])(
+    'are not made of %s, which is short or compressed already',
+    async (url) => {
+      const response = await get(url, { 'accept-encoding': 'gzip, br' });
+      expect(response.statusCode).toBe(200);
+      expect(response.headers).not.toHaveProperty('content-encoding');
+    },
+  );
+
+  describe.each([
+    ['a single resource', detail],
+    ['statistics', stats],
+  ])('of %s', (_what, url) => {
+    const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
+
+    it('have the tag of the plain one, weakened, for its bytes are others', async () => {
+      const plain = tagOf(await get(url(), { 'accept-encoding': 'identity' }));
+      expect(plain).toMatch(/^"[^"]+"$/);
+      for (const encoding of encodings) {
+        expect(tagOf(await get(url(), { 'accept-encoding': encoding }))).toBe(`W/${plain}`);
+      }
+    });
+
+    it('are unchanged for whoever has them in any encoding, by a strong or weak tag', async () => {
+      const asked = ['identity', 'gzip', 'br'];
+      for (const had of asked) {
+        const tag = tagOf(await get(url(), { 'accept-encoding': had }));
+        for (const encoding of asked) {
+          const fresh = await get(url(), { 'accept-encoding': encoding });
+          for (const known of [tag, tag.replace('W/', ''), `"a", ${tag}`]) {
+            const headers = { 'accept-encoding': encoding, 'if-none-match': known };
+            const response = await get(url(), headers);
+            expect(response.statusCode).toBe(304);
+            expect(response.body).toBe('');
+            expect(tagOf(response)).toBe(tagOf(fresh));
+            expect(response.headers).not.toHaveProperty('content-encoding');
+            expect(response.headers.vary).toBe(fresh.headers.vary);
+          }
+        }
+      }
+    });
+  });
+
+  it('are understood by clients that decompress by themselves', async () => {
+    const headers = { authorization: `Bearer ${shop.secret}` };
+    const response = await checkedFetch(`${origin}/v1/purchases`, { headers });
+    expect(response.headers.get('content-encoding')).toMatch(/^(br|gzip)$/);
+    expect(((await response.json()) as { data: unknown[] }).data).toHaveLength(20);
+  });
+
+  it('let go of a stream whose reader hangs up midway', async () => {
+    const client = await connectTo(Number(new URL(origin).port));
+    const socket = client.ask('GET /endless HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n');
+    let head = '';
+    socket.setEncoding('latin1').on('data', (part: string) => {
+      head += part;
+    });
+    while (!head.includes('\r\n\r\n')) {
+      endless.write(`${Math.random()}\n`.repeat(10_000));
+      await sleep(5);
+    }
+    expect(head).toMatch(/^Content-Encoding: gzip\r$/im);
+    expect(endless.destroyed).toBe(false);
+    socket.destroy();
+    while (!endless.destroyed) await sleep(5);
+    client.close();
+  });
+
+  it('give way to the error of a stream that fails before its first byte', async () => {
+    setTimeout(() => failing.destroy(new Error('broken')), 10);
+    const response = await get('/failing', { 'accept-encoding': 'gzip' });
+    expectRefusal(response, 'internal_error');
+    expect(response.headers).not.toHaveProperty('content-encoding');
+  });
+});

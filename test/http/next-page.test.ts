@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { type Item, readIds } from '../support/paging.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { addFullShop, type FullShop } from './full-shop.ts';
+
+describe('the link to the next page', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: TestWorker;
+  let api: TestApi;
+  let shop: FullShop;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    shop = await addFullShop(database.pool, 'Mine', 9);
+    await database.pool.query(
+      'update purchases set customer_id = (select min(customer_id) from purchases)',
+    );
+    worker = await createTestWorker(database.pool, folder.path);
+    await worker.syncAll();
+    api = await createTestApi(database.pool, folder.path);
+  });
+  afterAll(async () => {
+    await api.close();
+    await worker.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const get = async (url: string) => {
+    const response = await api.get(url, shop.secret);
+    expect(response.statusCode, response.body).toBe(200);
+    return response;
+  };
+  /** Where a client goes that reads no body: as RFC 8288 and RFC 3986 say. */
+  const nextOf = ({ headers }: { headers: Record<string, unknown> }, url: string) => {
+    if (headers.link === undefined) return null;
+    const [, target = ''] = /^<([^<>]*)>; rel="next"$/.exec(String(headers.link)) ?? [];
+    const { pathname, search } = new URL(target, `https://api.example${url}`);
+    return pathname + search;
+  };
+  const walk = async (from: string): Promise<{ ids: string[]; pages: number }> => {
+    const ids: string[] = [];
+    let pages = 0;
+    for (let url: string | null = from; url !== null; pages += 1) {
+      const response = await get(url);
+      const { data, has_more } = response.json<{ data: Item[]; has_more: boolean }>();
+      ids.push(...data.map(({ id }) => id));
+      expect('link' in response.headers).toBe(has_more);
+      url = nextOf(response, url);
+    }
+    return { ids, pages };
+  };
+  const first = (resource: 'customer' | 'segment') => shop.ids[resource][0] as string;
+
+  it.each<[string, () => string]>([
+    ['customers', () => '/v1/customers'],
+    ["a customer's purchases", () => `/v1/customers/${first('customer')}/purchases`],
+    ['segments', () => '/v1/segments'],
+    ["a segment's customers", () => `/v1/segments/${first('segment')}/customers`],
+    ['purchases', () => '/v1/purchases'],
+    ['tags', () => '/v1/tags'],
+    ['attributes', () => '/v1/attributes'],
+    ['flows', () => '/v1/flows'],
+    ['email campaigns', () => '/v1/email-campaigns'],
+    ['template campaigns', () => '/v1/template-campaigns'],
+  ])('leads through all %s, page by page, and again from memory', async (_list, url) => {
+    const ids = await readIds(api, shop.secret, url());
+    expect(ids).toHaveLength(9);
+    for (let round = 0; round < 2; round += 1) {
+      expect(await walk(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
+    }
+    expect(await walk(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
+  });
+
+  it('keeps what was asked, however that was written, and replaces the cursor', async () => {
+    const names = encodeURIComponent('Mine');
+    const asked = `/v1/customers?q=${names}+n%61me&limit=4&sort=updated&created_since=2026-01-01T00:00:00%2B02:00`;
+    const second = String(nextOf(await get(asked), asked));
+    const { searchParams } = new URL(second, 'https://api.example');
+    expect(Object.fromEntries(searchParams)).toEqual({
+      q: 'Mine name',
+      limit: '4',
+      sort: 'updated',
+      created_since: '2026-01-01T00:00:00+02:00',
+      starting_after: expect.stringMatching(/^cus_/),
+    });
+    const rewritten = second.replace('starting_after', 'starting%5Fafter');
+    expect((await walk(rewritten)).ids).toEqual((await walk(second)).ids);
+    const [all, pages] = [await readIds(api, shop.secret, '/v1/customers?sort=updated'), 3];
+    expect(await walk(asked)).toEqual({ ids: all, pages });
+  });
+
+  it('cannot be broken out of by what was asked', async () => {
+    const inject = '%3E;%20rel=%22prev%22,%20%3Chttps://evil.example%0D%0AX-Evil:%201%C3%A9';
+    const url = `/v1/segments?limit=1&q=${inject}`;
+    await database.pool.query('update segments set name = $1', [
+      '>; rel="prev", <https://evil.example\r\nX-Evil: 1é',
+    ]);
+    const response = await get(url);
+    expect(response.headers).not.toHaveProperty('x-evil');
+    expect((await walk(url)).ids).toHaveLength(9);
+  });
+
+  it('is what HEAD tells as well, and refusals do not have one', async () => {
+    const headers = { authorization: `Bearer ${shop.secret}` };
+    for (const path of ['/v1/purchases?limit=2', '/v1/tags?limit=2']) {
+      const { headers: asked } = await get(path);
+      const head = await api.app.inject({ method: 'HEAD', url: path, headers });
+      expect(head.headers.link).toBe(asked.link);
+    }
+    const refused = await api.get('/v1/purchases?limit=0', shop.secret);
+    expect(refused.headers).not.toHaveProperty('link');
+  });
+});

@@ -1,0 +1,78 @@
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { connectTo } from '../support/sockets.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('what a browser may do with an answer', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let secret: string;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
+    api = await createTestApi(database.pool, folder.path);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const onAnything = {
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-resource-policy': 'same-origin',
+  };
+  const onData = {
+    ...onAnything,
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  };
+
+  it.each([
+    ['/v1/me', 200],
+    ['/v1/purchases', 200],
+    ['/v1/me?a=1', 422],
+    ['/v1/nothing', 400],
+    ['/v1/%ZZ', 400],
+    ['/nothing', 400],
+    ['/healthz', 200],
+  ])('is said with %s', async (url, status) => {
+    const response = await api.get(url, secret);
+    expect(response.statusCode).toBe(status);
+    expect(response.headers).toMatchObject(onData);
+    expect(response.headers).not.toHaveProperty('strict-transport-security');
+  });
+
+  it('is said with a 304 and a refused key', async () => {
+    const unchanged = await api.get('/v1/me', secret, { 'if-none-match': '*' });
+    expect(unchanged.statusCode).toBe(304);
+    expect(unchanged.headers).toMatchObject(onData);
+    expect((await api.get('/v1/me')).headers).toMatchObject(onData);
+  });
+
+  it('is said with the answer to what is no HTTP', async () => {
+    const client = await connectTo((api.app.server.address() as AddressInfo).port);
+    const [answer] = await client.sendBytes('GARBAGE\r\n\r\n');
+    expect(answer?.status).toBe(400);
+    expect(answer?.headers).toMatchObject(onData);
+    client.close();
+  });
+
+  it.each(['/docs', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
+    'leaves the reference to run by itself, in no frame: %s',
+    async (url) => {
+      const { headers } = await api.get(url);
+      expect(headers).toMatchObject(onAnything);
+      const policy = String(headers['content-security-policy']).split('; ');
+      expect(policy).toContain("default-src 'self'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy.join()).not.toMatch(/script-src|unsafe-eval|https?:|\*/);
+    },
+  );
+});
