@@ -62,6 +62,7 @@ export async function startServer(
     rateLimitDatabase: settings.rateLimitStore === 'postgres' ? database : undefined,
     trustedProxies: settings.trustedProxies,
     answerCacheBytes: settings.answerCacheBytes,
+    freshnessWaitMs: settings.freshnessWaitMs,
     log,
   });
   const close = async () => {

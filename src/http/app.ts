@@ -23,6 +23,7 @@ import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
+import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
@@ -56,15 +57,21 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
   readonly answerCacheBytes?: number;
+  /** How long X-Min-Data-As-Of may keep a request waiting. */
+  readonly freshnessWaitMs?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
+const defaultFreshnessWaitMs = 5_000;
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
+  const { purchases } = services;
+  const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
+  const freshAnswers = createFreshAnswers(purchases, waitMs);
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
     name: 'requests',
@@ -141,6 +148,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       throw new ApiError('invalid_request', 'The Host header is missing.');
     }
   });
+  app.addHook('preClose', async () => freshAnswers.stopWaiting());
   app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
   // No operation takes a body (section 4); whatever comes is not even parsed.
   app.removeAllContentTypeParsers();
@@ -156,7 +164,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const route of routes) serve(v1, route, { purchases: services.purchases, answers });
+      for (const route of routes) serve(v1, route, { purchases, answers, freshAnswers });
     },
     { prefix: '/v1' },
   );

@@ -7,6 +7,7 @@ import type { AnswerCache } from './answer-cache.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional, entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
+import { type FreshAnswers, readMinimumAsOf } from './minimum-as-of.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString } from './query-string.ts';
 import type { Services } from './services.ts';
@@ -74,14 +75,29 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
 export function serve(
   app: FastifyInstance,
   route: Route,
-  { purchases, answers }: { readonly purchases: PurchaseEngine; readonly answers: AnswerCache },
+  services: {
+    readonly purchases: PurchaseEngine;
+    readonly answers: AnswerCache;
+    readonly freshAnswers: FreshAnswers;
+  },
 ) {
+  const { purchases, answers, freshAnswers } = services;
   const { url, path, query, response, etag } = route;
   const finish = async (call: Call<unknown, unknown>, reply: FastifyReply) => {
     if (route.isDated !== true) throw new Error('only dated answers are finished ahead');
     const { answer, asOf } = await route.handle(call);
     const body = writeExactly(serializerOf(reply)(answer));
     return { body, entityTag: etag ? entityTag(body) : null, asOf };
+  };
+  const answerNow = async (call: Call<unknown, unknown>, reply: FastifyReply) => {
+    const version = await purchases.version(call.organizationId);
+    if (version === null) return finish(call, reply);
+    const key = keyOf(version.name, url, call);
+    const finished = await answers.answer(key, call.signal, (signal) =>
+      finish({ ...call, signal }, reply),
+    );
+    // The data may have been found to show everything up to a later instant since.
+    return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
   };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
@@ -91,15 +107,13 @@ export function serve(
     handler: async (request, reply) => {
       const call = readCall(request, path, query);
       if (route.isDated !== true) return route.handle(call);
+      const minimum = readMinimumAsOf(request);
       await route.require?.(call);
-      const { organizationId } = call;
-      const version = await purchases.version(organizationId);
+      const answer = () => answerNow(call, reply);
       const finished =
-        version === null
-          ? await finish(call, reply)
-          : await answers.answer(keyOf(version, url, call), call.signal, (signal) =>
-              finish({ ...call, signal }, reply),
-            );
+        minimum === null
+          ? await answer()
+          : await freshAnswers.atLeast(minimum, call.organizationId, request, reply, answer);
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
         .type('application/json; charset=utf-8');

@@ -34,6 +34,8 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   email: 'Exactly this address, upper and lower case aside.',
   phone:
     'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
+  'X-Min-Data-As-Of':
+    'An addition: the answer must show the data of this instant, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
   q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
 };
 
@@ -65,6 +67,7 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
   it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
 - **HEAD** is answered like GET, without the body.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
+  Send \`X-Min-Data-As-Of\`, and they show that instant or a later one.
 
 To try it here: *Authorize* with a key, open an operation and *Execute* it; the
 page shows the answer and the \`curl\` line that asks for it.

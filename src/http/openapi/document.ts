@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { probes } from '../health.ts';
+import { minimumAsOfHeader } from '../minimum-as-of.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
 import { introduction, parameterDescriptions, tagDescriptions } from './descriptions.ts';
@@ -71,6 +72,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(etag ? [ifNoneMatch] : []),
+      ...(isDated === true ? [minimumAsOf] : []),
     ],
     responses: {
       200: {
@@ -86,6 +88,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
+        ...(isDated === true ? (['conflict'] as const) : []),
         'validation_error',
         'rate_limited',
         'internal_error',
@@ -128,6 +131,15 @@ const ifNoneMatch = {
   description: 'ETags of contents that the caller has: a list, or `*`.',
   schema: { type: 'string' },
   example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
+};
+
+const minimumAsOf = {
+  name: minimumAsOfHeader,
+  in: 'header',
+  description: parameterDescriptions[minimumAsOfHeader],
+  'x-addition': true,
+  schema: { type: 'string', format: 'date-time' },
+  example: '2026-01-31T14:05:09.123456Z',
 };
 
 function headersOf({ etag, isDated }: Route) {
