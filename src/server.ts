@@ -63,6 +63,7 @@ export async function startServer(
     trustedProxies: settings.trustedProxies,
     answerCacheBytes: settings.answerCacheBytes,
     corsOrigins: settings.corsOrigins,
+    freshnessWaitMs: settings.freshnessWaitMs,
     log,
   });
   const close = async () => {

@@ -49,6 +49,7 @@ const variables = z.object({
   UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
   ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
+  MIN_DATA_AS_OF_WAIT_MS: wholeNumber(100, 60_000, 5_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
   SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
 });
@@ -80,6 +81,8 @@ export type Settings = {
   /** What finished answers about purchases may take, bytes; 0 remembers none. */
   readonly answerCacheBytes: number;
   readonly queryTimeoutMs: number;
+  /** How long X-Min-Data-As-Of may keep a request waiting. */
+  readonly freshnessWaitMs: number;
   readonly syncPollIntervalMs: number;
   /** Organizations that the sync worker brings up to date at the same time. */
   readonly syncConcurrency: number;
@@ -125,6 +128,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     queryConcurrency: read.QUERY_CONCURRENCY,
     answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
+    freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
     syncConcurrency: read.SYNC_CONCURRENCY,
   };

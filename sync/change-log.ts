@@ -1,32 +1,58 @@
-import sql from 'sql-template-tag';
+import sql, { raw } from 'sql-template-tag';
+import { microsecondsOf } from '../src/postgres/instants.ts';
 import { type Database, withConnection } from '../src/postgres/pool.ts';
+import {
+  systemIdentifierExpression,
+  systemIdentifierTables,
+} from '../src/postgres/system-identifier.ts';
 
 /** Which organizations have work waiting, as of one look at the change log. */
 export type ChangeLogNews = {
   /** The snapshot of the look; pass it to the next one. */
   readonly snapshot: string;
+  /** When it was taken, or a moment before; microseconds since 1970. */
+  readonly asOf: bigint;
+  /** Differs once the server was started again, or another one has taken its place. */
+  readonly server: string;
   readonly organizations: readonly bigint[];
   /** The table was truncated: every organization has work. */
   readonly everyOrganization: boolean;
 };
 
-/** Looks for changes that the look before, which took `since`, could not see. */
+/**
+ * Looks for changes that the look before, which took `since`, could not see: whoever has
+ * entries of such, and whoever's may have been removed before anybody looked.
+ */
 export async function readNews(database: Database, since: string): Promise<ChangeLogNews> {
   // One statement, one snapshot: nothing falls between the rows and their watermark.
-  const { rows } = await database.query<{ snapshot: string; organizations: (bigint | null)[] }>(sql`
+  const { rows } = await database.query<{
+    snapshot: string;
+    as_of: bigint;
+    server: string;
+    organizations: (string | null)[];
+  }>(sql`
     select pg_current_snapshot()::text as snapshot,
+      ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
+      ${raw(systemIdentifierExpression)} || ' since '
+        || extract(epoch from pg_postmaster_start_time()) as server,
       array(
         select distinct organization_id::text
         from purchase_changes
         where transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
           and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)
-      ) as organizations`);
-  const { snapshot, organizations } = rows[0] as {
-    snapshot: string;
-    organizations: (string | null)[];
-  };
+        union
+        select nullif(organization_id, 0)::text
+        from purchase_change_pruning
+        where pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
+      ) as organizations
+    from ${raw(systemIdentifierTables)}`);
+  const row = rows[0];
+  if (row === undefined) throw new Error('Postgres did not describe itself');
+  const { snapshot, as_of: asOf, server, organizations } = row;
   return {
     snapshot,
+    asOf,
+    server,
     organizations: organizations.filter((id) => id !== null).map(BigInt),
     everyOrganization: organizations.includes(null),
   };

@@ -69,6 +69,8 @@ export type OrganizationSync = {
   retainedSnapshots(): string[];
   /** Whether a process before this one began a load and did not finish it. */
   hasUnfinishedBuild(): Promise<boolean>;
+  /** The file of the generation that a run has published or found published; null before. */
+  publishedGeneration(): string | null;
   /** Whether readers have a generation, be it an old one. */
   isPublished(): boolean;
   close(): Promise<void>;
@@ -239,6 +241,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         await removePurchaseFile(path);
         return false;
       }),
+
+    publishedGeneration: () => published?.file ?? null,
 
     isPublished: () => existsSync(currentFile(directory)),
 

@@ -13,6 +13,13 @@ export type OrganizationTask = {
   readonly sync: OrganizationSync;
   /** Changes are known that no finished run has applied. */
   noticeChanges(): void;
+  /** Somebody waits: what is due, or will be, is done before its turn. */
+  hurry(): void;
+  /**
+   * The generation that shows whatever the last look at the change log could see of the
+   * organization; null where there may be changes that no run has published yet.
+   */
+  upToDateGeneration(): string | null;
   /** Puts what is due into the queues. */
   startWhatIsDue(): void;
   /** Brings up to date once, building first where that is needed; rejects as the work does. */
@@ -35,6 +42,9 @@ export type Queues = {
 // tenth of the time.
 const shortestCadenceMs = 250;
 const copyShare = 10;
+// Where somebody waits: not more often than this, nor more than a third of the time.
+const shortestHurriedCadenceMs = 1_000;
+const hurriedCopyShare = 3;
 
 type Retries = { attempts: number /** Monotonic milliseconds. */; notBefore: number };
 
@@ -49,6 +59,9 @@ export function createOrganizationTask(options: {
   let hasChanges = true;
   let isRunning = false;
   let isStarted = false;
+  let isHurried = false;
+  /** When the next run may begin before its turn; monotonic milliseconds. */
+  let hurriedNotBefore = 0;
   /** Only a build can make the live file usable again. */
   let mustBeBuilt: string | null = null;
   let building: { readonly kind: BuildKind; readonly done: Promise<void> } | null = null;
@@ -88,6 +101,8 @@ export function createOrganizationTask(options: {
   const runOnce = async () => {
     // Changes noticed from here on may come too late for this run.
     hasChanges = false;
+    const wasHurried = isHurried;
+    isHurried = false;
     const startedAt = performance.now();
     const outcome = await sync.run(signal);
     if (outcome.kind === 'must be built') {
@@ -97,6 +112,10 @@ export function createOrganizationTask(options: {
     mustBeBuilt = null;
     const pause = Math.max(shortestCadenceMs, outcome.publication.copyMs * copyShare);
     runs.notBefore = startedAt + pause;
+    if (wasHurried) {
+      const { copyMs } = outcome.publication;
+      hurriedNotBefore = startedAt + Math.max(shortestHurriedCadenceMs, copyMs * hurriedCopyShare);
+    }
     if (outcome.sortReason !== null) void build('sort', outcome.sortReason).catch(() => {});
   };
 
@@ -163,16 +182,26 @@ export function createOrganizationTask(options: {
     noticeChanges() {
       hasChanges = true;
     },
+    hurry() {
+      isHurried = true;
+    },
+    upToDateGeneration: () =>
+      hasChanges || isRunning || mustBeBuilt !== null ? null : sync.publishedGeneration(),
     startWhatIsDue() {
       const now = performance.now();
       const reason = mustBeBuilt ?? unfinished;
       if (reason !== null && building === null && now >= builds.notBefore) {
         void build('load', reason).catch(() => {});
       }
-      if (mustBeBuilt === null && hasChanges && !isRunning && now >= runs.notBefore) {
+      // What failed is tried again in its own time, whoever waits.
+      const isPreferred = isHurried && runs.attempts === 0 && now >= hurriedNotBefore;
+      const isDue = isPreferred || now >= runs.notBefore;
+      if (mustBeBuilt === null && hasChanges && !isRunning && isDue) {
         isRunning = true;
-        void queues.changes.add(attemptRun);
+        void queues.changes.add(attemptRun, { priority: isPreferred ? 1 : 0 });
       }
+      // Nothing is outstanding: nobody waits any longer.
+      if (!hasChanges && !isRunning) isHurried = false;
     },
     async bringUpToDate() {
       await queues.changes.add(runOnce);

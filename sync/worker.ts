@@ -1,12 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../src/domain/public-id.ts';
+import { takeWishesToHurry } from '../src/engines/duckdb/hurry.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
+import { writeUpToDate } from '../src/engines/duckdb/up-to-date.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { backoffMs } from './backoff.ts';
 import {
+  type ChangeLogNews,
   currentSnapshot,
   pruneChangeLog,
   pruneWhatConcernsNobody,
@@ -17,9 +19,10 @@ import { describeFailure } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
 import { createOrganizationSync } from './organization-sync.ts';
 import { createOrganizationTask, type OrganizationTask } from './organization-task.ts';
+import { every, pauseUntil } from './pauses.ts';
 import { createReporter, type OrganizationReport } from './report.ts';
 import { takeRequests } from './requests.ts';
-import { everyOrganization, listOrganizationsOf, type Shard } from './shard.ts';
+import { everyOrganization, isOfShard, listOrganizationsOf, type Shard } from './shard.ts';
 import { type ContinuousVerification, verifyContinuously } from './verification/continuous.ts';
 import type { Remedies } from './verification/repair.ts';
 
@@ -138,25 +141,50 @@ export function createWorker(options: WorkerOptions): Worker {
     );
   };
 
-  /** One look; rejects where Postgres does not answer. Gives the snapshot for the next one. */
-  const lookAround = async (since: string | null, due: Due): Promise<string> => {
-    let snapshot = since;
+  /** Says which generations show whatever this look, whose news are noticed, could see. */
+  const tellUpToDate = ({ asOf }: ChangeLogNews) => {
+    const generations = new Map<bigint, string>();
+    for (const [id, task] of tasks) {
+      const generation = task.upToDateGeneration();
+      if (generation !== null) generations.set(id, generation);
+    }
+    try {
+      writeUpToDate(dataDirectory, `${shard.number}-of-${shard.of}`, { asOf, generations });
+    } catch (error) {
+      // A disk too full to say so must not stop the work.
+      log.debug({ err: error }, 'cannot tell what is up to date');
+    }
+  };
+
+  /** One look; rejects where Postgres does not answer. Gives the news for the next one to go on from. */
+  const lookAround = async (last: ChangeLogNews | null, due: Due): Promise<ChangeLogNews> => {
+    let snapshot = last?.snapshot;
     // Whatever came before the first look is found by each organization's next run.
-    if (snapshot === null) {
+    if (snapshot === undefined) {
       await removeForeignEntries(database);
       snapshot = await currentSnapshot(database);
       for (const task of tasks.values()) task.noticeChanges();
     }
     const news = await readNews(database, snapshot);
+    // To this server the last look's snapshot means nothing.
+    if (last !== null && news.server !== last.server) return lookAround(null, due);
     if (due.organizations()) await refreshOrganizations();
     for (const [id, task] of tasks) {
       if (news.everyOrganization || news.organizations.includes(id)) task.noticeChanges();
     }
+    tellUpToDate(news);
     if (due.requests()) await answerRequests();
     for (const task of tasks.values()) task.startWhatIsDue();
     if (due.pruning()) await prune();
     if (due.tidying()) await tidyUp();
-    return news.snapshot;
+    return news;
+  };
+
+  /** Passes on for whom somebody waits; false where nobody does. */
+  const hurryWhereAsked = (): boolean => {
+    const wishes = takeWishesToHurry(dataDirectory, (id) => isOfShard(id, shard));
+    for (const id of wishes) tasks.get(id)?.hurry();
+    return wishes.length > 0;
   };
 
   const startVerifying = async (signal: AbortSignal): Promise<void> => {
@@ -196,7 +224,7 @@ export function createWorker(options: WorkerOptions): Worker {
         pruning: every(pruneIntervalMs),
         tidying: every(tidyIntervalMs),
       };
-      let snapshot: string | null = null;
+      let news: ChangeLogNews | null = null;
       let outages = 0;
       log.info(
         { ...(shard.of > 1 ? { shard: `${shard.number}/${shard.of}` } : {}) },
@@ -205,18 +233,19 @@ export function createWorker(options: WorkerOptions): Worker {
       const verifying = startVerifying(signal);
       while (!signal.aborted) {
         try {
-          snapshot = await lookAround(snapshot, due);
+          news = await lookAround(news, due);
           if (outages > 0) log.info('Postgres answers again');
           outages = 0;
         } catch (error) {
           outages += 1;
           // What answers next may be another server, or this one set back.
-          snapshot = null;
+          news = null;
           const { message, advice } = describeFailure(error);
           if (outages === 1) log.error({ advice }, message);
         }
-        const pause = outages === 0 ? pollIntervalMs : backoffMs(outages, 5_000);
-        await sleep(pause, undefined, { signal }).catch(() => {});
+        const isReachable = outages === 0;
+        const pause = isReachable ? pollIntervalMs : backoffMs(outages, 5_000);
+        await pauseUntil(pause, () => hurryWhereAsked() && isReachable, signal);
       }
       await verifying;
     },
@@ -229,14 +258,3 @@ export function createWorker(options: WorkerOptions): Worker {
 }
 
 type Due = Readonly<Record<'organizations' | 'requests' | 'pruning' | 'tidying', () => boolean>>;
-
-/** True at the first call and whenever `intervalMs` have passed since it was last true. */
-function every(intervalMs: number): () => boolean {
-  let next = 0;
-  return () => {
-    const now = performance.now();
-    if (now < next) return false;
-    next = now + intervalMs;
-    return true;
-  };
-}

@@ -31,6 +31,9 @@ export type PurchaseStats = PurchaseTotals & {
 /** An answer and the instant (microseconds since 1970) of the data it shows. */
 export type AsOf<Answer> = { readonly answer: Answer; readonly asOf: bigint };
 
+/** Data that never change, and the instant up to which they are known to be everything. */
+export type DataVersion = { readonly name: string; readonly asOf: bigint };
+
 /**
  * What answers questions about purchases, in the words of the domain. Every
  * engine gives the same answer to the same question over the same rows; the
@@ -67,7 +70,13 @@ export interface PurchaseEngine {
    * question come from data of one name, they are the same. Null where data may
    * change under its name.
    */
-  version(organizationId: bigint): Promise<string | null>;
+  version(organizationId: bigint): Promise<DataVersion | null>;
+
+  /**
+   * Resolves once the engine answers from data of `instant` or later, and does what it
+   * can to hasten that. Ends with the signal alone where that never comes.
+   */
+  reach(organizationId: bigint, instant: bigint, signal: AbortSignal): Promise<void>;
 
   close(): Promise<void>;
 }

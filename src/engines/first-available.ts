@@ -22,6 +22,8 @@ export function firstAvailable(
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>
       (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
+    reach: async (organizationId, instant, signal) =>
+      (await engineFor(organizationId)).reach(organizationId, instant, signal),
     close: async () => {
       await preferred.close();
       await otherwise.close();

@@ -25,6 +25,7 @@ import { admitOrigin } from './cors.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
+import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
@@ -62,16 +63,22 @@ export type AppOptions = {
   readonly answerCacheBytes?: number;
   /** Origins whose pages may read answers. */
   readonly corsOrigins?: readonly string[];
+  /** How long X-Min-Data-As-Of may keep a request waiting. */
+  readonly freshnessWaitMs?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
+const defaultFreshnessWaitMs = 5_000;
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
   const { corsOrigins = [] } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
+  const { purchases } = services;
+  const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
+  const freshAnswers = createFreshAnswers(purchases, waitMs);
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
     name: 'requests',
@@ -150,6 +157,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       throw new ApiError('invalid_request', 'The Host header is missing.');
     }
   });
+  app.addHook('preClose', async () => freshAnswers.stopWaiting());
   app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
   // No operation takes a body (section 4); whatever comes is not even parsed.
   app.removeAllContentTypeParsers();
@@ -166,7 +174,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const route of routes) serve(v1, route, { purchases: services.purchases, answers });
+      for (const route of routes) serve(v1, route, { purchases, answers, freshAnswers });
     },
     { prefix: '/v1' },
   );

@@ -9,10 +9,10 @@ import { addVary } from './vary.ts';
 
 const allowedMethods = 'GET, HEAD';
 // Browsers send the key, and tags, only where they are told that they may.
-const allowedHeaders = 'Authorization, If-None-Match';
+const allowedHeaders = 'Authorization, If-None-Match, X-Min-Data-As-Of';
 const exposedHeaders =
-  'ETag, Link, Request-Id, Retry-After, WWW-Authenticate, X-Data-As-Of, ' +
-  'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset';
+  'Content-Disposition, ETag, Link, Request-Id, Retry-After, WWW-Authenticate, X-Data-As-Of, ' +
+  'X-Has-More, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset';
 /** As long as any browser believes it. */
 const preflightSeconds = 7200;
 

@@ -10,6 +10,7 @@ import { writeExactly } from './exact-numbers.ts';
 import { writeWhole } from './formats/format.ts';
 import { acceptedFormat, type FormatName, formats } from './formats/negotiation.ts';
 import { type AnswerTable, batchOf } from './formats/table.ts';
+import { type FreshAnswers, readMinimumAsOf } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
@@ -83,8 +84,13 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
 export function serve(
   app: FastifyInstance,
   route: Route,
-  { purchases, answers }: { readonly purchases: PurchaseEngine; readonly answers: AnswerCache },
+  services: {
+    readonly purchases: PurchaseEngine;
+    readonly answers: AnswerCache;
+    readonly freshAnswers: FreshAnswers;
+  },
 ) {
+  const { purchases, answers, freshAnswers } = services;
   const { url, path, query, response, etag } = route;
   const table =
     route.isDated === true ? (route.table as AnswerTable<unknown> | undefined) : undefined;
@@ -102,6 +108,20 @@ export function serve(
     const tag = etag ? entityTag(written.body) : null;
     return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
   };
+  const answerNow = async (
+    call: Call<unknown, unknown>,
+    format: FormatName,
+    reply: FastifyReply,
+  ): Promise<FinishedAnswer> => {
+    const version = await purchases.version(call.organizationId);
+    if (version === null) return finish(call, format, reply);
+    const key = keyOf(version.name, url, format, call);
+    const finished = await answers.answer(key, call.signal, (signal) =>
+      finish({ ...call, signal }, format, reply),
+    );
+    // The data may have been found to show everything up to a later instant since.
+    return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
+  };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
@@ -115,16 +135,14 @@ export function serve(
         if (next !== null) linkNextPage(request, reply, next);
         return answer;
       }
-      await route.require?.(call);
-      const { organizationId } = call;
+      const minimum = readMinimumAsOf(request);
       const format = table === undefined ? 'json' : formatOf(request, call);
-      const version = await purchases.version(organizationId);
+      await route.require?.(call);
+      const answer = () => answerNow(call, format, reply);
       const finished =
-        version === null
-          ? await finish(call, format, reply)
-          : await answers.answer(keyOf(version, url, format, call), call.signal, (signal) =>
-              finish({ ...call, signal }, format, reply),
-            );
+        minimum === null
+          ? await answer()
+          : await freshAnswers.atLeast(minimum, call.organizationId, request, reply, answer);
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
         .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);

@@ -5,9 +5,11 @@ import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { followGenerations } from './generations.ts';
+import { askToHurry } from './hurry.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
+import { createWaiting } from './waiting.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;
@@ -61,6 +63,20 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     return lease;
   };
 
+  const newestAsOf = async (organizationId: bigint): Promise<bigint> => {
+    await generations.refresh(organizationId);
+    const lease = await look(organizationId);
+    if (lease === null) throw new NoGenerationError();
+    return lease.asOf;
+  };
+  const reach = createWaiting(newestAsOf, (organizationId) => {
+    try {
+      askToHurry(options.dataDirectory, organizationId);
+    } catch {
+      // The worker comes by in its own time.
+    }
+  });
+
   return {
     list: (organizationId, query, signal) =>
       answerFrom(organizationId, signal, (connection, generation) =>
@@ -75,7 +91,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
         purchaseStats(connection, generation, query),
       ),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
-    version: async (organizationId) => (await look(organizationId))?.file ?? null,
+    version: async (organizationId) => {
+      const lease = await look(organizationId);
+      return lease === null ? null : { name: lease.file, asOf: lease.asOf };
+    },
+    reach,
     async close() {
       await admission.close();
       await generations.close();

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -13,12 +12,15 @@ import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
+  stampOf,
 } from './published-generation.ts';
 import { purchaseStats } from './stats.ts';
+import { readUpToDate } from './up-to-date.ts';
 
 /** An attached generation, valid until it is released. */
 export type GenerationLease = {
   readonly generation: Generation;
+  /** Up to when it is known to show everything; microseconds since 1970. */
   readonly asOf: bigint;
   /** The generation's file; never used for another one. */
   readonly file: string;
@@ -28,12 +30,16 @@ export type GenerationLease = {
 export type Generations = {
   /** The newest published generation of an organization; null where there is none. */
   acquire(organizationId: bigint): Promise<GenerationLease | null>;
+  /** Switches to what was published a moment ago, rather than at the next look around. */
+  refresh(organizationId: bigint): Promise<void>;
   close(): Promise<void>;
 };
 
 type Attached = {
   readonly generation: Generation;
   readonly published: PublishedGeneration;
+  /** Never set back: what was known once holds. */
+  asOf: bigint;
   users: number;
   retired: boolean;
 };
@@ -70,6 +76,7 @@ export function followGenerations(
   },
 ): Generations {
   const organizations = new Map<bigint, Organization>();
+  const upToDate = readUpToDate(options.dataDirectory);
   const connection = instance.connect();
   let attachments = 0;
   const closing = new AbortController();
@@ -100,7 +107,13 @@ export function followGenerations(
     const catalog = `generation_${attachments}`;
     const generation = await attach(await connection, catalog, organization, published);
     organization.seen = stamp;
-    await replace(organization, { generation, published, users: 0, retired: false });
+    await replace(organization, {
+      generation,
+      published,
+      asOf: published.asOf,
+      users: 0,
+      retired: false,
+    });
   };
 
   /**
@@ -164,15 +177,22 @@ export function followGenerations(
       const attached = organization.current;
       if (attached === null) return null;
       attached.users += 1;
+      const instant = upToDate.instantOf(id, attached.published.file);
+      if (instant !== null && instant > attached.asOf) attached.asOf = instant;
       return {
         generation: attached.generation,
-        asOf: attached.published.asOf,
+        asOf: attached.asOf,
         file: attached.published.file,
         release() {
           attached.users -= 1;
           release(attached).catch((error) => options.onError(id, error));
         },
       };
+    },
+
+    async refresh(id) {
+      const organization = organizations.get(id);
+      if (organization !== undefined) await refreshOnce(organization);
     },
 
     async close() {
@@ -219,9 +239,4 @@ function isServable(published: PublishedGeneration, systemIdentifier: string): b
     published.layoutVersion === layoutVersion &&
     isSameDatabase(published.systemIdentifier, systemIdentifier)
   );
-}
-
-function stampOf(path: string): string | null {
-  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeId } from '../../domain/public-id.ts';
@@ -43,4 +43,19 @@ export function readPublished(directory: string): PublishedGeneration | null {
     throw error;
   }
   return published.parse(JSON.parse(text));
+}
+
+/** Differs where a file that is replaced by rename was replaced; null where there is none. */
+export function stampOf(path: string): string | null {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
+}
+
+/** What lies in a folder; nothing where it cannot be read. */
+export function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
 }

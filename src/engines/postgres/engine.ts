@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
@@ -7,6 +8,8 @@ import { type Database, withSnapshot } from '../../postgres/pool.ts';
 import { purchaseSelectList } from './columns.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
+
+const longestPauseMs = 1_000;
 
 /**
  * Answers from the operational table itself. Slower than the DuckDB files, and
@@ -53,6 +56,17 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
 
     freshness: () => withSnapshot(database, snapshotInstant),
     version: async () => null,
+
+    async reach(_organizationId, instant, signal) {
+      for (;;) {
+        const ahead = instant - (await withSnapshot(database, snapshotInstant, signal));
+        if (ahead <= 0n) return;
+        // Only what is in the future by the server's clock takes any time.
+        const pauseMs = Math.min(longestPauseMs, Number(ahead / 1000n) + 1);
+        await sleep(pauseMs, undefined, { signal }).catch(() => {});
+        signal.throwIfAborted();
+      }
+    },
 
     close: async () => {},
   };

@@ -36,6 +36,8 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
   format:
     'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
+  'X-Min-Data-As-Of':
+    'An addition: the answer must show the data of this instant, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
   q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
 };
 
@@ -79,6 +81,7 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
   \`group_by\` as one row of totals. \`X-Has-More\` says what \`has_more\`, or
   \`groups_truncated\`, says.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
+  Send \`X-Min-Data-As-Of\`, and they show that instant or a later one.
 
 To try it here: *Authorize* with a key, open an operation and *Execute* it; the
 page shows the answer and the \`curl\` line that asks for it.

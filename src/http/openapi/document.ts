@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
+import { minimumAsOfHeader } from '../minimum-as-of.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
 import {
@@ -77,6 +78,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(etag ? [ifNoneMatch] : []),
+      ...(isDated === true ? [minimumAsOf] : []),
     ],
     responses: {
       200: {
@@ -93,6 +95,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
+        ...(isDated === true ? (['conflict'] as const) : []),
         'validation_error',
         'rate_limited',
         'internal_error',
@@ -135,6 +138,15 @@ const ifNoneMatch = {
   description: 'ETags of contents that the caller has: a list, or `*`.',
   schema: { type: 'string' },
   example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
+};
+
+const minimumAsOf = {
+  name: minimumAsOfHeader,
+  in: 'header',
+  description: parameterDescriptions[minimumAsOfHeader],
+  'x-addition': true,
+  schema: { type: 'string', format: 'date-time' },
+  example: '2026-01-31T14:05:09.123456Z',
 };
 
 const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;

@@ -109,10 +109,12 @@ type DocumentedError = {
   readonly headers: readonly Header[];
   /** Those that only some of these answers carry. */
   readonly headersOfSome?: readonly Header[];
+  /** Beyond the specification, where it lets no operation answer so. */
+  readonly isAddition?: true;
 };
 
-/** Section 7, but for `conflict`: no operation of this version answers it. */
-const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, DocumentedError>> = {
+/** Section 7. */
+const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   invalid_request: {
     name: 'InvalidRequest',
     description: 'Invalid route, cursor or request format.',
@@ -141,6 +143,18 @@ const documentedErrors: Readonly<Record<Exclude<ErrorType, 'conflict'>, Document
     headers: rateLimitHeaders,
     // A purchase may be too new to be shown yet.
     headersOfSome: ['X-Data-As-Of'],
+  },
+  conflict: {
+    name: 'Conflict',
+    description:
+      'An addition: the data did not become as fresh as `X-Min-Data-As-Of` asks in the time ' +
+      'that the service waits; `X-Data-As-Of` says how fresh they are.',
+    example:
+      'The data are as of 2026-01-31T14:05:09.123456Z and did not become as fresh as ' +
+      '2026-01-31T14:05:20.000000Z, which X-Min-Data-As-Of asks for, within 5000 ms. Please try again.',
+    param: 'X-Min-Data-As-Of',
+    headers: [...rateLimitHeaders, 'X-Data-As-Of'],
+    isAddition: true,
   },
   validation_error: {
     name: 'ValidationError',
@@ -171,6 +185,7 @@ export function errorResponses(): Record<string, unknown> {
       name,
       {
         description,
+        ...(rest.isAddition === true ? { 'x-addition': true } : {}),
         headers: {
           ...headerReferences(['Request-Id', ...rest.headers]),
           ...Object.fromEntries(

@@ -1,0 +1,79 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Resolves once an organization's data are of `instant` or later; rejects with the signal's reason. */
+export type WaitUntil = (
+  organizationId: bigint,
+  instant: bigint,
+  signal: AbortSignal,
+) => Promise<void>;
+
+type Waiter = {
+  readonly instant: bigint;
+  resolve(): void;
+  reject(error: unknown): void;
+};
+
+const lookEveryMs = 50;
+const hurryEveryMs = 1_000;
+
+/**
+ * However many wait for an organization, one looks for all of them. `look` gives the
+ * instant of the organization's data at present and its error to all who wait;
+ * `hurry` is called where that is not enough, and again every second that it is not.
+ */
+export function createWaiting(
+  look: (organizationId: bigint) => Promise<bigint>,
+  hurry: (organizationId: bigint) => void,
+): WaitUntil {
+  const waitingFor = new Map<bigint, Set<Waiter>>();
+
+  const serve = async (organizationId: bigint, waiters: Set<Waiter>) => {
+    let hurriedAt = Number.NEGATIVE_INFINITY;
+    try {
+      while (waiters.size > 0) {
+        const asOf = await look(organizationId);
+        for (const waiter of waiters) if (waiter.instant <= asOf) waiter.resolve();
+        if (waiters.size === 0) break;
+        if (performance.now() - hurriedAt >= hurryEveryMs) {
+          hurriedAt = performance.now();
+          hurry(organizationId);
+        }
+        await sleep(lookEveryMs);
+      }
+    } catch (error) {
+      for (const waiter of waiters) waiter.reject(error);
+    } finally {
+      waitingFor.delete(organizationId);
+    }
+  };
+
+  return (organizationId, instant, signal) =>
+    new Promise((resolve, reject) => {
+      const waiters = waitingFor.get(organizationId) ?? new Set();
+      const leave = () => {
+        waiters.delete(waiter);
+        signal.removeEventListener('abort', giveUp);
+      };
+      const giveUp = () => waiter.reject(signal.reason);
+      const waiter: Waiter = {
+        instant,
+        resolve() {
+          leave();
+          resolve();
+        },
+        reject(error) {
+          leave();
+          reject(error);
+        },
+      };
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      signal.addEventListener('abort', giveUp, { once: true });
+      waiters.add(waiter);
+      if (waitingFor.has(organizationId)) return;
+      waitingFor.set(organizationId, waiters);
+      void serve(organizationId, waiters);
+    });
+}

@@ -1,0 +1,92 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { formatInstant } from '../domain/instant.ts';
+import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import { ApiError } from './errors.ts';
+import { instant, readParameters } from './parameters.ts';
+
+/** Header of a request: how fresh its answer must be at least. */
+export const minimumAsOfHeader = 'X-Min-Data-As-Of';
+
+const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
+
+/** Null where the request does not ask; rejects what is no instant, or several. */
+export function readMinimumAsOf({ headers }: FastifyRequest): bigint | null {
+  // Node joins what is sent repeatedly with commas, which no instant has.
+  const given = headers[minimumAsOfHeader.toLowerCase()];
+  if (given === undefined) return null;
+  return readParameters(schema, { [minimumAsOfHeader]: String(given) })[minimumAsOfHeader] ?? null;
+}
+
+export type FreshAnswers = {
+  /**
+   * What `answer` gives once the organization's purchases are of `minimum` or later.
+   * Rejects with conflict where that takes longer than may be waited.
+   */
+  atLeast<Answer>(
+    minimum: bigint,
+    organizationId: bigint,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    answer: () => Promise<Answer>,
+  ): Promise<Answer>;
+  /** Ends all waiting, as if the time were up. */
+  stopWaiting(): void;
+};
+
+export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: number): FreshAnswers {
+  const waiting = new Set<AbortController>();
+  let isStopping = false;
+
+  /** Unless the data turn out to be fresh enough after all. */
+  const refuse = async (minimum: bigint, organizationId: bigint, reply: FastifyReply) => {
+    const freshness = (await purchases.freshness(organizationId)) ?? 0n;
+    if (freshness >= minimum) return;
+    const asOf = formatInstant(freshness);
+    reply.header('X-Data-As-Of', asOf);
+    throw new ApiError(
+      'conflict',
+      `The data are as of ${asOf} and did not become as fresh as ${formatInstant(minimum)}, ` +
+        `which ${minimumAsOfHeader} asks for, within ${longestWaitMs} ms. Please try again.`,
+      { param: minimumAsOfHeader },
+    );
+  };
+
+  return {
+    async atLeast(minimum, organizationId, request, reply, answer) {
+      const timeIsUp = new AbortController();
+      const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
+      waiting.add(timeIsUp);
+      if (isStopping) timeIsUp.abort();
+      const signal = AbortSignal.any([request.signal, timeIsUp.signal]);
+      const reach = async () => {
+        try {
+          await purchases.reach(organizationId, minimum, signal);
+        } catch (error) {
+          if (!timeIsUp.signal.aborted || request.signal.aborted) throw error;
+          await refuse(minimum, organizationId, reply);
+        }
+      };
+      try {
+        for (;;) {
+          await reach();
+          const version = await purchases.version(organizationId);
+          if (version !== null && version.asOf < minimum) continue;
+          const [answered] = await Promise.allSettled([answer()]);
+          // While the answer came from Postgres the first generation may have taken over,
+          // which may be older than what was waited for.
+          if (version === null && (await purchases.version(organizationId)) !== null) continue;
+          if (answered.status === 'rejected') throw answered.reason;
+          return answered.value;
+        }
+      } finally {
+        clearTimeout(timer);
+        waiting.delete(timeIsUp);
+      }
+    },
+    stopWaiting() {
+      isStopping = true;
+      for (const timeIsUp of waiting) timeIsUp.abort();
+    },
+  };
+}

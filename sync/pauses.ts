@@ -1,0 +1,27 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const askEveryMs = 50;
+
+/** Waits, at most until `isOver` says so, which is asked once in a while, or the signal is aborted. */
+export async function pauseUntil(
+  pauseMs: number,
+  isOver: () => boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const until = performance.now() + pauseMs;
+  for (let left = pauseMs; left > 0 && !signal.aborted; left = until - performance.now()) {
+    await sleep(Math.min(left, askEveryMs), undefined, { signal }).catch(() => {});
+    if (isOver()) return;
+  }
+}
+
+/** True at the first call and whenever `intervalMs` have passed since it was last true. */
+export function every(intervalMs: number): () => boolean {
+  let next = 0;
+  return () => {
+    const now = performance.now();
+    if (now < next) return false;
+    next = now + intervalMs;
+    return true;
+  };
+}

@@ -1,0 +1,247 @@
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { microsecondsOf } from '../../src/postgres/instants.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { connectTo } from '../support/sockets.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { recordedLog } from './recorded-log.ts';
+
+const stats = '/v1/purchases/stats';
+
+describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_000 }, () => {
+  const { log, lines } = recordedLog();
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let impatient: TestApi;
+  let shop: Shop;
+
+  type Shop = { readonly id: bigint; readonly customer: bigint; readonly secret: string };
+  const addShop = async (): Promise<Shop> => {
+    const id = await addOrganization(database.pool);
+    const customer = await addCustomer(database.pool, id);
+    const { secret } = await addKey(database.pool, id);
+    await addPurchase(database.pool, id, { customer_id: customer });
+    return { id, customer, secret };
+  };
+  const buy = ({ id, customer }: Shop, cents = 100) =>
+    addPurchase(database.pool, id, { customer_id: customer, purchase_value_in_cents: cents });
+  /** By Postgres's clock, so after whatever has been committed. */
+  const now = async (): Promise<string> => {
+    const { rows } = await database.pool.query<{ now: bigint }>(
+      `select ${microsecondsOf('clock_timestamp()')} as now`,
+    );
+    return formatInstant(rows[0]?.now ?? 0n);
+  };
+  const ask = (url: string, { secret }: Shop, asOf: string, from = api) =>
+    from.get(url, secret, { 'x-min-data-as-of': asOf });
+  const total = (cents: number) => ({ revenue_in_cents: cents });
+
+  /** Runs `work` beside a worker that follows the changes. */
+  const whileFollowing = async (work: (worker: TestWorker) => Promise<void>) => {
+    const worker = await createTestWorker(database.pool, folder.path);
+    const stopping = new AbortController();
+    const running = worker.run(stopping.signal);
+    try {
+      await work(worker);
+    } finally {
+      stopping.abort();
+      await running;
+      await worker.close();
+    }
+  };
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    shop = await addShop();
+    api = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 60_000, log });
+    impatient = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 300 });
+  });
+  afterAll(async () => {
+    await api.close();
+    await impatient.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  it('comes at once from Postgres while there is no generation', async () => {
+    const asOf = await now();
+    const response = await ask(stats, shop, asOf, impatient);
+    expect([response.statusCode, response.json()]).toMatchObject([200, total(100)]);
+    expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
+  });
+
+  it('never shows a total from before a write to whoever has written', async () => {
+    const other = await addShop();
+    let revenue = 100;
+    await whileFollowing(async () => {
+      await withConnection(database.pool, async (slow) => {
+        for (let round = 0; round < 40; round += 1) {
+          // A transaction that goes on and on holds nobody up.
+          if (round === 10) await slow.query('begin');
+          if (round === 10) await addPurchase(slow, shop.id, { customer_id: shop.customer });
+          if (round === 30) {
+            await slow.query('commit');
+            revenue += 100;
+          }
+          const purchase = round % 4 === 3 ? null : await buy(shop, round);
+          if (purchase !== null) revenue += round;
+          if (round % 3 === 0) await buy(other);
+          const asOf = await now();
+          await sleep(Math.random() * 150);
+          const response = await ask(stats, shop, asOf);
+          expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
+          expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
+          if (purchase === null) continue;
+          const one = `/v1/purchases/${encodeId('purchase', purchase)}`;
+          expect((await ask(one, shop, asOf)).statusCode).toBe(200);
+        }
+      });
+    });
+  });
+
+  it('is given of data that have not changed for long, whose instant goes on', async () => {
+    await whileFollowing(async () => {
+      const first = await ask(stats, shop, await now());
+      const asOf = await now();
+      const second = await ask(stats, shop, asOf);
+      expect(second.statusCode).toBe(200);
+      expect(second.body).toBe(first.body);
+      expect(second.headers.etag).toBe(first.headers.etag);
+      expect(String(second.headers['x-data-as-of']) >= asOf).toBe(true);
+      const unchanged = await api.get(stats, shop.secret, {
+        'x-min-data-as-of': await now(),
+        'if-none-match': String(first.headers.etag),
+      });
+      expect(unchanged.statusCode).toBe(304);
+      // Also for those who do not ask for it, and from memory.
+      const until = await now();
+      for (let shown = ''; shown < until; await sleep(10)) {
+        shown = String((await api.get(stats, shop.secret)).headers['x-data-as-of']);
+      }
+    });
+  });
+
+  it('is refused in time where no worker runs, with the instant there is', async () => {
+    await whileFollowing(async () => {
+      expect((await ask(stats, shop, await now(), impatient)).statusCode).toBe(200);
+    });
+    // What the worker said last is read within that time.
+    await sleep(100);
+    const shown = (await impatient.get(stats, shop.secret)).headers['x-data-as-of'];
+    await buy(shop);
+    const asOf = await now();
+    const customerPurchases = `/v1/customers/${encodeId('customer', shop.customer)}/purchases`;
+    for (const url of [stats, '/v1/purchases', '/v1/purchases/pur_3vW8kQmZ', customerPurchases]) {
+      const refused = await ask(url, shop, asOf, impatient);
+      expect(refused.statusCode).toBe(409);
+      expect(refused.headers['x-data-as-of']).toBe(shown);
+      expect(refused.json().error).toMatchObject({
+        type: 'conflict',
+        param: 'X-Min-Data-As-Of',
+        message: expect.stringContaining(`${shown} and did not become as fresh as ${asOf}`),
+      });
+    }
+    // What there is suffices for whoever asks for no more.
+    expect((await ask(stats, shop, String(shown), impatient)).statusCode).toBe(200);
+  });
+
+  it('may be of an instant that is soon, and is refused of one that does not come', async () => {
+    await whileFollowing(async () => {
+      const inTwoSeconds = (parseInstant(await now(), 'up') ?? 0n) + 2_000_000n;
+      expect((await ask(stats, shop, formatInstant(inTwoSeconds))).statusCode).toBe(200);
+      expect((await ask(stats, shop, '9999-01-01T00:00:00Z', impatient)).statusCode).toBe(409);
+      const unserved = await addShop();
+      expect((await ask(stats, unserved, '9999-01-01T00:00:00Z', impatient)).statusCode).toBe(409);
+    });
+  });
+
+  it.each([['yesterday'], [''], ['2026-02-30T00:00:00Z'], ['1700000000']])(
+    'is refused where %o is asked for, which is no instant',
+    async (asOf) => {
+      const response = await ask(stats, shop, asOf);
+      expect(response.statusCode).toBe(422);
+      expect(response.json().error).toMatchObject({
+        type: 'validation_error',
+        param: 'X-Min-Data-As-Of',
+      });
+    },
+  );
+
+  it('takes an instant with an offset', async () => {
+    expect((await ask(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
+  });
+
+  it('is not kept from one organization by another that fails', async () => {
+    await whileFollowing(async () => {
+      const failing = await addShop();
+      const failingFolder = organizationDirectory(folder.path, failing.id);
+      while (readPublished(failingFolder) === null) await sleep(10);
+      expect((await ask(stats, failing, await now())).statusCode).toBe(200);
+      await database.pool.query('alter domain instant drop constraint instant_check');
+      const poisoned = await addPurchase(database.pool, failing.id, {
+        customer_id: failing.customer,
+        created_at: 'infinity',
+      });
+      const asOf = await now();
+      expect((await ask(stats, failing, asOf, impatient)).statusCode).toBe(409);
+      await buy(shop);
+      expect((await ask(stats, shop, await now())).statusCode).toBe(200);
+      await database.pool.query('delete from purchases where id = $1', [poisoned]);
+      expect((await ask(stats, failing, await now())).json()).toMatchObject(total(100));
+    });
+  });
+
+  it('keeps nobody else waiting, and nobody who has left', async () => {
+    const port = await listen(api);
+    const client = await connectTo(port);
+    const future = '9999-01-01T00:00:00Z';
+    const request =
+      `GET ${stats} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n` +
+      `X-Min-Data-As-Of: ${future}\r\n\r\n`;
+    const waiting = Array.from({ length: 12 }, () => client.ask(request));
+    const plain = {
+      method: 'GET',
+      url: stats,
+      headers: { authorization: `Bearer ${shop.secret}` },
+    };
+    expect((await client.send(plain)).status).toBe(200);
+    const repeated = { 'x-min-data-as-of': [future, future] };
+    const refused = await client.send({ ...plain, headers: { ...plain.headers, ...repeated } });
+    expect([refused.status, JSON.parse(refused.body).error.param]).toEqual([
+      422,
+      'X-Min-Data-As-Of',
+    ]);
+    for (const socket of waiting) socket.destroy();
+    const left = () => lines.filter((line) => line.includes('hung up'));
+    while (left().length < waiting.length) await sleep(10);
+    client.close();
+  });
+
+  it('is refused at once where the service stops', async () => {
+    const stopping = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 60_000 });
+    const answer = ask(stats, shop, '9999-01-01T00:00:00Z', stopping);
+    await stopping.get(stats, shop.secret);
+    await sleep(200);
+    await stopping.app.close();
+    expect((await answer).statusCode).toBe(409);
+    await stopping.purchases.close();
+  });
+});
+
+async function listen({ app }: TestApi): Promise<number> {
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  return (app.server.address() as AddressInfo).port;
+}

@@ -1,0 +1,200 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import PQueue from 'p-queue';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { askToHurry } from '../../src/engines/duckdb/hurry.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { readUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
+import { currentSnapshot, readNews } from '../../sync/change-log.ts';
+import type { OrganizationSync } from '../../sync/organization-sync.ts';
+import { createOrganizationTask, type OrganizationTask } from '../../sync/organization-task.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type Program, runProgram } from '../support/program.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('what is up to date', { timeout: 120_000 }, () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organizations: bigint[];
+  const programs: Program[] = [];
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    database.pool.on('error', () => {});
+    directory = await temporaryDirectory();
+    organizations = [await addOrganization(database.pool), await addOrganization(database.pool)];
+    for (const organization of organizations) await buy(organization);
+  });
+  afterEach(async () => {
+    for (const program of programs.splice(0)) await program.end('SIGKILL');
+    await database.drop();
+    await directory.remove();
+  });
+
+  const buy = async (organization: bigint) =>
+    addPurchase(database.pool, organization, {
+      customer_id: await addCustomer(database.pool, organization),
+    });
+  const startWorker = (shard: string, pollIntervalMs = 50): Program => {
+    const program = runProgram('sync/main.ts', ['run', '--shard', shard], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+      SYNC_POLL_INTERVAL_MS: String(pollIntervalMs),
+    });
+    programs.push(program);
+    return program;
+  };
+  const published = (organization: bigint) =>
+    readPublished(organizationDirectory(directory.path, organization));
+  const instantOf = (organization: bigint, file = published(organization)?.file) =>
+    file === undefined ? null : readUpToDate(directory.path).instantOf(organization, file);
+  const untilUpToDate = async (organization: bigint, since: bigint): Promise<bigint> => {
+    for (; ; await sleep(10)) {
+      const instant = instantOf(organization);
+      if (instant !== null && instant > since) return instant;
+    }
+  };
+
+  it('is told by the worker of each shard, and stays true when one is killed', async () => {
+    const [one, other] = organizations as [bigint, bigint];
+    const workers = [startWorker('1/2'), startWorker('2/2')];
+    const first = await untilUpToDate(one, 0n);
+    await untilUpToDate(other, first);
+    await untilUpToDate(one, first);
+    await workers[Number(one % 2n)]?.end('SIGKILL');
+    const last = instantOf(one) as bigint;
+    await untilUpToDate(other, instantOf(other) as bigint);
+    await buy(one);
+    expect(instantOf(one)).toBe(last);
+    // Of a generation that is not served any more nothing is said.
+    const before = published(one)?.file;
+    startWorker(`${(one % 2n) + 1n}/2`);
+    await untilUpToDate(one, last);
+    expect(published(one)?.purchases).toBe(2);
+    expect(instantOf(one, before)).toBeNull();
+  });
+
+  it('is looked at long before its time where somebody waits', async () => {
+    const [one, other] = organizations as [bigint, bigint];
+    startWorker('1/1', 60_000);
+    // Between loading, publishing and telling there is a look each, a minute apart.
+    const asking = setInterval(() => askToHurry(directory.path, one), 200);
+    try {
+      await untilUpToDate(other, await untilUpToDate(one, 0n));
+      await buy(one);
+      while (published(one)?.purchases !== 2) await sleep(10);
+    } finally {
+      clearInterval(asking);
+    }
+  });
+
+  it('is nothing of which the log was pruned before anybody looked', async () => {
+    const [one] = organizations as [bigint];
+    const since = await currentSnapshot(database.pool);
+    expect((await readNews(database.pool, since)).organizations).toEqual([]);
+    await buy(one);
+    expect((await readNews(database.pool, since)).organizations).toEqual([one]);
+    const prune = (organization: bigint) =>
+      database.pool.query(
+        `with gone as (delete from purchase_changes)
+         insert into purchase_change_pruning
+         values ($1, pg_snapshot_xmax(pg_current_snapshot()))`,
+        [organization],
+      );
+    await prune(one);
+    const { organizations: found, snapshot } = await readNews(database.pool, since);
+    expect(found).toEqual([one]);
+    await buy(one);
+    const next = await readNews(database.pool, snapshot);
+    expect((await readNews(database.pool, next.snapshot)).organizations).toEqual([]);
+    await buy(one);
+    await prune(0n);
+    expect((await readNews(database.pool, next.snapshot)).everyOrganization).toBe(true);
+  });
+
+  it('is as of a moment before the look, whatever transactions are under way', async () => {
+    const [one] = organizations as [bigint];
+    const since = await currentSnapshot(database.pool);
+    await withConnection(database.pool, async (slow) => {
+      await slow.query('begin');
+      await addPurchase(slow, one, { customer_id: await addCustomer(database.pool, one) });
+      const during = await readNews(database.pool, since);
+      expect(during.organizations).toEqual([]);
+      await slow.query('commit');
+      const after = await readNews(database.pool, during.snapshot);
+      expect(after.organizations).toEqual([one]);
+      expect(after.asOf).toBeGreaterThan(during.asOf);
+      expect(after.server).toBe(during.server);
+    });
+  });
+});
+
+describe('an organization that is published seldom, for copying it takes long', () => {
+  let runs: number;
+  let task: OrganizationTask;
+  let isFailing: boolean;
+
+  beforeEach(async () => {
+    runs = 0;
+    isFailing = false;
+    // What a run of a large organization comes to; the task asks for nothing else.
+    const sync = {
+      hasUnfinishedBuild: async () => false,
+      publishedGeneration: () => 'generation.duckdb',
+      run: async () => {
+        runs += 1;
+        if (isFailing) throw new Error('no');
+        return { kind: 'published', publication: { copyMs: 3_600_000 }, sortReason: null };
+      },
+    };
+    task = createOrganizationTask({
+      sync: sync as unknown as OrganizationSync,
+      queues: { changes: new PQueue(), builds: new PQueue() },
+      reporter: { report: () => {}, settled: async () => {} },
+      signal: new AbortController().signal,
+      log: pino({ level: 'silent' }),
+    });
+    expect(await runsWhenDue()).toBe(1);
+    expect(task.upToDateGeneration()).toBe('generation.duckdb');
+    task.noticeChanges();
+    expect(task.upToDateGeneration()).toBeNull();
+    expect(await runsWhenDue()).toBe(1);
+  });
+
+  const runsWhenDue = async () => {
+    task.startWhatIsDue();
+    while (task.isBusy()) await sleep(1);
+    return runs;
+  };
+
+  it('is published at once where somebody waits, but not for everybody in a row', async () => {
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+    task.noticeChanges();
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+  });
+
+  it('is not hurried by those who found that nothing was outstanding', async () => {
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+    task.noticeChanges();
+    expect(await runsWhenDue()).toBe(2);
+  });
+
+  it('is tried again in its own time once it has failed', async () => {
+    isFailing = true;
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+    task.hurry();
+    expect(await runsWhenDue()).toBe(2);
+    expect(task.upToDateGeneration()).toBeNull();
+  });
+});
