@@ -50,6 +50,8 @@ export async function startServer(
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,
+    queueLimit: settings.queryQueueLimit,
+    queueLimitPerAsker: settings.queryQueueLimitPerKey,
     timeoutMs: settings.queryTimeoutMs,
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),

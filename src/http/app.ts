@@ -5,6 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
 import type { Database } from '../postgres/pool.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -20,7 +21,14 @@ import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
-import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
+import {
+  ApiError,
+  errorBody,
+  errorStatuses,
+  internalError,
+  tooManyQuestions,
+  unknownRoute,
+} from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { reference } from './openapi/reference.ts';
@@ -196,6 +204,7 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
     request.log.error({ err: error }, 'failed');
   }
   if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
+  if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);
   return reply
     .code(errorStatuses[told.type])
     .type('application/json; charset=utf-8')
@@ -205,6 +214,7 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
 /** What a caller may know about an error; what it may not becomes internal_error. */
 function toldToCaller(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof TooManyQuestionsError) return tooManyQuestions();
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {

@@ -59,7 +59,6 @@ export function createRateLimit(options: RateLimitOptions): RateLimit {
         .header('X-RateLimit-Reset', endsAt.toISOString());
       if (!isExceeded) return;
       const retryAfter = Math.max(1, Math.ceil(used.msBeforeNext / 1000));
-      reply.header('Retry-After', retryAfter);
       throw new ApiError('rate_limited', message, { retryAfter });
     },
   };

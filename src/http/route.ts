@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
+import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
@@ -21,6 +22,8 @@ export type Call<Path, Query> = {
   readonly credential: Credential;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
+  /** Whose turn a question takes where it must wait. */
+  readonly askers: Askers;
 };
 
 /** A route below /v1, as data: what registers it also describes it. */
@@ -97,8 +100,11 @@ export function serve(
       const finished =
         version === null
           ? await finish(call, reply)
-          : await answers.answer(keyOf(version, url, call), call.signal, (signal) =>
-              finish({ ...call, signal }, reply),
+          : await answers.answer(
+              keyOf(version, url, call),
+              askerOf(call),
+              call.signal,
+              (signal, askers) => finish({ ...call, signal, askers }, reply),
             );
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
@@ -132,8 +138,13 @@ function readCall(
     organizationId: credential.organizationId,
     credential,
     signal,
+    askers: new Askers(askerOf(request)),
   };
 }
+
+/** Keys ask for themselves, those of one organization too. */
+const askerOf = ({ credential }: { readonly credential: Credential }): string =>
+  `key ${credential.keyId}`;
 
 /** Names an answer: the same question, however it was written, has the same one. */
 function keyOf(

@@ -17,9 +17,9 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseListSchema,
       etag: false,
       isDated: true,
-      handle: async ({ query, organizationId, signal }) => {
+      handle: async ({ query, organizationId, signal, askers }) => {
         const question = listQuery(query, filtersFrom(query));
-        return purchaseList(engine.list(organizationId, question, signal));
+        return purchaseList(engine.list(organizationId, question, signal, askers));
       },
     }),
 
@@ -31,8 +31,8 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseSchema,
       etag: true,
       isDated: true,
-      handle: async ({ path, organizationId, signal }) => {
-        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal);
+      handle: async ({ path, organizationId, signal, askers }) => {
+        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal, askers);
         if (answer === null) throw notFound('purchase');
         return { answer: purchaseOnTheWire(answer), asOf };
       },
