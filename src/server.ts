@@ -61,7 +61,7 @@ export async function startServer(
     services: { database, purchases, publicAppUrl: settings.publicAppUrl },
     rateLimitPerMinute: settings.rateLimitPerMinute,
     failedKeysPerMinute: settings.failedKeysPerMinute,
-    rateLimitDatabase: settings.rateLimitStore === 'postgres' ? database : undefined,
+    rateLimitStore: settings.rateLimitStore,
     trustedProxies: settings.trustedProxies,
     answerCacheBytes: settings.answerCacheBytes,
     log,

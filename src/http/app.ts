@@ -6,7 +6,6 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
-import type { Database } from '../postgres/pool.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
 import { customers } from '../resources/customers.ts';
@@ -20,7 +19,7 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
-import { authenticate, invalidKey, requireScope } from './authentication.ts';
+import { createKeyCheck, invalidKey, requireScope } from './authentication.ts';
 import {
   ApiError,
   errorBody,
@@ -32,7 +31,7 @@ import {
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { reference } from './openapi/reference.ts';
-import { createRateLimit } from './rate-limit.ts';
+import { createCounter, createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import { type ResourceRoutes, serve } from './route.ts';
 import type { Services } from './services.ts';
@@ -58,8 +57,8 @@ export type AppOptions = {
   readonly rateLimitPerMinute: number;
   /** Requests without a valid key, by address; more are refused with rate_limited. */
   readonly failedKeysPerMinute: number;
-  /** Where several API processes count requests together; each for itself where undefined. */
-  readonly rateLimitDatabase?: Database | undefined;
+  /** `postgres` where several API processes count requests together; each for itself otherwise. */
+  readonly rateLimitStore?: 'memory' | 'postgres';
   /** Proxies whose X-Forwarded-For is believed: addresses or ranges. */
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
@@ -71,21 +70,23 @@ const defaultAnswerCacheBytes = 64 * 2 ** 20;
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const { services, rateLimitPerMinute, rateLimitStore: store = 'memory', log } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const routes = resources.flatMap((resource) => resource(services));
-  const requests = createRateLimit({
-    name: 'requests',
+  const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
+  const limitRequests = createRateLimit({
     perMinute: rateLimitPerMinute,
     isAnnounced: true,
-    sharedIn,
     message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
   });
-  const failedKeys = createRateLimit({
+  const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: options.failedKeysPerMinute,
+    sharedIn: store === 'postgres' ? services.database : undefined,
+  });
+  const limitFailedKeys = createRateLimit({
+    perMinute: options.failedKeysPerMinute,
     isAnnounced: false,
-    sharedIn,
     message: 'Too many requests without a valid API key came from this address.',
   });
 
@@ -96,14 +97,14 @@ export function createApp(options: AppOptions): FastifyInstance {
     reply
       .header('Cache-Control', 'private, no-cache')
       .header('Vary', 'Authorization, Accept, Accept-Encoding');
-    const credential = await authenticate(services.database, request);
-    if (credential === null) {
-      await failedKeys.count(request.ip, reply);
+    const checked = await checkKey(request);
+    if (checked === null) {
+      limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
-    request.credential = credential;
-    await requests.count(String(credential.keyId), reply);
-    requireScope(credential, 'read');
+    request.credential = checked.credential;
+    limitRequests(checked.usage, reply);
+    requireScope(checked.credential, 'read');
     signal.throwIfAborted();
   };
 
