@@ -50,6 +50,8 @@ export async function startServer(
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,
+    queueLimit: settings.queryQueueLimit,
+    queueLimitPerAsker: settings.queryQueueLimitPerKey,
     timeoutMs: settings.queryTimeoutMs,
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
@@ -59,7 +61,7 @@ export async function startServer(
     services: { database, purchases, publicAppUrl: settings.publicAppUrl },
     rateLimitPerMinute: settings.rateLimitPerMinute,
     failedKeysPerMinute: settings.failedKeysPerMinute,
-    rateLimitDatabase: settings.rateLimitStore === 'postgres' ? database : undefined,
+    rateLimitStore: settings.rateLimitStore,
     trustedProxies: settings.trustedProxies,
     answerCacheBytes: settings.answerCacheBytes,
     corsOrigins: settings.corsOrigins,

@@ -46,6 +46,8 @@ const variables = z.object({
     .default('1GiB'),
   DUCKDB_THREADS: wholeNumber(1, 256, availableParallelism()),
   QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
+  QUERY_QUEUE_LIMIT: wholeNumber(0, 100_000, 500),
+  QUERY_QUEUE_LIMIT_PER_KEY: wholeNumber(0, 100_000, 100),
   UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
   ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
@@ -78,6 +80,9 @@ export type Settings = {
   readonly duckdbThreads: number;
   /** Questions that the API puts to DuckDB at the same time. */
   readonly queryConcurrency: number;
+  /** Questions that may wait for DuckDB, of all keys and of one. */
+  readonly queryQueueLimit: number;
+  readonly queryQueueLimitPerKey: number;
   /** What finished answers about purchases may take, bytes; 0 remembers none. */
   readonly answerCacheBytes: number;
   readonly queryTimeoutMs: number;
@@ -126,6 +131,8 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     duckdbMemoryLimit: read.DUCKDB_MEMORY_LIMIT,
     duckdbThreads: read.DUCKDB_THREADS,
     queryConcurrency: read.QUERY_CONCURRENCY,
+    queryQueueLimit: read.QUERY_QUEUE_LIMIT,
+    queryQueueLimitPerKey: read.QUERY_QUEUE_LIMIT_PER_KEY,
     answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,

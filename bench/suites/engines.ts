@@ -82,6 +82,8 @@ async function openEngines(bench: Bench, purchases: number, seed: number) {
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,
+    queueLimit: settings.queryQueueLimit,
+    queueLimitPerAsker: settings.queryQueueLimitPerKey,
     timeoutMs: 60_000,
     onError: (_organizationId, error) => scope.fail(error),
   });

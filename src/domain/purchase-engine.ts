@@ -1,3 +1,4 @@
+import type { Askers } from './askers.ts';
 import type { Purchase } from './purchase.ts';
 import type { PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
 
@@ -40,13 +41,16 @@ export type DataVersion = { readonly name: string; readonly asOf: bigint };
  * contract test holds them to it.
  *
  * A method rejects with UnknownCursorError where a cursor names no purchase of
- * the organization, and with the signal's reason once the signal is aborted.
+ * the organization, with TooManyQuestionsError where too many wait already, and
+ * with the signal's reason once the signal is aborted. Without askers, the
+ * organization is the one who asks.
  */
 export interface PurchaseEngine {
   list(
     organizationId: bigint,
     query: PurchaseListQuery,
     signal?: AbortSignal,
+    askers?: Askers,
   ): Promise<AsOf<PurchasePage>>;
 
   /** Null where the organization has no such purchase. */
@@ -54,12 +58,14 @@ export interface PurchaseEngine {
     organizationId: bigint,
     purchaseId: bigint,
     signal?: AbortSignal,
+    askers?: Askers,
   ): Promise<AsOf<Purchase | null>>;
 
   stats(
     organizationId: bigint,
     query: PurchaseStatsQuery,
     signal?: AbortSignal,
+    askers?: Askers,
   ): Promise<AsOf<PurchaseStats>>;
 
   /** The instant up to which the engine has the organization's purchases; null where it has none. */
@@ -83,6 +89,11 @@ export interface PurchaseEngine {
 
 export class UnknownCursorError extends Error {
   override readonly name = 'UnknownCursorError';
+}
+
+/** As many questions wait as may; a moment later there may be room again. */
+export class TooManyQuestionsError extends Error {
+  override readonly name = 'TooManyQuestionsError';
 }
 
 /** Cents per purchase, rounded half away from zero; 0 where there is none. */

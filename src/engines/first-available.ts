@@ -12,12 +12,12 @@ export function firstAvailable(
     (await preferred.freshness(organizationId)) === null ? otherwise : preferred;
 
   return {
-    list: async (organizationId, query, signal) =>
-      (await engineFor(organizationId)).list(organizationId, query, signal),
-    get: async (organizationId, purchaseId, signal) =>
-      (await engineFor(organizationId)).get(organizationId, purchaseId, signal),
-    stats: async (organizationId, query, signal) =>
-      (await engineFor(organizationId)).stats(organizationId, query, signal),
+    list: async (organizationId, query, ...asking) =>
+      (await engineFor(organizationId)).list(organizationId, query, ...asking),
+    get: async (organizationId, purchaseId, ...asking) =>
+      (await engineFor(organizationId)).get(organizationId, purchaseId, ...asking),
+    stats: async (organizationId, query, ...asking) =>
+      (await engineFor(organizationId)).stats(organizationId, query, ...asking),
     freshness: async (organizationId) =>
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>

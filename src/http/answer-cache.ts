@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { Askers } from '../domain/askers.ts';
 
 /** A response, ready to be sent. */
 export type FinishedAnswer = {
@@ -13,6 +14,8 @@ export type FinishedAnswer = {
   readonly next: string | null;
 };
 
+export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnswer>;
+
 /**
  * Answers that can never become wrong, because their key names the very data that
  * they were made from. The oldest unused ones go when they take too many bytes.
@@ -21,19 +24,17 @@ export type AnswerCache = {
   /**
    * The answer known by that key, or else `make`'s. Whoever asks for the same while it
    * is being made waits for the same one; it is given up when all of them have left,
-   * by the signal that `make` is given.
+   * by the signal that `make` is given. The askers that it is given are those who wait
+   * at any time, so that an answer need not wait for the turn of who asked first.
    */
-  answer(
-    key: string,
-    signal: AbortSignal,
-    make: (signal: AbortSignal) => Promise<FinishedAnswer>,
-  ): Promise<FinishedAnswer>;
+  answer(key: string, asker: string, signal: AbortSignal, make: Make): Promise<FinishedAnswer>;
 };
 
 type UnderWay = {
   readonly answer: Promise<FinishedAnswer>;
   readonly givingUp: AbortController;
-  waiting: number;
+  /** Who waits for it. */
+  readonly askers: Askers;
 };
 
 /** What an entry takes beside its text. */
@@ -51,9 +52,10 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
         });
   const underWay = new Map<string, UnderWay>();
 
-  const begin = (key: string, make: (signal: AbortSignal) => Promise<FinishedAnswer>): UnderWay => {
+  const begin = (key: string, asker: string, make: Make): UnderWay => {
     const givingUp = new AbortController();
-    const answer = make(givingUp.signal)
+    const askers = new Askers(asker);
+    const answer = make(givingUp.signal, askers)
       .then((made) => {
         finished?.set(key, made);
         return made;
@@ -63,22 +65,23 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
       });
     // It may fail when nobody waits for it any more.
     answer.catch(() => {});
-    const begun: UnderWay = { answer, givingUp, waiting: 0 };
+    const begun: UnderWay = { answer, givingUp, askers };
     underWay.set(key, begun);
     return begun;
   };
 
   return {
-    async answer(key, signal, make) {
+    async answer(key, asker, signal, make) {
       const known = finished?.get(key);
       if (known !== undefined) return known;
-      const shared = underWay.get(key) ?? begin(key, make);
-      shared.waiting += 1;
+      const joined = underWay.get(key);
+      joined?.askers.join(asker);
+      const shared = joined ?? begin(key, asker, make);
       try {
         return await unlessAborted(shared.answer, signal);
       } finally {
-        shared.waiting -= 1;
-        if (shared.waiting === 0) {
+        shared.askers.leave(asker);
+        if (shared.askers.present.length === 0) {
           // Whoever comes now begins anew.
           if (underWay.get(key) === shared) underWay.delete(key);
           shared.givingUp.abort(new Error('everybody who asked has left'));

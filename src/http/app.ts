@@ -5,7 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import type { Database } from '../postgres/pool.ts';
+import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
 import { customers } from '../resources/customers.ts';
@@ -19,15 +19,22 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
-import { authenticate, invalidKey, requireScope } from './authentication.ts';
+import { createKeyCheck, invalidKey, requireScope } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { admitOrigin } from './cors.ts';
-import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
+import {
+  ApiError,
+  errorBody,
+  errorStatuses,
+  internalError,
+  tooManyQuestions,
+  unknownRoute,
+} from './errors.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
-import { createRateLimit } from './rate-limit.ts';
+import { createCounter, createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import { type ResourceRoutes, serve } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -55,8 +62,8 @@ export type AppOptions = {
   readonly rateLimitPerMinute: number;
   /** Requests without a valid key, by address; more are refused with rate_limited. */
   readonly failedKeysPerMinute: number;
-  /** Where several API processes count requests together; each for itself where undefined. */
-  readonly rateLimitDatabase?: Database | undefined;
+  /** `postgres` where several API processes count requests together; each for itself otherwise. */
+  readonly rateLimitStore?: 'memory' | 'postgres';
   /** Proxies whose X-Forwarded-For is believed: addresses or ranges. */
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
@@ -73,25 +80,27 @@ const defaultFreshnessWaitMs = 5_000;
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
+  const { services, rateLimitPerMinute, rateLimitStore: store = 'memory', log } = options;
   const { corsOrigins = [] } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
   const freshAnswers = createFreshAnswers(purchases, waitMs);
   const routes = resources.flatMap((resource) => resource(services));
-  const requests = createRateLimit({
-    name: 'requests',
+  const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
+  const limitRequests = createRateLimit({
     perMinute: rateLimitPerMinute,
     isAnnounced: true,
-    sharedIn,
     message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
   });
-  const failedKeys = createRateLimit({
+  const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: options.failedKeysPerMinute,
+    sharedIn: store === 'postgres' ? services.database : undefined,
+  });
+  const limitFailedKeys = createRateLimit({
+    perMinute: options.failedKeysPerMinute,
     isAnnounced: false,
-    sharedIn,
     message: 'Too many requests without a valid API key came from this address.',
   });
 
@@ -101,14 +110,14 @@ export function createApp(options: AppOptions): FastifyInstance {
     const { signal } = request;
     reply.header('Cache-Control', 'private, no-cache');
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
-    const credential = await authenticate(services.database, request);
-    if (credential === null) {
-      await failedKeys.count(request.ip, reply);
+    const checked = await checkKey(request);
+    if (checked === null) {
+      limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
-    request.credential = credential;
-    await requests.count(String(credential.keyId), reply);
-    requireScope(credential, 'read');
+    request.credential = checked.credential;
+    limitRequests(checked.usage, reply);
+    requireScope(checked.credential, 'read');
     signal.throwIfAborted();
   };
 
@@ -214,6 +223,7 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
     request.log.error({ err: error }, 'failed');
   }
   if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
+  if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);
   return reply
     .code(errorStatuses[told.type])
     .type('application/json; charset=utf-8')
@@ -223,6 +233,7 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
 /** What a caller may know about an error; what it may not becomes internal_error. */
 function toldToCaller(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof TooManyQuestionsError) return tooManyQuestions();
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {

@@ -57,3 +57,9 @@ export function unknownRoute({ method, url }: { method: string; url: string }): 
 
 export const internalError = (): ApiError =>
   new ApiError('internal_error', 'Something went wrong on our side. Please try again.');
+
+/** There is room again as soon as one of those questions is answered. */
+export const tooManyQuestions = (): ApiError =>
+  new ApiError('rate_limited', 'Too many purchase questions are waiting to be answered.', {
+    retryAfter: 1,
+  });

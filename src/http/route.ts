@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
+import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
@@ -26,6 +27,8 @@ export type Call<Path, Query> = {
   readonly credential: Credential;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
+  /** Whose turn a question takes where it must wait. */
+  readonly askers: Askers;
 };
 
 /** A route below /v1, as data: what registers it also describes it. */
@@ -116,8 +119,8 @@ export function serve(
     const version = await purchases.version(call.organizationId);
     if (version === null) return finish(call, format, reply);
     const key = keyOf(version.name, url, format, call);
-    const finished = await answers.answer(key, call.signal, (signal) =>
-      finish({ ...call, signal }, format, reply),
+    const finished = await answers.answer(key, askerOf(call), call.signal, (signal, askers) =>
+      finish({ ...call, signal, askers }, format, reply),
     );
     // The data may have been found to show everything up to a later instant since.
     return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
@@ -195,8 +198,13 @@ function readCall(
     organizationId: credential.organizationId,
     credential,
     signal,
+    askers: new Askers(askerOf(request)),
   };
 }
+
+/** Keys ask for themselves, those of one organization too. */
+const askerOf = ({ credential }: { readonly credential: Credential }): string =>
+  `key ${credential.keyId}`;
 
 /** Names an answer: the same question, however it was written, has the same one. */
 function keyOf(

@@ -58,26 +58,67 @@ function checksum(text: string): string {
 // A secret has over 200 random bits: a plain hash of it cannot be guessed back.
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
+type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'>;
+const validKey = `
+  select api_keys.id, api_keys.name, api_keys.scopes,
+    organizations.id as organization_id, organizations.name as organization_name
+  from api_keys
+  join organizations on organizations.id = api_keys.organization_id
+  where secret_hash = $1
+    and revoked_at is null
+    and (expires_at is null or expires_at > now())`;
+
 /** The credential behind a secret; null where it is unknown, expired or revoked. */
 export async function findCredential(
   database: Database,
   secret: string,
 ): Promise<Credential | null> {
   if (!isPossibleSecret(secret)) return null;
-  const { rows } = await database.query({
+  const { rows } = await database.query<KeyRow>({
     name: 'find-credential',
-    text: `
-      select api_keys.id, api_keys.name, api_keys.scopes,
-        organizations.id as organization_id, organizations.name as organization_name
-      from api_keys
-      join organizations on organizations.id = api_keys.organization_id
-      where secret_hash = $1
-        and revoked_at is null
-        and (expires_at is null or expires_at > now())`,
+    text: validKey,
     values: [hashOf(secret)],
+  });
+  return rows[0] === undefined ? null : credentialFrom(rows[0]);
+}
+
+/** How many events a window has seen, and when it ends: milliseconds since 1970. */
+export type Usage = { readonly events: number; readonly endsAt: number };
+
+/**
+ * As `findCredential`, and counts the key's request in the same statement; what is
+ * no credential counts nothing. Requests that come at the same time, to whichever
+ * process, are counted one after the other.
+ */
+export async function findCredentialAndCount(
+  database: Database,
+  secret: string,
+  windowMs: number,
+): Promise<{ readonly credential: Credential; readonly usage: Usage } | null> {
+  if (!isPossibleSecret(secret)) return null;
+  const now = Date.now();
+  const { rows } = await database.query<KeyRow & { points: number; expire: number }>({
+    name: 'find-credential-and-count',
+    // Rows as rate-limiter-flexible writes them: it counts failed keys beside these.
+    text: `
+      with valid_key as (${validKey}),
+      counted as (
+        insert into rate_limits as before (key, points, expire)
+        select 'requests:' || id, 1, $3::double precision from valid_key
+        on conflict (key) do update set
+          points = case when before.expire <= $2 then 1 else before.points + 1 end,
+          expire = case when before.expire <= $2 then excluded.expire else before.expire end
+        returning points, expire
+      )
+      select * from valid_key, counted`,
+    values: [hashOf(secret), now, now + windowMs],
   });
   const row = rows[0];
   if (row === undefined) return null;
+  return { credential: credentialFrom(row), usage: { events: row.points, endsAt: row.expire } };
+}
+
+function credentialFrom(row: KeyRow): Credential {
   return {
     keyId: row.id,
     keyName: row.name,

@@ -56,14 +56,19 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       etag: true,
       isDated: true,
       table: statsTable,
-      handle: async ({ query, organizationId, signal }) => {
+      handle: async ({ query, organizationId, signal, askers }) => {
         const { group_by: groupBy, group_limit: groupLimit } = query;
         const question = {
           filters: filtersFrom(query),
           groupLimit,
           ...(groupBy === undefined ? {} : { groupBy }),
         };
-        const { answer: stats, asOf } = await engine.stats(organizationId, question, signal);
+        const { answer: stats, asOf } = await engine.stats(
+          organizationId,
+          question,
+          signal,
+          askers,
+        );
         const answer = {
           object: 'purchase_stats' as const,
           ...amounts(stats),

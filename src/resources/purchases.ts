@@ -18,9 +18,9 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       etag: false,
       isDated: true,
       table: purchaseListTable,
-      handle: async ({ query, organizationId, signal }) => {
+      handle: async ({ query, organizationId, signal, askers }) => {
         const question = listQuery(query, filtersFrom(query));
-        return purchaseList(engine.list(organizationId, question, signal));
+        return purchaseList(engine.list(organizationId, question, signal, askers));
       },
     }),
 
@@ -32,8 +32,8 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseSchema,
       etag: true,
       isDated: true,
-      handle: async ({ path, organizationId, signal }) => {
-        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal);
+      handle: async ({ path, organizationId, signal, askers }) => {
+        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal, askers);
         if (answer === null) throw notFound('purchase');
         return { answer: purchaseOnTheWire(answer), asOf };
       },

@@ -62,8 +62,8 @@ describe('requests without a valid key', () => {
     const options = {
       failedKeysPerMinute: 2,
       rateLimitPerMinute: 3,
-      rateLimitDatabase: database.pool,
-    };
+      rateLimitStore: 'postgres',
+    } as const;
     const [one, other] = [await start(options), await start(options)];
     expectRefusal(await one.get('/v1/me'), 'authentication_error');
     expectRefusal(await other.get('/v1/me'), 'authentication_error');

@@ -9,7 +9,7 @@ import { expectRefusal } from './refusal.ts';
 
 const requestsPerMinute = 3;
 
-describe('the rate limit', () => {
+describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,', (store) => {
   let database: TestDatabase;
   let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
@@ -19,6 +19,7 @@ describe('the rate limit', () => {
     folder = await temporaryDirectory();
     api = await createTestApi(database.pool, folder.path, {
       rateLimitPerMinute: requestsPerMinute,
+      rateLimitStore: store,
     });
     organizationId = await addOrganization(database.pool);
   });

@@ -1,22 +1,35 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
+import type { Askers } from '../../domain/askers.ts';
+import { TooManyQuestionsError } from '../../domain/purchase-engine.ts';
+import { queueClassOf, type Turn, type TurnOptions, Turns, type WaitingQueue } from './turns.ts';
+
+/** A question: one query or several, on a connection that nobody else uses meanwhile. */
+export type Ask<Answer> = (connection: DuckDBConnection) => Promise<Answer>;
 
 /**
  * Admits a bounded number of questions to DuckDB at the same time. Each query
  * occupies a thread of libuv's pool (UV_THREADPOOL_SIZE, 4 by default) until it
- * is done, and files, DNS and DuckDB's own clean-up need that pool too.
+ * is done, and files, DNS and DuckDB's own clean-up need that pool too. The others
+ * wait, by turns of their askers (turns.ts); those beyond the limits are refused.
  */
 export type Admission = {
   /**
    * Runs `ask` on a connection of its own. Its query is interrupted, and the
    * promise rejected with the signal's reason, when the signal is aborted or
-   * `timeoutMs` have passed.
+   * `timeoutMs` have passed, waiting included. Rejects at once with
+   * TooManyQuestionsError where it would have to wait, and too many wait already.
    */
-  run<Answer>(
-    signal: AbortSignal | undefined,
-    ask: (connection: DuckDBConnection) => Promise<Answer>,
-  ): Promise<Answer>;
+  run<Answer>(askers: Askers, signal: AbortSignal | undefined, ask: Ask<Answer>): Promise<Answer>;
+  /** Ends when all that was admitted or waits has been answered. */
   close(): Promise<void>;
+};
+
+export type AdmissionOptions = {
+  readonly concurrency: number;
+  readonly queueLimit: number;
+  readonly queueLimitPerAsker: number;
+  readonly timeoutMs: number;
 };
 
 const interruptEveryMs = 10;
@@ -25,71 +38,104 @@ export class QueryTimeoutError extends Error {
   override readonly name = 'QueryTimeoutError';
 }
 
-export function createAdmission(
-  instance: DuckDBInstance,
-  options: { readonly concurrency: number; readonly timeoutMs: number },
-): Admission {
-  const queue = new PQueue({ concurrency: options.concurrency });
+export function createAdmission(instance: DuckDBInstance, options: AdmissionOptions): Admission {
+  const { concurrency, timeoutMs } = options;
+  const turns = new Turns<() => Promise<unknown>>({
+    // A place is kept from whoever has all others, so that nobody else waits for
+    // long questions of one asker to end.
+    runningPerAsker: Math.max(1, concurrency - 1),
+    waiting: options.queueLimit,
+    waitingPerAsker: options.queueLimitPerAsker,
+  });
+  const queue = new PQueue<WaitingQueue, TurnOptions>({
+    concurrency,
+    queueClass: queueClassOf(turns),
+  });
   const idle: DuckDBConnection[] = [];
 
-  const runNow = async <Answer>(
-    signal: AbortSignal,
-    ask: (connection: DuckDBConnection) => Promise<Answer>,
-  ): Promise<Answer> => {
-    signal.throwIfAborted();
+  const runNow = async <Answer>(signal: AbortSignal, ask: Ask<Answer>): Promise<Answer> => {
     const connection = idle.pop() ?? (await instance.connect());
-    // DuckDB forgets an interrupt when the next query begins: it is repeated until
-    // the question has ended, however many queries it still would have put.
-    let interrupting: NodeJS.Timeout | undefined;
-    const interrupt = () => {
-      connection.interrupt();
-      interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
-    };
-    signal.addEventListener('abort', interrupt, { once: true });
     try {
-      const answer = await ask(connection);
-      signal.throwIfAborted();
-      return answer;
-    } catch (error) {
-      throw signal.aborted ? signal.reason : error;
+      return await askUntil(signal, connection, ask);
     } finally {
-      signal.removeEventListener('abort', interrupt);
-      clearInterval(interrupting);
       idle.push(connection);
     }
   };
 
+  /** Waits for a place, and leaves at once where it is aborted meanwhile. */
+  const runInTurn = async <Answer>(
+    askers: Askers,
+    signal: AbortSignal,
+    ask: Ask<Answer>,
+  ): Promise<Answer> => {
+    const turn: Turn = { askers };
+    // Setting it makes the queue look again: a place may be free that, of all
+    // askers, only the one who has joined may take.
+    askers.onJoin(() => {
+      queue.concurrency = concurrency;
+    });
+    // Not the signal itself: once a question runs, its place is taken until the
+    // interrupted query has really ended.
+    const leaving = new AbortController();
+    const leave = () => leaving.abort(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    const run = async () => {
+      signal.removeEventListener('abort', leave);
+      try {
+        return await runNow(signal, ask);
+      } finally {
+        turns.end(turn);
+      }
+    };
+    return queue.add(run, { turn, signal: leaving.signal });
+  };
+
   return {
-    run: <Answer>(
-      signal: AbortSignal | undefined,
-      ask: (connection: DuckDBConnection) => Promise<Answer>,
-    ) => {
+    async run(askers, signal, ask) {
+      signal?.throwIfAborted();
+      const mustWait = queue.pending >= concurrency || !turns.mayRun(askers);
+      if (mustWait && turns.isFull(askers)) {
+        throw new TooManyQuestionsError('too many questions wait already');
+      }
       const deadline = new AbortController();
       const timer = setTimeout(
-        () => deadline.abort(new QueryTimeoutError(`no answer in ${options.timeoutMs} ms`)),
-        options.timeoutMs,
+        () => deadline.abort(new QueryTimeoutError(`no answer in ${timeoutMs} ms`)),
+        timeoutMs,
       );
       const either =
         signal === undefined ? deadline.signal : AbortSignal.any([signal, deadline.signal]);
-      return new Promise<Answer>((resolve, reject) => {
-        // While it waits, a question leaves at once. Once it runs, its place is
-        // taken until the interrupted query has really ended.
-        let running = false;
-        const leave = () => {
-          if (!running) reject(either.reason);
-        };
-        either.addEventListener('abort', leave, { once: true });
-        const task = () => {
-          running = true;
-          return runNow(either, ask);
-        };
-        queue.add(task).then(resolve, reject);
-      }).finally(() => clearTimeout(timer));
+      return runInTurn(askers, either, ask).finally(() => clearTimeout(timer));
     },
     async close() {
-      queue.clear();
       await queue.onIdle();
       for (const connection of idle.splice(0)) connection.closeSync();
     },
   };
+}
+
+/** Rejects with the signal's reason, once its query has ended, where that is aborted. */
+async function askUntil<Answer>(
+  signal: AbortSignal,
+  connection: DuckDBConnection,
+  ask: Ask<Answer>,
+): Promise<Answer> {
+  signal.throwIfAborted();
+  // DuckDB forgets an interrupt when the next query begins: it is repeated until
+  // the question has ended, however many queries it still would have put.
+  let interrupting: NodeJS.Timeout | undefined;
+  const interrupt = () => {
+    connection.interrupt();
+    interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
+  };
+  signal.addEventListener('abort', interrupt, { once: true });
+  try {
+    const answer = await ask(connection);
+    signal.throwIfAborted();
+    return answer;
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    signal.removeEventListener('abort', interrupt);
+    clearInterval(interrupting);
+  }
 }

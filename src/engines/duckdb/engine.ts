@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { Askers } from '../../domain/askers.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
@@ -19,6 +20,10 @@ export type DuckDBEngineOptions = {
   readonly memoryLimit: string;
   /** Questions answered at the same time; the others wait. */
   readonly concurrency: number;
+  /** Questions that wait, of everybody and of one asker; one more is refused. */
+  readonly queueLimit: number;
+  readonly queueLimitPerAsker: number;
+  /** From when a question is asked until its answer. */
   readonly timeoutMs: number;
   /** Told of a generation that cannot be served; the one before it goes on. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
@@ -44,17 +49,22 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const answerFrom = <Answer>(
     organizationId: bigint,
     signal: AbortSignal | undefined,
+    askers: Askers | undefined,
     ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
   ): Promise<AsOf<Answer>> =>
-    admission.run(signal, async (connection) => {
-      const lease = await generations.acquire(organizationId);
-      if (lease === null) throw new NoGenerationError();
-      try {
-        return { answer: await ask(connection, lease.generation), asOf: lease.asOf };
-      } finally {
-        lease.release();
-      }
-    });
+    admission.run(
+      askers ?? new Askers(`organization ${organizationId}`),
+      signal,
+      async (connection) => {
+        const lease = await generations.acquire(organizationId);
+        if (lease === null) throw new NoGenerationError();
+        try {
+          return { answer: await ask(connection, lease.generation), asOf: lease.asOf };
+        } finally {
+          lease.release();
+        }
+      },
+    );
 
   /** What would answer now, without a question to it. */
   const look = async (organizationId: bigint) => {
@@ -78,16 +88,16 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   });
 
   return {
-    list: (organizationId, query, signal) =>
-      answerFrom(organizationId, signal, (connection, generation) =>
+    list: (organizationId, query, signal, askers) =>
+      answerFrom(organizationId, signal, askers, (connection, generation) =>
         listPurchases(connection, generation, query),
       ),
-    get: (organizationId, purchaseId, signal) =>
-      answerFrom(organizationId, signal, (connection, generation) =>
+    get: (organizationId, purchaseId, signal, askers) =>
+      answerFrom(organizationId, signal, askers, (connection, generation) =>
         findPurchase(connection, generation, purchaseId),
       ),
-    stats: (organizationId, query, signal) =>
-      answerFrom(organizationId, signal, (connection, generation) =>
+    stats: (organizationId, query, signal, askers) =>
+      answerFrom(organizationId, signal, askers, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,

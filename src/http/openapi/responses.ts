@@ -165,7 +165,7 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
   rate_limited: {
     name: 'RateLimited',
-    description: 'Request limit exceeded.',
+    description: 'Request limit exceeded, or too many questions about purchases wait already.',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: [...rateLimitHeaders, 'Retry-After'],
   },

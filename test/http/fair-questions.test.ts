@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { expectRefusal } from './refusal.ts';
+
+describe('a key that asks more than there is room for', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: TestWorker;
+  let engine: PurchaseEngine;
+  let api: TestApi;
+  let greedy: string;
+  let modest: string;
+  /** Lets questions through to DuckDB once so many have come, all in one go. */
+  let gate: { awaited: number; readonly open: () => void; readonly opened: Promise<void> };
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    worker = await createTestWorker(database.pool, folder.path);
+    const organization = await addOrganization(database.pool);
+    ({ secret: greedy } = await addKey(database.pool, organization));
+    ({ secret: modest } = await addKey(database.pool, organization));
+    await worker.syncAll();
+    engine = await createTestDuckDBEngine(database.pool, folder.path, {
+      concurrency: 1,
+      queueLimit: 3,
+      queueLimitPerAsker: 2,
+    });
+    const gated: PurchaseEngine = {
+      ...engine,
+      stats: async (...question) => {
+        gate.awaited -= 1;
+        if (gate.awaited === 0) gate.open();
+        await gate.opened;
+        return engine.stats(...question);
+      },
+    };
+    const publicAppUrl = 'https://app.example';
+    api = await createTestApi(database.pool, folder.path, {
+      services: { database: database.pool, purchases: gated, publicAppUrl },
+    });
+  });
+  afterAll(async () => {
+    await api.close();
+    await engine.close();
+    await worker.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const holdBack = (awaited: number) => {
+    let open = () => {};
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    gate = { awaited, open, opened };
+  };
+  let asked = 0;
+  /** A question that nobody has asked before. */
+  const ask = (secret: string) => {
+    asked += 1;
+    return api.get(`/v1/purchases/stats?min_value_in_cents=${asked}`, secret);
+  };
+
+  it('is refused with a 429 that says when to come back, and no other key is', async () => {
+    holdBack(7);
+    const flood = Array.from({ length: 6 }, () => ask(greedy));
+    const other = ask(modest);
+    const answers = await Promise.all(flood);
+    // One place, and two that wait.
+    expect(answers.filter(({ statusCode }) => statusCode === 200)).toHaveLength(3);
+    const refused = answers.filter(({ statusCode }) => statusCode !== 200);
+    expect(refused).toHaveLength(3);
+    for (const response of refused) {
+      expect(expectRefusal(response, 'rate_limited').retry_after).toBe(1);
+      expect(response.headers['retry-after']).toBe('1');
+      expect(response.headers).toHaveProperty('x-ratelimit-remaining');
+    }
+    expect((await other).statusCode).toBe(200);
+  });
+
+  it('is answered again once there is room', async () => {
+    holdBack(1);
+    expect((await ask(greedy)).statusCode).toBe(200);
+  });
+});

@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { revokeApiKey } from '../../src/postgres/api-keys.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { expectRefusal } from './refusal.ts';
+
+describe('checking and counting a key', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let pool: Database;
+  /** What the API has sent to Postgres: one round trip each. */
+  let statements: string[];
+  let key: { id: bigint; secret: string };
+  const apis: TestApi[] = [];
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    key = await addKey(database.pool, await addOrganization(database.pool));
+    pool = createPool(database.url, { max: 5, applicationName: 'counted' });
+    statements = [];
+    pool.on('connect', (client) => {
+      const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+      client.query = ((...given: [{ text?: string } | string, ...unknown[]]) => {
+        statements.push(typeof given[0] === 'string' ? given[0] : String(given[0].text));
+        return query(...given);
+      }) as typeof client.query;
+    });
+  });
+  afterEach(async () => {
+    vi.useRealTimers();
+    for (const api of apis.splice(0)) await api.close();
+    await pool.end();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const start = async (options: Parameters<typeof createTestApi>[2]) => {
+    const api = await createTestApi(pool, folder.path, options);
+    apis.push(api);
+    statements.splice(0);
+    return api;
+  };
+  const counts = async () => {
+    const { rows } = await database.pool.query('select key, points from rate_limits order by key');
+    return rows;
+  };
+
+  it.each(['memory', 'postgres'] as const)(
+    'takes one round trip where counts are kept in %s',
+    async (rateLimitStore) => {
+      const api = await start({ rateLimitStore, rateLimitPerMinute: 3 });
+      for (const status of [200, 200, 200, 429, 429]) {
+        expect((await api.get('/v1/me', key.secret)).statusCode).toBe(status);
+      }
+      expect(statements).toHaveLength(5);
+      // What cannot be a key is not even looked up.
+      await api.get('/v1/me', 'crm_live_wrong');
+      expect(statements.filter((text) => text.includes('api_keys'))).toHaveLength(5);
+    },
+  );
+
+  it('counts nothing for a key that is refused', async () => {
+    const api = await start({ rateLimitStore: 'postgres' });
+    await api.get('/v1/me', key.secret);
+    const deleted = await addKey(database.pool, await addOrganization(database.pool));
+    await database.pool.query('delete from api_keys where id = $1', [deleted.id]);
+    await revokeApiKey(database.pool, key.id);
+    for (const { secret } of [key, deleted]) {
+      expectRefusal(await api.get('/v1/me', secret), 'authentication_error');
+    }
+    expect(await counts()).toEqual([
+      { key: 'failed keys:127.0.0.1', points: 2 },
+      { key: `requests:${key.id}`, points: 1 },
+    ]);
+  });
+
+  it('lets exactly so many pass of all that come to several processes at once', async () => {
+    const options = { rateLimitStore: 'postgres', rateLimitPerMinute: 20 } as const;
+    const several = [await start(options), await start(options), await start(options)];
+    const responses = await Promise.all(
+      Array.from({ length: 60 }, (_, index) => several[index % 3]?.get('/v1/me', key.secret)),
+    );
+    const passed = responses.filter((response) => response?.statusCode === 200);
+    const remaining = passed.map((response) => Number(response?.headers['x-ratelimit-remaining']));
+    expect(remaining.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, left) => left));
+    const resets = responses.map((response) => response?.headers['x-ratelimit-reset']);
+    expect(new Set(resets).size).toBe(1);
+    expect(await counts()).toEqual([{ key: `requests:${key.id}`, points: 60 }]);
+  });
+
+  it('goes on with counts that are there from the version before', async () => {
+    const expire = Date.now() + 30_000;
+    await database.pool.query('insert into rate_limits values ($1, 7, $2)', [
+      `requests:${key.id}`,
+      expire,
+    ]);
+    const api = await start({ rateLimitStore: 'postgres', rateLimitPerMinute: 10 });
+    const { headers } = await api.get('/v1/me', key.secret);
+    expect(headers['x-ratelimit-remaining']).toBe('2');
+    expect(headers['x-ratelimit-reset']).toBe(new Date(expire).toISOString());
+  });
+
+  it('clears away counts of windows that ended long ago', async () => {
+    await database.pool.query(
+      `insert into rate_limits values ('requests:1', 5, $1), ('requests:2', 5, $2)`,
+      [Date.now() - 2 * 3_600_000, Date.now() + 60_000],
+    );
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    await start({ rateLimitStore: 'postgres' });
+    vi.advanceTimersByTime(10 * 60_000);
+    vi.useRealTimers();
+    while ((await counts()).length > 1) await sleep(10);
+    expect(await counts()).toEqual([{ key: 'requests:2', points: 5 }]);
+  });
+});
