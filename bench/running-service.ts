@@ -1,7 +1,7 @@
 import { startProgram, startService } from './child-program.ts';
 import { countGenerations, type GenerationCount } from './generation-count.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
-import { type BenchmarkShop, type ShopSizes, seedShops } from './shops.ts';
+import { type BenchmarkShop, keyOf, type ShopSizes, seedShops } from './shops.ts';
 import type { Bench } from './suite.ts';
 
 /** Shops, the worker and the API over them: real processes, as operators run them. */
@@ -46,8 +46,8 @@ export async function startRunningService(
     RATE_LIMIT_PER_MINUTE: '1000000',
   });
   const [, url = ''] = await api.printed(/Listening on (http\S+)/);
-  const get = (path: string, { secret }: BenchmarkShop) =>
-    fetch(`${url}${path}`, { headers: { authorization: `Bearer ${secret}` } });
+  const get = (path: string, shop: BenchmarkShop) =>
+    fetch(`${url}${path}`, { headers: keyOf(shop) });
   // The first question makes the API open the organization's file, and follow it from then on.
   for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
   return {

@@ -10,7 +10,7 @@ import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const run = promisify(execFile);
 
-describe('npm run bench', { timeout: 180_000 }, () => {
+describe('npm run bench', { timeout: 600_000 }, () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let running: Program | undefined;
 

@@ -43,7 +43,8 @@ export async function measureLoad(scope: Scope, load: Load): Promise<MeasuredLoa
   const { answers, settled, ended, stop } = startClients(load);
   scope.signal.addEventListener('abort', stop, { once: true });
   try {
-    await Promise.race([settled, ended]);
+    // A server that hangs up makes the clients try again, for ever and in silence.
+    await Promise.race([settled, ended, failAfter(1000 * patienceSeconds)]);
     const before = readState(load, answers);
     await Promise.race([sleep(load.milliseconds), ended]);
     const after = readState(load, answers);
@@ -64,6 +65,11 @@ export async function measureLoad(scope: Scope, load: Load): Promise<MeasuredLoa
     scope.signal.removeEventListener('abort', stop);
     stop();
   }
+}
+
+async function failAfter(milliseconds: number): Promise<never> {
+  await sleep(milliseconds, undefined, { ref: false });
+  throw new Error(`some clients had no answer within ${milliseconds / 1000} s`);
 }
 
 type Answer = { readonly status: number; readonly latencyMs: number };

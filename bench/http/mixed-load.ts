@@ -1,9 +1,8 @@
 import { median, quantile, summarize } from '../measurements.ts';
 import type { RunningService } from '../running-service.ts';
 import type { Scope } from '../scope.ts';
-import type { BenchmarkShop } from '../shops.ts';
+import { type BenchmarkShop, keyOf } from '../shops.ts';
 import { type LoadRequest, type MeasuredLoad, measureLoad } from './load.ts';
-import { keyOf } from './throughput.ts';
 
 export const clientCounts = [1, 8, 32, 128] as const;
 

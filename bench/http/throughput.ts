@@ -1,7 +1,7 @@
 import { pairedRatios, summarize } from '../measurements.ts';
 import type { RunningService } from '../running-service.ts';
 import type { Scope } from '../scope.ts';
-import type { BenchmarkShop } from '../shops.ts';
+import { type BenchmarkShop, keyOf } from '../shops.ts';
 import { type Load, type LoadRequest, type MeasuredLoad, measureLoad } from './load.ts';
 
 export type Throughput = ReturnType<typeof compare>;
@@ -39,10 +39,8 @@ export async function measureThroughput(
     notModified: { server: api, next: inTurn(shops, known), statuses: [304] },
   };
   const names = Object.keys(loads) as (keyof typeof loads)[];
-  const measured = { bare: [], cached: [], notModified: [] } as Record<
-    keyof typeof loads,
-    MeasuredLoad[]
-  >;
+  const none = (): MeasuredLoad[] => [];
+  const measured = { bare: none(), cached: none(), notModified: none() };
   // The round before the first compiles what is used often.
   for (let round = -1; round < rounds; round += 1) {
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
@@ -52,11 +50,11 @@ export async function measureThroughput(
   }
   return {
     clients,
-    ...Object.fromEntries(names.map((name) => [name, compare(measured[name], measured.bare)])),
-  } as { clients: number } & Record<keyof typeof loads, Throughput>;
+    bare: compare(measured.bare, measured.bare),
+    cached: compare(measured.cached, measured.bare),
+    notModified: compare(measured.notModified, measured.bare),
+  };
 }
-
-export const keyOf = ({ secret }: BenchmarkShop) => ({ authorization: `Bearer ${secret}` });
 
 function inTurn(shops: readonly BenchmarkShop[], request: (shop: BenchmarkShop) => LoadRequest) {
   const requests = shops.map(request);

@@ -6,8 +6,7 @@ import { openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, summarize } from '../measurements.ts';
 import type { RunningService } from '../running-service.ts';
 import { type Scope, withScope } from '../scope.ts';
-import type { BenchmarkShop } from '../shops.ts';
-import { keyOf } from './throughput.ts';
+import { type BenchmarkShop, keyOf } from '../shops.ts';
 
 /** One question in both languages; filters make it one that nobody has asked before. */
 type NewQuestion = {
