@@ -1,45 +1,65 @@
-import { writeFileSync } from 'node:fs';
-import { availableParallelism, loadavg } from 'node:os';
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { addBenchmarkOptions, type BenchmarkOptions, commandOf } from './options.ts';
+import { readCircumstances } from './circumstances.ts';
+import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
 import { startServer } from './postgres.ts';
-import { decimal } from './report.ts';
+import { writePage } from './report-html/page.ts';
+import { type MeasuredSuite, measuredSuite, printSuite, writeFigures } from './run.ts';
 import { InterruptedError, withScope } from './scope.ts';
 import type { Suite } from './suite.ts';
 import { engines } from './suites/engines.ts';
 import { freshness } from './suites/freshness.ts';
+import { growth } from './suites/growth.ts';
+import { http } from './suites/http.ts';
 import { lists } from './suites/lists.ts';
 import { load } from './suites/load.ts';
 import { memory } from './suites/memory.ts';
+import { micro } from './suites/micro.ts';
 import { writes } from './suites/writes.ts';
 
-const suites: readonly Suite[] = [engines, lists, load, freshness, writes, memory];
+const suites: readonly Suite[] = [
+  engines,
+  growth,
+  http,
+  micro,
+  lists,
+  load,
+  freshness,
+  writes,
+  memory,
+];
 
 type Options = BenchmarkOptions & {
   readonly suite?: readonly Suite[];
   readonly json?: string;
+  readonly html?: string;
 };
 
 const program = addBenchmarkOptions(
   createProgram('npm run bench --', 'Measures; compares what it can in interleaved rounds.')
     .option('--suite <name>', 'which one; may be repeated (default: the quick ones)', chosenSuite)
-    .option('--json <file>', 'also write all figures there'),
+    .option('--json <file>', 'also write all figures there')
+    .option('--html <file>', 'also draw them on a page of their own'),
 )
   .addHelpText('after', `\nSuites:\n${suites.map(describeSuite).join('\n')}`)
-  .action(async ({ suite, json, ...options }: Options) => {
+  .action(async ({ suite, json, html, ...options }: Options) => {
     const stopped = interruption(untilStopped());
-    const figures: Record<string, object> = {};
-    await withScope(stopped, async (run) => {
-      const server = await startServer(run);
-      for (const { name, run: measure } of suite ?? suites.filter(({ isQuick }) => isQuick)) {
-        console.log(`\n== ${name}`);
-        const report = await withScope(run.signal, (scope) => measure({ options, scope, server }));
-        const made = { command: commandOf(name, report.options), machine: machine() };
-        console.log(`${report.text}\nMade by: ${made.command}\n${made.machine}`);
-        figures[name] = { ...made, ...report.figures };
-        if (json !== undefined) writeFileSync(json, `${JSON.stringify(figures, null, 2)}\n`);
+    await withScope(stopped, async (scope) => {
+      const server = await startServer(scope);
+      const measured: MeasuredSuite[] = [];
+      const run = { circumstances: await readCircumstances(server), suites: measured };
+      for (const each of suite ?? suites.filter(({ isQuick }) => isQuick)) {
+        console.log(`\n== ${each.name}`);
+        const report = await withScope(scope.signal, (inner) =>
+          each.run({ options, scope: inner, server }),
+        );
+        const latest = measuredSuite(each, report);
+        measured.push(latest);
+        printSuite(latest, run);
+        // After each: what was measured remains where a later one fails.
+        if (json !== undefined) writeFigures(json, run);
+        if (html !== undefined) writePage(html, run);
       }
     }).catch((error: unknown) => {
       if (!(error instanceof InterruptedError)) throw error;
@@ -66,10 +86,4 @@ function interruption(stopped: AbortSignal): AbortSignal {
   const interrupted = new AbortController();
   stopped.addEventListener('abort', () => interrupted.abort(new InterruptedError('stopped')));
   return interrupted.signal;
-}
-
-/** Where the figures come from: others at work on the machine make them worth less. */
-function machine(): string {
-  const load = decimal(loadavg()[0] ?? Number.NaN);
-  return `On ${availableParallelism()} cores with a load average of ${load}, Node ${process.version}.`;
 }

@@ -36,8 +36,9 @@ export async function questionsFor(shop: BothEngines): Promise<Question[]> {
     },
   });
   const { rows } = await database.query<{ id: bigint; customer_id: bigint }>(
-    `select id, customer_id from purchases order by created_at
-     offset (select count(*) / 3 from purchases) limit 1`,
+    `select id, customer_id from purchases where organization_id = $1 order by created_at
+     offset (select count(*) / 3 from purchases where organization_id = $1) limit 1`,
+    [organizationId],
   );
   const deep = rows[0] as { id: bigint; customer_id: bigint };
   return [

@@ -2,10 +2,13 @@ import Table from 'cli-table3';
 import type { Summary } from './measurements.ts';
 
 /** A table whose first column is text and whose other columns are figures. */
-export function figureTable(
-  head: readonly string[],
-  rows: readonly (readonly (string | number)[])[],
-): string {
+export type FigureTable = {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly (string | number)[])[];
+};
+
+/** The table as a terminal shows it. */
+export function figureTable(head: FigureTable['head'], rows: FigureTable['rows']): string {
   const table = new Table({
     head: [...head],
     style: { head: [], border: [], compact: true },
@@ -36,10 +39,10 @@ export const percent = (share: number): string =>
 
 export const mebibytes = (bytes: number): string => `${decimal(bytes / 2 ** 20)} MiB`;
 
-/** What the measured processes complained about, and how often; empty where they did not. */
-export function complaintsOf(lines: readonly string[]): string {
-  if (lines.length === 0) return '';
-  return `\nLogged warnings and errors: ${lines.length}, such as\n${lines.slice(0, 3).join('\n')}`;
+/** What the measured processes complained about, and how often; nothing where they did not. */
+export function complaintsOf(lines: readonly string[]): string[] {
+  if (lines.length === 0) return [];
+  return [`Logged warnings and errors: ${lines.length}, such as`, ...lines.slice(0, 3)];
 }
 
 const levels = '▁▂▃▄▅▆▇█';

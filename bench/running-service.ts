@@ -1,7 +1,7 @@
 import { startProgram, startService } from './child-program.ts';
 import { countGenerations, type GenerationCount } from './generation-count.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
-import { type BenchmarkShop, type ShopSizes, seedShops } from './shops.ts';
+import { type BenchmarkShop, keyOf, type ShopSizes, seedShops } from './shops.ts';
 import type { Bench } from './suite.ts';
 
 /** Shops, the worker and the API over them: real processes, as operators run them. */
@@ -9,7 +9,9 @@ export type RunningService = {
   readonly database: BenchmarkDatabase;
   readonly shops: readonly BenchmarkShop[];
   readonly worker: { readonly pid: number };
-  readonly api: { readonly pid: number };
+  readonly api: { readonly pid: number; readonly url: string };
+  /** Where the worker publishes. */
+  readonly dataDirectory: string;
   /** Asks the API for one organization. */
   get(path: string, shop: BenchmarkShop): Promise<Response>;
   /** Published since the start. */
@@ -21,12 +23,13 @@ export type RunningService = {
 /** Resolves once every shop is loaded and both processes run. */
 export async function startRunningService(
   bench: Bench,
-  sizes: ShopSizes,
+  sizes: ShopSizes | readonly ShopSizes[],
   workerSettings: Readonly<Record<string, string>> = {},
 ): Promise<RunningService> {
   const { scope } = bench;
   const database = await createDatabase(bench);
-  const shops = await seedShops(scope, database, sizes);
+  const shops: BenchmarkShop[] = [];
+  for (const each of [sizes].flat()) shops.push(...(await seedShops(scope, database, each)));
   const dataDirectory = await scratchDirectory(scope);
   const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory, LOG_LEVEL: 'warn' };
   await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
@@ -42,16 +45,17 @@ export async function startRunningService(
     PORT: '0',
     RATE_LIMIT_PER_MINUTE: '1000000',
   });
-  const [, url] = await api.printed(/Listening on (http\S+)/);
-  const get = (path: string, { secret }: BenchmarkShop) =>
-    fetch(`${url}${path}`, { headers: { authorization: `Bearer ${secret}` } });
+  const [, url = ''] = await api.printed(/Listening on (http\S+)/);
+  const get = (path: string, shop: BenchmarkShop) =>
+    fetch(`${url}${path}`, { headers: keyOf(shop) });
   // The first question makes the API open the organization's file, and follow it from then on.
   for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
   return {
     database,
     shops,
     worker,
-    api,
+    api: { pid: api.pid, url },
+    dataDirectory,
     generations,
     get,
     complaints: () =>

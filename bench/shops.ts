@@ -6,6 +6,9 @@ import type { Scope } from './scope.ts';
 /** An organization full of demo data, and a key that opens it. */
 export type BenchmarkShop = { readonly organizationId: bigint; readonly secret: string };
 
+/** The header that opens it. */
+export const keyOf = ({ secret }: BenchmarkShop) => ({ authorization: `Bearer ${secret}` });
+
 export type ShopSizes = {
   readonly organizations: number;
   /** Of each. */

@@ -1,5 +1,7 @@
 import type { EmbeddedPostgres } from '../src/embedded-postgres/cluster.ts';
 import type { BenchmarkOptions } from './options.ts';
+import type { Plot } from './plots.ts';
+import type { FigureTable } from './report.ts';
 import type { Scope } from './scope.ts';
 
 /** What a suite is given to work with. */
@@ -10,11 +12,16 @@ export type Bench = {
   readonly server: EmbeddedPostgres;
 };
 
+/** Sentences and tables, in the order they are read in. */
+export type ReportText = readonly (string | FigureTable)[];
+
 export type SuiteReport = {
   /** What the figures depend on, defaults included: enough to make them again. */
   readonly options: BenchmarkOptions;
   /** For a person. */
-  readonly text: string;
+  readonly text: string | ReportText;
+  /** For a person's eyes (`--html`). */
+  readonly plots?: readonly Plot[];
   /** For a script (`--json`). */
   readonly figures: object;
 };

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { expectWholePage } from './support/pages.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const run = promisify(execFile);
 
-describe('npm run bench', { timeout: 180_000 }, () => {
+describe('npm run bench', { timeout: 600_000 }, () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let running: Program | undefined;
 
@@ -51,6 +52,9 @@ describe('npm run bench', { timeout: 180_000 }, () => {
   it('measures with every suite and tells how to do it again', async () => {
     const tables = {
       engines: 'statistics by utm_campaign',
+      growth: '100 → 1,000',
+      http: 'statistics, 304 Not Modified',
+      micro: 'a public id from a number',
       lists: 'Slowest median inside Postgres',
       load: 'COPY to nowhere',
       freshness: 'commit to visible over HTTP',
@@ -59,6 +63,7 @@ describe('npm run bench', { timeout: 180_000 }, () => {
     };
     const names = Object.keys(tables);
     const json = join(directory.path, 'figures.json');
+    const html = join(directory.path, 'figures.html');
     const sizes = [
       '--purchases',
       '1000',
@@ -70,7 +75,7 @@ describe('npm run bench', { timeout: 180_000 }, () => {
     const program = bench(
       ...names.flatMap((name) => ['--suite', name]),
       ...[...sizes, '--organizations', '2', '--changes-per-second', '50', '--rounds', '1'],
-      ...['--seconds', '1', '--minutes', '0.02', '--json', json],
+      ...['--seconds', '0.3', '--minutes', '0.02', '--json', json, '--html', html],
     );
     expect([await program.exited(), program.output()]).toEqual([0, expect.any(String)]);
     for (const [name, text] of Object.entries(tables)) {
@@ -79,7 +84,17 @@ describe('npm run bench', { timeout: 180_000 }, () => {
         new RegExp(`^Made by: npm run bench -- --suite ${name} --`, 'm'),
       );
     }
-    expect(Object.keys(JSON.parse(await readFile(json, 'utf8')))).toEqual(names);
+    const figures = JSON.parse(await readFile(json, 'utf8'));
+    expect(Object.keys(figures.suites)).toEqual(names);
+    expect(figures).toMatchObject({
+      commit: expect.toSatisfy((commit) => commit === null || /^[0-9a-f]{40}$/.test(commit)),
+      machine: { cores: expect.any(Number), processor: expect.stringMatching(/./) },
+      versions: { node: process.version, duckdb: expect.stringMatching(/^v\d/) },
+      suites: { http: { seed: 42, throughput: { bare: expect.anything() } } },
+    });
+    const page = await readFile(html, 'utf8');
+    for (const name of names) expect(page).toContain(`<section id="${name}">`);
+    expectWholePage(page);
     expect(await leftovers()).toEqual([]);
   });
 
@@ -111,6 +126,8 @@ describe('npm run bench', { timeout: 180_000 }, () => {
   it('names the suites there are when it is asked for another one', async () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
-    expect(program.output()).toContain('engines, lists, load, freshness, writes, memory');
+    expect(program.output()).toContain(
+      'engines, growth, http, micro, lists, load, freshness, writes, memory',
+    );
   });
 });

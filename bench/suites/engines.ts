@@ -1,14 +1,11 @@
 import { Bench as TimedRun } from 'tinybench';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { readSystemIdentifier } from '../../src/postgres/system-identifier.ts';
-import { childEnvironment, readSettings } from '../../src/settings.ts';
-import { startProgram } from '../child-program.ts';
-import { median, pairedRatios, summarize } from '../measurements.ts';
-import { createDatabase, scratchDirectory } from '../postgres.ts';
+import { loadDuckDBEngine } from '../duckdb-engine.ts';
+import { pairedRatios, summarize } from '../measurements.ts';
+import { createDatabase } from '../postgres.ts';
 import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
-import { decimal, figureTable, spread } from '../report.ts';
+import { spread } from '../report.ts';
 import { seedShops } from '../shops.ts';
 import type { Bench, Suite } from '../suite.ts';
 
@@ -28,15 +25,28 @@ export const engines: Suite = {
     }
     return {
       options: { purchases, seed, rounds },
-      text: figureTable(
-        ['question', 'DuckDB ms', 'Postgres ms', 'ratio'],
-        figures.map(({ question, duckdb, postgres, ratio }) => [
-          question,
-          spread(duckdb),
-          spread(postgres),
-          decimal(ratio),
-        ]),
-      ),
+      text: [
+        {
+          head: ['question', 'DuckDB ms', 'Postgres ms', 'ratio'],
+          rows: figures.map(({ question, duckdb, postgres, ratio }) => [
+            question,
+            spread(duckdb),
+            spread(postgres),
+            spread(ratio),
+          ]),
+        },
+      ],
+      plots: [
+        {
+          kind: 'bars',
+          title: 'How many times faster DuckDB answers',
+          note: 'Time in Postgres over time in DuckDB, round by round. To the left of 1 Postgres is faster.',
+          unit: '×',
+          scale: 'log',
+          baseline: 1,
+          bars: figures.map(({ question, ratio }) => ({ label: question, value: ratio })),
+        },
+      ],
       figures: { milliseconds: figures },
     };
   },
@@ -62,7 +72,7 @@ async function compare(
   return {
     duckdb: summarize(times.duckdb),
     postgres: summarize(times.postgres),
-    ratio: median(pairedRatios(times.postgres, times.duckdb)),
+    ratio: summarize(pairedRatios(times.postgres, times.duckdb)),
   };
 }
 
@@ -72,26 +82,10 @@ async function openEngines(bench: Bench, purchases: number, seed: number) {
   const database = await createDatabase(bench);
   const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
   if (shop === undefined) throw new Error('nothing was seeded');
-  const dataDirectory = await scratchDirectory(scope);
-  const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory };
-  await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
-  const settings = readSettings(childEnvironment(database.url));
-  const duckdb = await createDuckDBEngine({
-    dataDirectory,
-    systemIdentifier: await readSystemIdentifier(database.pool),
-    threads: settings.duckdbThreads,
-    memoryLimit: settings.duckdbMemoryLimit,
-    concurrency: settings.queryConcurrency,
-    queueLimit: settings.queryQueueLimit,
-    queueLimitPerAsker: settings.queryQueueLimitPerKey,
-    timeoutMs: 60_000,
-    onError: (_organizationId, error) => scope.fail(error),
-  });
-  scope.afterwards(() => duckdb.close());
   return {
     organizationId: shop.organizationId,
     database: database.pool,
-    duckdb,
+    duckdb: await loadDuckDBEngine(scope, database),
     postgres: createPostgresEngine(database.pool),
   };
 }

@@ -2,11 +2,12 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Marker, measureVisibility } from '../markers.ts';
 import { median, quantile } from '../measurements.ts';
+import type { Plot } from '../plots.ts';
 import { type ProcessUsage, readUsage } from '../process-usage.ts';
-import { complaintsOf, decimal, figureTable, mebibytes } from '../report.ts';
+import { complaintsOf, decimal, mebibytes } from '../report.ts';
 import { type RunningService, startRunningService } from '../running-service.ts';
 import { startChanges } from '../steady-changes.ts';
-import type { Suite } from '../suite.ts';
+import type { ReportText, Suite } from '../suite.ts';
 
 /** Until the worker has found its pace. */
 const warmUpMs = 2_000;
@@ -40,7 +41,8 @@ export const freshness: Suite = {
         seconds,
         seed,
       },
-      text: describe(figures) + complaintsOf(service.complaints()),
+      text: [...describe(figures), ...complaintsOf(service.complaints())],
+      plots: [plot(markers)],
       figures: { ...figures, complaints: service.complaints(), markers },
     };
   },
@@ -97,26 +99,43 @@ function describeMarkers(markers: readonly Marker[]) {
 
 type Figures = ReturnType<typeof compare> & ReturnType<typeof describeMarkers>;
 
-function describe(figures: Figures): string {
+function describe(figures: Figures): ReportText {
   const { lagMs } = figures;
   const perSecond = (bytes: number) => `${mebibytes(bytes)}/s`;
   return [
-    figureTable(
-      ['commit to visible over HTTP', 'median ms', 'p95 ms', 'p99 ms', 'max ms'],
-      [
+    {
+      head: ['commit to visible over HTTP', 'median ms', 'p95 ms', 'p99 ms', 'max ms'],
+      rows: [
         [
           `${figures.markerCount} purchases`,
           ...[lagMs.median, lagMs.p95, lagMs.p99, lagMs.max].map((value) => decimal(value, 0)),
         ],
       ],
-    ),
-    figures.neverVisible === 0 ? '' : `\nGiven up waiting for: ${figures.neverVisible}.`,
-    `\nChanges: ${decimal(figures.changesPerSecond, 0)}/s. ` +
+    },
+    ...(figures.neverVisible === 0 ? [] : [`Given up waiting for: ${figures.neverVisible}.`]),
+    `Changes: ${decimal(figures.changesPerSecond, 0)}/s. ` +
       `Generations: ${decimal(figures.generationsPerSecond)}/s, copied ${perSecond(figures.copiedBytesPerSecond)}, ` +
       `${decimal(figures.workerMsPerGeneration, 0)} ms of the worker's processor time each. ` +
-      `One look over HTTP: ${decimal(figures.lookMs)} ms.\n`,
+      `One look over HTTP: ${decimal(figures.lookMs)} ms.`,
     `Worker: ${decimal(figures.workerCores, 2)} cores, ${mebibytes(figures.workerResidentBytes)} resident, ` +
       `writes ${perSecond(figures.writtenBytesPerSecond)}. ` +
       `API: ${decimal(figures.apiCores, 2)} cores, ${mebibytes(figures.apiResidentBytes)} resident.`,
-  ].join('');
+  ];
+}
+
+function plot(markers: readonly Marker[]): Plot {
+  const lags = markers.flatMap(({ lagMs }) => lagMs ?? []).sort((a, b) => a - b);
+  return {
+    kind: 'curves',
+    title: 'From commit to visible over HTTP',
+    note: 'How many of the added purchases could be seen after so long.',
+    x: { label: 'ms after the commit', scale: 'linear' },
+    y: { label: '% visible', scale: 'linear' },
+    curves: [
+      {
+        label: 'added purchases',
+        points: lags.map((lagMs, index) => ({ x: lagMs, y: (100 * (index + 1)) / markers.length })),
+      },
+    ],
+  };
 }

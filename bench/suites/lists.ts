@@ -7,9 +7,12 @@ import { type ListQuestion, listQuestions } from '../list-questions.ts';
 import { createListShop, type ListShop } from '../list-shop.ts';
 import { quantile, summarize } from '../measurements.ts';
 import { createDatabase } from '../postgres.ts';
-import { decimal, figureTable, spread } from '../report.ts';
+import { decimal, spread } from '../report.ts';
 import type { Scope } from '../scope.ts';
 import type { Suite } from '../suite.ts';
+
+/** The plot's: the table has all. */
+const shownLists = 15;
 
 export const lists: Suite = {
   name: 'lists',
@@ -30,28 +33,48 @@ export const lists: Suite = {
     return {
       options: { customers, seed, rounds, ...(locale === undefined ? {} : { locale }) },
       text: [
-        figureTable(
-          [
+        {
+          head: [
             'question',
-            'inside Postgres ms',
-            'p95',
-            'to Postgres and back ms',
-            'p95',
-            'request ms',
-            'p95',
+            ...['inside Postgres ms', 'to Postgres and back ms', 'request ms'].flatMap((times) => [
+              times,
+              'p95',
+            ]),
           ],
-          figures.map(({ question, inside, postgres, request }) => [
+          rows: figures.map(({ question, inside, postgres, request }) => [
             question,
             ...[inside, postgres, request].flatMap((times) => [spread(times), decimal(times.p95)]),
           ]),
-        ),
+        },
         `Slowest median inside Postgres: ${decimal(slowestInsideMs)} ms; to Postgres and back: ${decimal(slowestPostgresMs)} ms.`,
         'Inside Postgres is planning and execution, as EXPLAIN ANALYZE tells them.',
-        figureTable(
-          ['write', 'ms'],
-          writes.map(({ write, milliseconds }) => [write, spread(milliseconds, 2)]),
-        ),
-      ].join('\n'),
+        {
+          head: ['write', 'ms'],
+          rows: writes.map(({ write, milliseconds }) => [write, spread(milliseconds, 2)]),
+        },
+      ],
+      plots: [
+        {
+          kind: 'bars',
+          title: 'The slowest lists and searches',
+          note: `Of ${figures.length}: planning and execution inside Postgres.`,
+          unit: ' ms',
+          scale: 'linear',
+          baseline: 0,
+          bars: figures
+            .toSorted((a, b) => b.inside.median - a.inside.median)
+            .slice(0, shownLists)
+            .map(({ question, inside }) => ({ label: question, value: inside })),
+        },
+        {
+          kind: 'bars',
+          title: 'What updates of customers take',
+          unit: ' ms',
+          scale: 'log',
+          baseline: null,
+          bars: writes.map(({ write, milliseconds }) => ({ label: write, value: milliseconds })),
+        },
+      ],
       figures: { milliseconds: figures, slowestInsideMs, slowestPostgresMs, writes },
     };
   },

@@ -2,13 +2,14 @@ import { performance } from 'node:perf_hooks';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
 import { startProgram } from '../child-program.ts';
 import { median, pairedRatios, summarize } from '../measurements.ts';
+import type { Plot } from '../plots.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../postgres.ts';
 import { watchUsage } from '../process-usage.ts';
 import { drainPurchases } from '../purchase-drain.ts';
-import { decimal, figureTable, mebibytes, spread } from '../report.ts';
+import { decimal, mebibytes, spread } from '../report.ts';
 import { type Scope, withScope } from '../scope.ts';
 import { seedShops } from '../shops.ts';
-import type { Suite } from '../suite.ts';
+import type { ReportText, Suite } from '../suite.ts';
 
 export const load: Suite = {
   name: 'load',
@@ -33,6 +34,7 @@ export const load: Suite = {
     return {
       options: { purchases, seed, rounds },
       text: describe(figures, duckdbMemoryLimit),
+      plots: [plot(figures)],
       figures: { ...figures, duckdbMemoryLimit, drains, passes },
     };
   },
@@ -79,8 +81,8 @@ function compare(purchases: number, drains: readonly Drain[], passes: readonly P
       load: summarize(loadRates),
     },
     /** How much of the drain's rate a pass, and the load alone, reach. */
-    passRatio: median(pairedRatios(passRates, drainRates)),
-    loadRatio: median(pairedRatios(loadRates, drainRates)),
+    passRatio: summarize(pairedRatios(passRates, drainRates)),
+    loadRatio: summarize(pairedRatios(loadRates, drainRates)),
     drainedBytes: drains[0]?.bytes ?? Number.NaN,
     idleMs: median(passes.map(({ idleMs }) => idleMs)),
     peakResidentBytes: Math.max(...passes.map(({ peakResidentBytes }) => peakResidentBytes)),
@@ -89,21 +91,34 @@ function compare(purchases: number, drains: readonly Drain[], passes: readonly P
   };
 }
 
-function describe(figures: ReturnType<typeof compare>, duckdbMemoryLimit: string): string {
+function describe(figures: ReturnType<typeof compare>, duckdbMemoryLimit: string): ReportText {
   const { rowsPerSecond, passRatio, loadRatio } = figures;
   return [
-    figureTable(
-      ['first load', 'rows/s', 'of the drain'],
-      [
+    {
+      head: ['first load', 'rows/s', 'of the drain'],
+      rows: [
         ['COPY to nowhere', spread(rowsPerSecond.drain, 0), '1.00'],
-        ['worker, start-up taken off', spread(rowsPerSecond.load, 0), decimal(loadRatio, 2)],
-        ['worker, whole process', spread(rowsPerSecond.pass, 0), decimal(passRatio, 2)],
+        ['worker, start-up taken off', spread(rowsPerSecond.load, 0), spread(loadRatio, 2)],
+        ['worker, whole process', spread(rowsPerSecond.pass, 0), spread(passRatio, 2)],
       ],
-    ),
+    },
     `Drained: ${mebibytes(figures.drainedBytes)}. A pass with nothing to do takes ` +
       `${decimal(figures.idleMs / 1000)} s; loading keeps ${decimal(figures.cpuShare)} cores busy.`,
     `Peak resident memory: ${mebibytes(figures.peakResidentBytes)}, of which ` +
       `${mebibytes(figures.idleResidentBytes)} without loading anything; ` +
       `DUCKDB_MEMORY_LIMIT is ${duckdbMemoryLimit}.`,
-  ].join('\n');
+  ];
 }
+
+const plot = ({ passRatio, loadRatio }: ReturnType<typeof compare>): Plot => ({
+  kind: 'bars',
+  title: 'How fast a first load is',
+  note: 'Rows a second, where reading the same rows to nowhere is 1.',
+  unit: '×',
+  scale: 'linear',
+  baseline: 0,
+  bars: [
+    { label: 'worker, start-up taken off', value: loadRatio },
+    { label: 'worker, whole process', value: passRatio },
+  ],
+});

@@ -2,12 +2,13 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../../src/operator-error.ts';
 import { median, parts, slope } from '../measurements.ts';
+import type { Plot } from '../plots.ts';
 import { readUsage } from '../process-usage.ts';
-import { complaintsOf, decimal, figureTable, sparkline } from '../report.ts';
+import { complaintsOf, decimal, sparkline } from '../report.ts';
 import { type RunningService, startRunningService } from '../running-service.ts';
 import type { Scope } from '../scope.ts';
 import { startChanges } from '../steady-changes.ts';
-import type { Suite } from '../suite.ts';
+import type { ReportText, Suite } from '../suite.ts';
 
 /** The organizations are never still: each has something new at every look of the worker. */
 const workerSettings = { SYNC_POLL_INTERVAL_MS: '20' };
@@ -53,7 +54,8 @@ export const memory: Suite = {
         minutes,
         seed,
       },
-      text: describe(samples, figures) + complaintsOf(figures.complaints),
+      text: [...describe(samples, figures), ...complaintsOf(figures.complaints)],
+      plots: [plot(samples)],
       figures: { ...figures, samples },
     };
   },
@@ -144,7 +146,7 @@ type Figures = {
   readonly answers: number;
 };
 
-function describe(samples: readonly Sample[], figures: Figures): string {
+function describe(samples: readonly Sample[], figures: Figures): ReportText {
   const { worker, api, generations, changes, answers } = figures;
   const row = (name: string, judged: ReturnType<typeof judge>) => [
     name,
@@ -155,13 +157,30 @@ function describe(samples: readonly Sample[], figures: Figures): string {
   const thirds = ['first third', 'middle', 'last third', 'greatest'];
   const perThousand = ['per 1,000 generations', 'after the first third'];
   return [
-    figureTable(
-      ['resident MiB', ...thirds, ...perThousand],
-      [row('worker', worker), row('API', api)],
-    ),
+    {
+      head: ['resident MiB', ...thirds, ...perThousand],
+      rows: [row('worker', worker), row('API', api)],
+    },
     `worker  ${sparkline(samples.map(({ workerBytes }) => workerBytes))}`,
     `API     ${sparkline(samples.map(({ apiBytes }) => apiBytes))}`,
     `Generations: ${generations.toLocaleString('en')}. ` +
       `Changes: ${changes.toLocaleString('en')}. Answers: ${answers.toLocaleString('en')}.`,
-  ].join('\n');
+  ];
+}
+
+function plot(samples: readonly Sample[]): Plot {
+  const curve = (label: string, bytes: (sample: Sample) => number) => ({
+    label,
+    points: samples.map((sample) => ({ x: sample.generations, y: bytes(sample) / 2 ** 20 })),
+  });
+  return {
+    kind: 'curves',
+    title: 'Resident memory, generation after generation',
+    x: { label: 'generations', scale: 'linear' },
+    y: { label: 'MiB', scale: 'linear' },
+    curves: [
+      curve('worker', ({ workerBytes }) => workerBytes),
+      curve('API', ({ apiBytes }) => apiBytes),
+    ],
+  };
 }

@@ -1,11 +1,12 @@
 import { type Connection, withConnection } from '../../src/postgres/pool.ts';
 import { readUpdateCounts, switchTriggers, type TriggerState } from '../change-log-triggers.ts';
-import { median, pairedRatios, summarize } from '../measurements.ts';
+import { pairedRatios, summarize } from '../measurements.ts';
+import type { Plot } from '../plots.ts';
 import { createDatabase } from '../postgres.ts';
 import { createPurchaseWrites, type PurchaseWrite } from '../purchase-writes.ts';
-import { decimal, figureTable, percent, spread } from '../report.ts';
+import { percent, spread } from '../report.ts';
 import { seedShops } from '../shops.ts';
-import type { Suite } from '../suite.ts';
+import type { ReportText, Suite } from '../suite.ts';
 
 export const writes: Suite = {
   name: 'writes',
@@ -34,7 +35,12 @@ export const writes: Suite = {
       }
       return measured.map(compare);
     });
-    return { options: { purchases, rounds, seed }, text: describe(figures), figures: { figures } };
+    return {
+      options: { purchases, rounds, seed },
+      text: describe(figures),
+      plots: [plot(figures)],
+      figures: { figures },
+    };
   },
 };
 
@@ -75,24 +81,37 @@ function compare(measured: Measured) {
     write: write.name,
     microsecondsPerRow: { with: summarize(with_), without: summarize(without) },
     extraMicrosecondsPerRow: summarize(with_.map((value, round) => value - (without[round] ?? 0))),
-    ratio: median(pairedRatios(with_, without)),
+    ratio: summarize(pairedRatios(with_, without)),
     hotShare: { with: hotShare(measured.with), without: hotShare(measured.without) },
   };
 }
 
-function describe(figures: readonly Figures[]): string {
+function describe(figures: readonly Figures[]): ReportText {
   const share = (value: number | null) => (value === null ? '' : percent(value));
-  const table = figureTable(
-    ['µs per row', 'without triggers', 'with triggers', 'extra', 'ratio', 'HOT without', 'with'],
-    figures.map(({ write, microsecondsPerRow, extraMicrosecondsPerRow, ratio, hotShare }) => [
+  const table = {
+    head: [
+      ...['µs per row', 'without triggers', 'with triggers', 'extra', 'ratio'],
+      ...['HOT without', 'with'],
+    ],
+    rows: figures.map(({ write, microsecondsPerRow, extraMicrosecondsPerRow, ratio, hotShare }) => [
       write,
       spread(microsecondsPerRow.without),
       spread(microsecondsPerRow.with),
       spread(extraMicrosecondsPerRow),
-      decimal(ratio, 2),
+      spread(ratio, 2),
       share(hotShare.without),
       share(hotShare.with),
     ]),
-  );
-  return `${table}\nOne connection, synchronous_commit off, no worker at work.`;
+  };
+  return [table, 'One connection, synchronous_commit off, no worker at work.'];
 }
+
+const plot = (figures: readonly Figures[]): Plot => ({
+  kind: 'bars',
+  title: 'What a write takes with the change log',
+  note: 'Time with its triggers over time without them, round by round.',
+  unit: '×',
+  scale: 'log',
+  baseline: 1,
+  bars: figures.map(({ write, ratio }) => ({ label: write, value: ratio })),
+});

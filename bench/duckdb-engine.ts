@@ -1,0 +1,40 @@
+import type { PurchaseEngine } from '../src/domain/purchase-engine.ts';
+import { createDuckDBEngine } from '../src/engines/duckdb/engine.ts';
+import { readSystemIdentifier } from '../src/postgres/system-identifier.ts';
+import { childEnvironment, readSettings } from '../src/settings.ts';
+import { startProgram } from './child-program.ts';
+import { type BenchmarkDatabase, scratchDirectory } from './postgres.ts';
+import type { Scope } from './scope.ts';
+
+/** Lets a worker copy all organizations, and answers from its files in this process. */
+export async function loadDuckDBEngine(
+  scope: Scope,
+  database: BenchmarkDatabase,
+): Promise<PurchaseEngine> {
+  const dataDirectory = await scratchDirectory(scope);
+  const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory };
+  await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
+  return openDuckDBEngine(scope, database, dataDirectory);
+}
+
+/** Answers in this process, with the settings that the API has, from files that there are. */
+export async function openDuckDBEngine(
+  scope: Scope,
+  database: BenchmarkDatabase,
+  dataDirectory: string,
+): Promise<PurchaseEngine> {
+  const settings = readSettings(childEnvironment(database.url));
+  const duckdb = await createDuckDBEngine({
+    dataDirectory,
+    systemIdentifier: await readSystemIdentifier(database.pool),
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    concurrency: settings.queryConcurrency,
+    queueLimit: settings.queryQueueLimit,
+    queueLimitPerAsker: settings.queryQueueLimitPerKey,
+    timeoutMs: 60_000,
+    onError: (_organizationId, error) => scope.fail(error),
+  });
+  scope.afterwards(() => duckdb.close());
+  return duckdb;
+}

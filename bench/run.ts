@@ -1,0 +1,58 @@
+import { writeFileSync } from 'node:fs';
+import { type Circumstances, loadAverage } from './circumstances.ts';
+import { commandOf } from './options.ts';
+import { decimal, figureTable } from './report.ts';
+import type { Suite, SuiteReport } from './suite.ts';
+
+/** What one run of the program has found so far, and where. */
+export type Run = {
+  readonly circumstances: Circumstances;
+  readonly suites: readonly MeasuredSuite[];
+};
+
+export type MeasuredSuite = {
+  readonly name: string;
+  readonly description: string;
+  /** Makes its figures again. */
+  readonly command: string;
+  /** Of the demo data. */
+  readonly seed: number | null;
+  /** When it had ended; over the minute before. */
+  readonly loadAverage: number;
+  readonly report: SuiteReport;
+};
+
+export function measuredSuite({ name, description }: Suite, report: SuiteReport): MeasuredSuite {
+  const { options } = report;
+  return {
+    name,
+    description,
+    command: commandOf(name, options),
+    seed: options.seed ?? null,
+    loadAverage: loadAverage(),
+    report,
+  };
+}
+
+/** For a person at a terminal. */
+export function printSuite({ command, loadAverage: load, report }: MeasuredSuite, run: Run): void {
+  const { machine, versions } = run.circumstances;
+  for (const passage of [report.text].flat()) {
+    console.log(typeof passage === 'string' ? passage : figureTable(passage.head, passage.rows));
+  }
+  console.log(
+    `Made by: ${command}\n` +
+      `On ${machine.cores} cores with a load average of ${decimal(load)}, Node ${versions.node}.`,
+  );
+}
+
+/** For scripts. */
+export function writeFigures(file: string, { circumstances, suites }: Run): void {
+  const figures = Object.fromEntries(
+    suites.map(({ name, command, seed, loadAverage: load, report }) => [
+      name,
+      { command, seed, loadAverage: load, ...report.figures },
+    ]),
+  );
+  writeFileSync(file, `${JSON.stringify({ ...circumstances, suites: figures }, null, 2)}\n`);
+}

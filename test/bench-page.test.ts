@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import type { Plot } from '../bench/plots.ts';
+import { drawPage } from '../bench/report-html/page.ts';
+import { createScale } from '../bench/report-html/scale.ts';
+import type { ReportText } from '../bench/suite.ts';
+import { expectWholePage } from './support/pages.ts';
+
+const exactly = (median: number) => ({ median, lowerQuartile: median, upperQuartile: median });
+
+const pageOf = (plots: readonly Plot[], text: ReportText = []): string =>
+  drawPage({
+    circumstances: {
+      startedAt: '2026-01-31T12:00:00.000Z',
+      commit: null,
+      isChanged: false,
+      machine: { processor: 'one', cores: 2, memoryBytes: 2 ** 30, platform: 'linux x64' },
+      versions: { node: 'v20', duckdb: 'v1', postgres: '18' },
+    },
+    suites: [
+      {
+        name: 'guesses',
+        description: 'what is guessed',
+        command: 'npm run bench',
+        seed: 42,
+        loadAverage: 0.5,
+        report: { options: {}, text, plots, figures: {} },
+      },
+    ],
+  });
+
+const bars = (changes: Partial<Extract<Plot, { kind: 'bars' }>>): Plot => ({
+  kind: 'bars',
+  title: 'Bars',
+  unit: '×',
+  scale: 'log',
+  baseline: 1,
+  bars: [{ label: 'twice', value: exactly(2) }],
+  ...changes,
+});
+
+const curves = (points: { x: number; y: number }[]): Plot => ({
+  kind: 'curves',
+  title: 'Curves',
+  x: { label: 'rows', scale: 'log' },
+  y: { label: 'ms', scale: 'log' },
+  showsProportion: true,
+  curves: [{ label: 'one', points }],
+});
+
+describe('the page of measurements', () => {
+  it('shows what looks like markup as the text that it is', () => {
+    const hostile = `<script src="https://example.com/a.js">&"'</script>`;
+    const text = [hostile, { head: [hostile], rows: [[hostile]] }];
+    const label = { label: hostile, value: exactly(2) };
+    const page = pageOf(
+      [bars({ title: hostile, note: hostile, unit: '<b>', bars: [label] })],
+      text,
+    );
+    // An address may be read, but not loaded.
+    expectWholePage(page.replaceAll('https://example.com', ''));
+    expect(page).toContain('&#60;script src=&#34;');
+  });
+
+  it('draws what was not measured, or is nowhere on its axis, as nothing', () => {
+    const values = [Number.NaN, Number.POSITIVE_INFINITY, 0, -1];
+    const points = values.flatMap((x) => values.map((y) => ({ x, y })));
+    const unmeasured = values.map((value) => ({ label: String(value), value: exactly(value) }));
+    const page = pageOf([
+      bars({ bars: unmeasured }),
+      bars({ bars: unmeasured, scale: 'linear', baseline: 0 }),
+      bars({ bars: [], baseline: null }),
+      curves(points),
+      curves([]),
+      curves([{ x: 1000, y: 5 }]),
+    ]);
+    expectWholePage(page);
+    expect(page).not.toMatch(/="[^"]*(NaN|Infinity|undefined)/);
+  });
+
+  it.each([
+    ['linear', [0.3, 0.7]],
+    ['linear', [0, 0]],
+    ['linear', [-4, 12_345]],
+    ['log', [1, 1]],
+    ['log', [0.0004, 3]],
+    ['log', [7, 11_000_000]],
+    ['log', [10_000, 100_000]],
+  ] as const)('has a %s axis on which %j have their places', (scale, values) => {
+    const { position, ticks } = createScale(scale, values);
+    for (const value of values) {
+      expect(position(value)).toBeGreaterThanOrEqual(-1e-9);
+      expect(position(value)).toBeLessThanOrEqual(1 + 1e-9);
+    }
+    expect(ticks.length).toBeGreaterThan(1);
+    expect(ticks.length).toBeLessThanOrEqual(9);
+    expect(ticks).toEqual(ticks.toSorted((a, b) => a - b));
+  });
+});

@@ -1,0 +1,25 @@
+import { expect } from 'vitest';
+
+/**
+ * Fails unless every element is closed where it should be, every attribute is quoted
+ * and no other character stands for markup; and unless nothing is loaded from anywhere.
+ */
+export function expectWholePage(page: string): void {
+  const markup = page
+    .replace(/^<!doctype html>/, '')
+    .replace(/<style>[^<]*<\/style>/, '')
+    .replace(/<(\/?)([a-z][a-z0-9]*)((?: [a-z][a-zA-Z0-9-]*="[^"<>]*")*)(\/?)>/g, '\0$1$2$4\0');
+  const open: string[] = [];
+  for (const [index, piece] of markup.split('\0').entries()) {
+    // Tags and the text between them take turns.
+    if (index % 2 === 0) expect(piece).not.toMatch(/[<>]|&(?!#\d+;)/);
+    else if (piece.startsWith('/')) expect(`/${open.pop()}`).toBe(piece);
+    else if (!piece.endsWith('/')) open.push(piece);
+  }
+  expect(open).toEqual([]);
+  // Links lead to places within; the policy makes the browser refuse the rest.
+  expect(page).not.toMatch(/<(script|link|img|iframe|object|embed|use|image)\b/);
+  expect(page).not.toMatch(/ (src|srcset|href|xlink:href|style|on[a-z]+)="(?!#)/);
+  expect(page).not.toMatch(/url\(|@import|https?:\/\//);
+  expect(page).toContain(`content="default-src 'none';`);
+}
