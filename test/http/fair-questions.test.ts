@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Askers } from '../../src/domain/askers.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -16,8 +18,10 @@ describe('a key that asks more than there is room for', () => {
   let api: TestApi;
   let greedy: string;
   let modest: string;
+  /** On whose behalf the questions have come to the gate, in that order. */
+  let arrived: Askers[];
   /** Lets questions through to DuckDB once so many have come, all in one go. */
-  let gate: { awaited: number; readonly open: () => void; readonly opened: Promise<void> };
+  let gate: { readonly awaited: number; readonly open: () => void; readonly opened: Promise<void> };
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -35,8 +39,8 @@ describe('a key that asks more than there is room for', () => {
     const gated: PurchaseEngine = {
       ...engine,
       stats: async (...question) => {
-        gate.awaited -= 1;
-        if (gate.awaited === 0) gate.open();
+        arrived.push(question[3] as Askers);
+        if (arrived.length === gate.awaited) gate.open();
         await gate.opened;
         return engine.stats(...question);
       },
@@ -60,6 +64,7 @@ describe('a key that asks more than there is room for', () => {
       open = resolve;
     });
     gate = { awaited, open, opened };
+    arrived = [];
   };
   let asked = 0;
   /** A question that nobody has asked before. */
@@ -88,5 +93,23 @@ describe('a key that asks more than there is room for', () => {
   it('is answered again once there is room', async () => {
     holdBack(1);
     expect((await ask(greedy)).statusCode).toBe(200);
+  });
+
+  it('is answered what another key, which has room, asks for as well', async () => {
+    holdBack(Number.POSITIVE_INFINITY);
+    const until = async (isSo: () => boolean) => {
+      while (!isSo()) await sleep(5);
+    };
+    const flood = Array.from({ length: 3 }, () => ask(greedy));
+    await until(() => arrived.length === 3);
+    const url = '/v1/purchases/stats?group_by=day';
+    const oneTooMany = api.get(url, greedy);
+    await until(() => arrived.length === 4);
+    const other = api.get(url, modest);
+    await until(() => arrived[3]?.present.length === 2);
+    gate.open();
+    for (const answer of await Promise.all([...flood, oneTooMany, other])) {
+      expect(answer.statusCode).toBe(200);
+    }
   });
 });
