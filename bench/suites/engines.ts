@@ -67,7 +67,7 @@ async function compare(
 }
 
 /** One organization in Postgres and in a DuckDB file, both engines in this process. */
-async function openEngines(bench: Bench, purchases: number, seed: number) {
+export async function openEngines(bench: Bench, purchases: number, seed: number) {
   const { scope } = bench;
   const database = await createDatabase(bench);
   const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
@@ -87,7 +87,8 @@ async function openEngines(bench: Bench, purchases: number, seed: number) {
   });
   scope.afterwards(() => duckdb.close());
   return {
-    organizationId: shop.organizationId,
+    ...shop,
+    environment,
     database: database.pool,
     duckdb,
     postgres: createPostgresEngine(database.pool),
