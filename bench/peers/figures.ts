@@ -3,8 +3,8 @@ import { decimal, figureTable, spread } from '../report.ts';
 import { type PeerQuestion, type QuestionKind, targets } from './questions.ts';
 import type { Times } from './rounds.ts';
 
-export const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
-export type Contender = (typeof contenders)[number];
+const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
+type Contender = (typeof contenders)[number];
 
 /** What one question took; all ratios are paired by round. */
 export type Figure = {

@@ -16,7 +16,7 @@ import type { Question } from '../questions.ts';
 export const targets = {
   'unfiltered statistics': 2.5,
   'filtered statistics': 1,
-  lists: 1.5,
+  'lists, one purchase': 1.5,
 } as const;
 export type QuestionKind = keyof typeof targets;
 
@@ -31,60 +31,68 @@ type Shop = {
 
 const microseconds = (date: string) => BigInt(Date.parse(date)) * 1000n;
 
-/** Statistics by every dimension and of every filter, lists of every depth. */
+/** Statistics by every dimension and of every filter, lists of every depth, one purchase. */
 export async function peerQuestions(shop: Shop): Promise<PeerQuestion[]> {
-  const { organizationId } = shop;
   const deep = await deepPurchase(shop.database);
-  const filtered = await filtersOf(shop, deep.customer_id);
-
-  const stats = (kind: QuestionKind, of: string, filters: PurchaseFilters) =>
-    function by(groupBy?: StatsDimension): PeerQuestion {
-      const grouping = groupBy === undefined ? {} : { groupBy };
-      return {
-        kind,
-        name: `statistics${of}${groupBy === undefined ? '' : ` by ${groupBy}`}`,
-        url: urlOf('purchases/stats', filters, groupBy === undefined ? {} : { group_by: groupBy }),
-        ask: async (engine) =>
-          (await engine.stats(organizationId, { filters, groupLimit: 10, ...grouping })).answer,
-      };
-    };
-  const list = (
-    name: string,
-    filters: PurchaseFilters,
-    { startingAfter, limit = 25 }: { startingAfter?: bigint; limit?: number } = {},
-  ): PeerQuestion => {
-    const after = startingAfter === undefined ? {} : { startingAfter };
-    return {
-      kind: 'lists',
-      name,
-      url: urlOf('purchases', filters, {
-        limit: String(limit),
-        ...(startingAfter === undefined
-          ? {}
-          : { starting_after: encodeId('purchase', startingAfter) }),
-      }),
-      ask: async (engine) =>
-        (await engine.list(organizationId, { filters, limit, ...after })).answer,
-    };
-  };
-
-  const unfiltered = stats('unfiltered statistics', '', {});
+  const filtered = Object.entries(await filtersOf(shop, deep.customer_id));
+  const { stats, list } = askersOf(shop.organizationId);
   return [
-    unfiltered(),
-    ...statsDimensions.map(unfiltered),
-    ...Object.entries(filtered).flatMap(([of, filters]) => {
-      const ask = stats('filtered statistics', ` of ${of}`, filters);
-      return [ask(), ask('day'), ask('utm_campaign')];
-    }),
+    ...[undefined, ...statsDimensions].map((by) => stats('unfiltered statistics', '', {}, by)),
+    ...filtered.flatMap(([of, filters]) =>
+      ([undefined, 'day', 'utm_campaign'] as const).map((by) =>
+        stats('filtered statistics', ` of ${of}`, filters, by),
+      ),
+    ),
     list('first page', {}),
     list('first page of 100', {}, { limit: 100 }),
     list('deep page', {}, { startingAfter: deep.id }),
-    ...Object.entries(filtered)
+    ...filtered
       // Lists have no filter of tracking values (section 4.2).
       .filter(([, filters]) => trackingLabels.every((label) => filters[label] === undefined))
       .map(([of, filters]) => list(`first page of ${of}`, filters)),
     list('deep page of paid', { paymentStatus: 'paid' }, { startingAfter: deep.id }),
+    {
+      kind: 'lists, one purchase',
+      name: 'one purchase',
+      url: `/v1/purchases/${encodeId('purchase', deep.id)}`,
+      ask: async (engine) => (await engine.get(shop.organizationId, deep.id)).answer,
+    },
   ];
+}
+
+function askersOf(organizationId: bigint) {
+  return {
+    stats: (
+      kind: QuestionKind,
+      of: string,
+      filters: PurchaseFilters,
+      groupBy: StatsDimension | undefined,
+    ): PeerQuestion => {
+      const query = { filters, groupLimit: 10, ...(groupBy === undefined ? {} : { groupBy }) };
+      return {
+        kind,
+        name: `statistics${of}${groupBy === undefined ? '' : ` by ${groupBy}`}`,
+        url: urlOf('purchases/stats', filters, groupBy === undefined ? {} : { group_by: groupBy }),
+        ask: async (engine) => (await engine.stats(organizationId, query)).answer,
+      };
+    },
+    list: (
+      name: string,
+      filters: PurchaseFilters,
+      page: { readonly limit?: number; readonly startingAfter?: bigint } = {},
+    ): PeerQuestion => {
+      const { limit = 25, startingAfter } = page;
+      const after =
+        startingAfter === undefined ? {} : { starting_after: encodeId('purchase', startingAfter) };
+      return {
+        kind: 'lists, one purchase',
+        name,
+        url: urlOf('purchases', filters, { limit: String(limit), ...after }),
+        ask: async (engine) =>
+          (await engine.list(organizationId, { filters, limit, ...page })).answer,
+      };
+    },
+  };
 }
 
 /** Where a third of the purchases is older. */
