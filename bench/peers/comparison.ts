@@ -6,6 +6,7 @@ import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { readSettings } from '../../src/settings.ts';
 import { scratchDirectory } from '../postgres.ts';
+import { decimal } from '../report.ts';
 import type { Scope } from '../scope.ts';
 import { openEngines } from '../suites/engines.ts';
 import { type ClickHouse, openClickHouse } from './clickhouse.ts';
@@ -66,7 +67,10 @@ export async function comparePeers(
   const figures: Figure[] = [];
   for (const question of questions) {
     scope.signal.throwIfAborted();
-    figures.push(await measure(contenders, question, rounds));
+    const figure = await measure(contenders, question, rounds);
+    // A large run takes long: it tells where it stands.
+    console.log(`${figures.length + 1}. ${figure.question}: ${decimal(figure.ratio.median, 2)}`);
+    figures.push(figure);
   }
   return { clickhouseVersion: clickhouse.version, figures };
 }
