@@ -77,13 +77,14 @@ async function compare(
 }
 
 /** One organization in Postgres and in a DuckDB file, both engines in this process. */
-async function openEngines(bench: Bench, purchases: number, seed: number) {
+export async function openEngines(bench: Bench, purchases: number, seed: number) {
   const { scope } = bench;
   const database = await createDatabase(bench);
   const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
   if (shop === undefined) throw new Error('nothing was seeded');
   return {
-    organizationId: shop.organizationId,
+    ...shop,
+    environment,
     database: database.pool,
     duckdb: await loadDuckDBEngine(scope, database),
     postgres: createPostgresEngine(database.pool),

@@ -1,0 +1,25 @@
+import { DuckDBConnection } from '@duckdb/node-api';
+
+/**
+ * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
+ * the same ones again, one after the other and without the engine.
+ */
+export async function statementsOf(answer: () => Promise<unknown>): Promise<() => Promise<void>> {
+  const { prototype } = DuckDBConnection;
+  const put = prototype.runAndReadAll;
+  const noted: (() => Promise<unknown>)[] = [];
+  prototype.runAndReadAll = function (...given) {
+    const again = () => put.apply(this, given);
+    noted.push(again);
+    return again();
+  };
+  try {
+    await answer();
+  } finally {
+    prototype.runAndReadAll = put;
+  }
+  if (noted.length === 0) throw new Error('the engine put no statement to DuckDB');
+  return async () => {
+    for (const again of noted) await again();
+  };
+}
