@@ -1,0 +1,30 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { zoneOffsets } from '../../domain/time-zone.ts';
+import { offsetExpression } from '../zone-offsets.ts';
+import { queryRows } from './connection.ts';
+
+/** A purchase's day as an SQL date: in UTC, or in a time zone. */
+export async function localDay(
+  connection: DuckDBConnection,
+  catalog: string,
+  { createdSince, createdUntil }: PurchaseFilters,
+  timeZone: string | undefined,
+): Promise<Sql> {
+  if (timeZone === undefined) return sql`created_at::date`;
+  // Known without a scan; the fewer changes of the zone are in between, the better.
+  const [row] = await queryRows(
+    connection,
+    sql`select epoch_us(min(created_at)), epoch_us(max(created_at)) from ${raw(catalog)}.purchase`,
+  );
+  const [first, last] = row as [bigint, bigint];
+  const from = createdSince !== undefined && createdSince > first ? createdSince : first;
+  const to = createdUntil !== undefined && createdUntil < last ? createdUntil : last;
+  const offset = offsetExpression(
+    zoneOffsets(timeZone, from, to),
+    (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
+  );
+  // DuckDB's own time zones take thirty times as long, intervals four times.
+  return sql`make_timestamp(epoch_us(created_at) + ${offset})::date`;
+}
