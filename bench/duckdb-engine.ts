@@ -6,15 +6,12 @@ import { startProgram } from './child-program.ts';
 import { type BenchmarkDatabase, scratchDirectory } from './postgres.ts';
 import type { Scope } from './scope.ts';
 
-/** Lets a worker copy all organizations, and answers from its files in this process. */
-export async function loadDuckDBEngine(
-  scope: Scope,
-  database: BenchmarkDatabase,
-): Promise<PurchaseEngine> {
+/** Lets a worker copy all organizations; gives the folder that their files are in. */
+export async function loadFiles(scope: Scope, database: BenchmarkDatabase): Promise<string> {
   const dataDirectory = await scratchDirectory(scope);
   const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory };
   await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
-  return openDuckDBEngine(scope, database, dataDirectory);
+  return dataDirectory;
 }
 
 /** Answers in this process, with the settings that the API has, from files that there are. */

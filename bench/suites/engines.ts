@@ -1,7 +1,7 @@
 import { Bench as TimedRun } from 'tinybench';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadDuckDBEngine } from '../duckdb-engine.ts';
+import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, summarize } from '../measurements.ts';
 import { createDatabase } from '../postgres.ts';
 import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
@@ -82,11 +82,13 @@ export async function openEngines(bench: Bench, purchases: number, seed: number)
   const database = await createDatabase(bench);
   const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
   if (shop === undefined) throw new Error('nothing was seeded');
+  const dataDirectory = await loadFiles(scope, database);
   return {
     ...shop,
-    environment,
+    /** For a process over the same database and files. */
+    environment: { databaseUrl: database.url, DATA_DIR: dataDirectory },
     database: database.pool,
-    duckdb: await loadDuckDBEngine(scope, database),
+    duckdb: await openDuckDBEngine(scope, database, dataDirectory),
     postgres: createPostgresEngine(database.pool),
   };
 }

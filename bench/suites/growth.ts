@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadDuckDBEngine } from '../duckdb-engine.ts';
+import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, type Summary, summarize } from '../measurements.ts';
 import type { Plot } from '../plots.ts';
 import { createDatabase } from '../postgres.ts';
@@ -61,7 +61,7 @@ async function openShops(bench: Bench, sizes: readonly number[], seed: number): 
     if (shop === undefined) throw new Error('nothing was seeded');
     organizationIds.push(shop.organizationId);
   }
-  const duckdb = await loadDuckDBEngine(scope, database);
+  const duckdb = await openDuckDBEngine(scope, database, await loadFiles(scope, database));
   const postgres = createPostgresEngine(database.pool);
   const shops: Shop[] = [];
   for (const organizationId of organizationIds) {

@@ -8,7 +8,16 @@ import {
   trackingLengthLimit,
 } from '../domain/purchase-query.ts';
 import { formatNames } from '../http/formats/negotiation.ts';
-import { cents, id, instant, integer, oneOf, pageParameters, text } from '../http/parameters.ts';
+import {
+  cents,
+  id,
+  instant,
+  integer,
+  oneOf,
+  pageParameters,
+  text,
+  timeZone,
+} from '../http/parameters.ts';
 
 /** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
 const filtersOfAnyList = {
@@ -43,6 +52,7 @@ export const purchaseStatsParameters = z.strictObject({
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
+  timezone: timeZone(),
 });
 
 /** The page asked for, of the purchases that match. */

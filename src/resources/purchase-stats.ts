@@ -57,11 +57,12 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       isDated: true,
       table: statsTable,
       handle: async ({ query, organizationId, signal, askers }) => {
-        const { group_by: groupBy, group_limit: groupLimit } = query;
+        const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
         const question = {
           filters: filtersFrom(query),
           groupLimit,
           ...(groupBy === undefined ? {} : { groupBy }),
+          ...(timeZone === 'UTC' ? {} : { timeZone }),
         };
         const { answer: stats, asOf } = await engine.stats(
           organizationId,

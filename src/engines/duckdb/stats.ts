@@ -7,6 +7,7 @@ import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './labels.ts';
 import { labelKey, labelTable } from './layout.ts';
+import { localDay } from './local-day.ts';
 
 const nothing: PurchaseStats = {
   purchaseCount: 0n,
@@ -21,15 +22,17 @@ const nothing: PurchaseStats = {
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
-  { filters, groupBy, groupLimit }: PurchaseStatsQuery,
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return nothing;
   const isEverything = Object.values(filters).every((value) => value === undefined);
+  const { catalog } = generation;
+  const day = () => localDay(generation.extent, filters, timeZone);
   const ranking =
     groupBy === undefined
       ? null
-      : await readRanking(connection, generation.catalog, matching, groupBy, groupLimit + 1);
+      : await readRanking(connection, catalog, matching, groupBy, day, groupLimit + 1);
   const totals =
     (isEverything ? generation.totals : null) ??
     (await readTotals(connection, generation, matching, ranking));
@@ -132,6 +135,7 @@ async function readRanking(
   catalog: string,
   matching: Sql,
   groupBy: StatsDimension,
+  day: () => Sql,
   limit: number,
 ): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
   const ranking = (key: Sql) => sql`
@@ -143,7 +147,7 @@ async function readRanking(
     groupBy === 'day'
       ? sql`
         select strftime(key, '%Y-%m-%d') as name, purchase_count, revenue
-        from (${ranking(sql`created_at::date`)})`
+        from (${ranking(day())})`
       : sql`
         select label.value as name, purchase_count, revenue
         from (${ranking(raw(labelKey(labels[groupBy])))}) as ranking
