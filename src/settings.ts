@@ -40,6 +40,8 @@ const variables = z.object({
   QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
   UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
   ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
+  EXPORTS_PER_KEY: wholeNumber(1, 100, 2),
+  EXPORT_CONCURRENCY: wholeNumber(1, 1000, 4),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
   SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
@@ -69,6 +71,9 @@ export type Settings = {
   readonly queryConcurrency: number;
   /** What finished answers about purchases may take, bytes; 0 remembers none. */
   readonly answerCacheBytes: number;
+  /** Exports that run at the same time, of one key and in all. */
+  readonly exportsPerKey: number;
+  readonly exportConcurrency: number;
   readonly queryTimeoutMs: number;
   readonly syncPollIntervalMs: number;
   /** Organizations that the sync worker brings up to date at the same time. */
@@ -113,6 +118,8 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     duckdbThreads: read.DUCKDB_THREADS,
     queryConcurrency: read.QUERY_CONCURRENCY,
     answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
+    exportsPerKey: read.EXPORTS_PER_KEY,
+    exportConcurrency: read.EXPORT_CONCURRENCY,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
     syncConcurrency: read.SYNC_CONCURRENCY,

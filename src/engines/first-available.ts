@@ -18,6 +18,8 @@ export function firstAvailable(
       (await engineFor(organizationId)).get(organizationId, purchaseId, signal),
     stats: async (organizationId, query, signal) =>
       (await engineFor(organizationId)).stats(organizationId, query, signal),
+    export: async (organizationId, filters, take, signal) =>
+      (await engineFor(organizationId)).export(organizationId, filters, take, signal),
     freshness: async (organizationId) =>
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>

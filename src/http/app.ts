@@ -12,6 +12,7 @@ import { customers } from '../resources/customers.ts';
 import { emailCampaigns } from '../resources/email-campaigns.ts';
 import { flows } from '../resources/flows.ts';
 import { identity } from '../resources/identity.ts';
+import { purchaseExport } from '../resources/purchase-export.ts';
 import { purchaseStats } from '../resources/purchase-stats.ts';
 import { purchases } from '../resources/purchases.ts';
 import { segmentCustomers } from '../resources/segment-customers.ts';
@@ -21,6 +22,7 @@ import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { authenticate, invalidKey, requireScope } from './authentication.ts';
 import { ApiError, errorBody, errorStatuses, internalError, unknownRoute } from './errors.ts';
+import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { reference } from './openapi/reference.ts';
@@ -38,6 +40,7 @@ const resources: readonly ResourceRoutes[] = [
   segmentCustomers,
   purchases,
   purchaseStats,
+  purchaseExport,
   tags,
   attributes,
   flows,
@@ -56,15 +59,23 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
   readonly answerCacheBytes?: number;
+  readonly exports?: ExportLimits;
+  /** An export in which nothing moves for so long is broken off. */
+  readonly stalledAfterMs?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
+const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitDatabase: sharedIn, log } = options;
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
+  const exports = {
+    places: createExportPlaces(options.exports ?? defaultExports),
+    stalledAfterMs: options.stalledAfterMs ?? 30_000,
+  };
   const routes = resources.flatMap((resource) => resource(services));
   const requests = createRateLimit({
     name: 'requests',
@@ -156,7 +167,8 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const route of routes) serve(v1, route, { purchases: services.purchases, answers });
+      for (const route of routes)
+        serve(v1, route, { purchases: services.purchases, answers, exports });
     },
     { prefix: '/v1' },
   );

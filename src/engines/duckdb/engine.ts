@@ -4,6 +4,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
+import { createExportConnections, exportPurchases } from './export.ts';
 import { followGenerations } from './generations.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
@@ -37,6 +38,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
   const instance = await createInstance({ ...options, spillDirectory });
   const admission = createAdmission(instance, options);
+  const exports = createExportConnections(instance);
   const generations = followGenerations(instance, options);
 
   const answerFrom = <Answer>(
@@ -74,10 +76,22 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       answerFrom(organizationId, signal, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
+    export: (organizationId, filters, take, signal) =>
+      exports.run(signal, async (connection, either) => {
+        const lease = await generations.acquire(organizationId);
+        if (lease === null) throw new NoGenerationError();
+        try {
+          const { generation, asOf } = lease;
+          const answer = exportPurchases(connection, generation.catalog, filters, either);
+          return await take({ answer, asOf }, either);
+        } finally {
+          lease.release();
+        }
+      }),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
     version: async (organizationId) => (await look(organizationId))?.file ?? null,
     async close() {
-      await admission.close();
+      await Promise.all([admission.close(), exports.close()]);
       await generations.close();
       instance.closeSync();
     },

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { formats } from '../formats/negotiation.ts';
+import type { Format } from '../formats/format.ts';
+import { exportFormatNames, formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
@@ -82,10 +83,12 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       200: {
         description: summary,
         headers: headersOf(route),
-        content: {
-          'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
-          ...(hasTable(route) ? otherContents() : {}),
-        },
+        content: isExport(route)
+          ? contentsOf(exportFormatNames.map((name) => formats[name]))
+          : {
+              'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
+              ...(hasTable(route) ? contentsOf(Object.values(formats)) : {}),
+            },
       },
       ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
       ...errorReferences([
@@ -139,13 +142,12 @@ const ifNoneMatch = {
 
 const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;
 
+const isExport = (route: Route): boolean => 'isExport' in route;
+
 /** What an answer that reads as rows may come as besides JSON. */
-function otherContents() {
+function contentsOf(of: readonly Format[]) {
   return Object.fromEntries(
-    Object.values(formats).map(({ mediaType }) => [
-      mediaType,
-      { schema: { type: 'string' }, 'x-addition': true },
-    ]),
+    of.map(({ mediaType }) => [mediaType, { schema: { type: 'string' }, 'x-addition': true }]),
   );
 }
 
@@ -157,6 +159,7 @@ function headersOf(route: Route) {
     ...(etag ? (['ETag'] as const) : []),
     ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
+    ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
   ]);
 }
 
