@@ -39,7 +39,8 @@ export async function startServer(
     onError,
   });
   const fallbackDatabase = createPool(databaseUrl, {
-    max: fallbackConnections,
+    // An export keeps its connection for as long as its reader takes.
+    max: fallbackConnections + settings.exportConcurrency,
     applicationName: 'crm-data-service api purchases',
     statementTimeoutMs: settings.queryTimeoutMs,
     onError,
@@ -66,6 +67,8 @@ export async function startServer(
     answerCacheBytes: settings.answerCacheBytes,
     corsOrigins: settings.corsOrigins,
     freshnessWaitMs: settings.freshnessWaitMs,
+    exports: { perKey: settings.exportsPerKey, inAll: settings.exportConcurrency },
+    stalledAfterMs: settings.queryTimeoutMs,
     log,
   });
   const close = async () => {

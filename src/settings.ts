@@ -50,6 +50,8 @@ const variables = z.object({
   QUERY_QUEUE_LIMIT_PER_KEY: wholeNumber(0, 100_000, 100),
   UV_THREADPOOL_SIZE: wholeNumber(1, 1024, 4),
   ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
+  EXPORTS_PER_KEY: wholeNumber(1, 100, 2),
+  EXPORT_CONCURRENCY: wholeNumber(1, 1000, 4),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   MIN_DATA_AS_OF_WAIT_MS: wholeNumber(100, 60_000, 5_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
@@ -85,6 +87,9 @@ export type Settings = {
   readonly queryQueueLimitPerKey: number;
   /** What finished answers about purchases may take, bytes; 0 remembers none. */
   readonly answerCacheBytes: number;
+  /** Exports that run at the same time, of one key and in all. */
+  readonly exportsPerKey: number;
+  readonly exportConcurrency: number;
   readonly queryTimeoutMs: number;
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs: number;
@@ -134,6 +139,8 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     queryQueueLimit: read.QUERY_QUEUE_LIMIT,
     queryQueueLimitPerKey: read.QUERY_QUEUE_LIMIT_PER_KEY,
     answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
+    exportsPerKey: read.EXPORTS_PER_KEY,
+    exportConcurrency: read.EXPORT_CONCURRENCY,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,

@@ -37,6 +37,9 @@ export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): Pu
     freshness: async () => asOf,
     version: async () => null,
     reach: async () => {},
+    export: async () => {
+      throw new Error('exports are not compared');
+    },
     close: () => clickhouse.close(),
   };
 }

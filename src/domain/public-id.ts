@@ -32,6 +32,49 @@ export function encodeId(resource: IdentifiedResource, id: bigint): string {
   return `${idPrefixes[resource]}_${sqids.encode(numbers)}`;
 }
 
+// What sqids makes of a number that it takes as one depends on the remainder by the
+// alphabet's length: a first character, the digits, and what fills up to the least length.
+const base = alphabet.length - 1;
+const leastLength = 12;
+type Spelling = { readonly first: string; readonly digits: string[]; readonly filling: string };
+let spellings: readonly Spelling[] | undefined;
+
+/** Read off the library's own ids: every digit is the last one of some small number. */
+function readSpellings(): Spelling[] {
+  return Array.from({ length: alphabet.length }, (_, remainder) => {
+    const digits: string[] = [];
+    for (let step = 0; step < base; step += 1) {
+      const number = remainder + alphabet.length * step;
+      const length = number < base ? 1 : number < base ** 2 ? 2 : 3;
+      digits[number % base] = sqids.encode([number])[length] as string;
+    }
+    const shortest = sqids.encode([remainder < base ? remainder : remainder + alphabet.length]);
+    const filling = shortest.slice(remainder < base ? 2 : 3);
+    return { first: shortest[0] as string, digits, filling };
+  });
+}
+
+/** As `encodeId`, for millions of ids. */
+export function createIdEncoder(resource: IdentifiedResource): (id: bigint) => string {
+  spellings ??= readSpellings();
+  const known = spellings;
+  const prefix = `${idPrefixes[resource]}_`;
+  return (id) => {
+    const number = Number(id);
+    if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeId(resource, id);
+    const { first, digits, filling } = known[number % alphabet.length] as Spelling;
+    let text = '';
+    let rest = number;
+    do {
+      text = (digits[rest % base] as string) + text;
+      rest = Math.floor(rest / base);
+    } while (rest > 0);
+    // Where the least length is reached, nothing separates digits from filling.
+    const missing = leastLength - 1 - text.length;
+    return prefix + first + text + (missing > 0 ? filling.slice(0, missing) : '');
+  };
+}
+
 /** The pattern that path and filter parameters are validated against. */
 export function idPattern(resource: IdentifiedResource): RegExp {
   return new RegExp(`^${idPrefixes[resource]}_[A-Za-z0-9_-]+$`);

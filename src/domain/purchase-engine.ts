@@ -1,6 +1,7 @@
 import type { Askers } from './askers.ts';
+import type { ColumnData } from './column-data.ts';
 import type { Purchase } from './purchase.ts';
-import type { PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
+import type { PurchaseFilters, PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
 
 export type PurchasePage = {
   /** Newest first: `created_at`, then `id`, both descending. */
@@ -28,6 +29,9 @@ export type PurchaseStats = PurchaseTotals & {
   readonly groups: readonly PurchaseGroup[];
   readonly groupsTruncated: boolean;
 };
+
+/** Some purchases, column by column in the order of `purchaseColumns`. */
+export type PurchaseBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
 
 /** An answer and the instant (microseconds since 1970) of the data it shows. */
 export type AsOf<Answer> = { readonly answer: Answer; readonly asOf: bigint };
@@ -67,6 +71,20 @@ export interface PurchaseEngine {
     signal?: AbortSignal,
     askers?: Askers,
   ): Promise<AsOf<PurchaseStats>>;
+
+  /**
+   * Hands all purchases that match to `take`, in batches and in no promised order, all
+   * of one instant and each exactly once. They are read as `take` asks for them, so that
+   * memory stays bounded whatever their number. Once `take` has settled, everything that
+   * was held for them is let go; the signal that it is given tells it not to wait for
+   * anything else, because no more rows will come. Resolves with what `take` gives.
+   */
+  export<Result>(
+    organizationId: bigint,
+    filters: PurchaseFilters,
+    take: (rows: AsOf<AsyncIterable<PurchaseBatch>>, signal: AbortSignal) => Promise<Result>,
+    signal?: AbortSignal,
+  ): Promise<Result>;
 
   /** The instant up to which the engine has the organization's purchases; null where it has none. */
   freshness(organizationId: bigint): Promise<bigint | null>;

@@ -18,6 +18,8 @@ export function firstAvailable(
       (await engineFor(organizationId)).get(organizationId, purchaseId, ...asking),
     stats: async (organizationId, query, ...asking) =>
       (await engineFor(organizationId)).stats(organizationId, query, ...asking),
+    export: async (organizationId, filters, take, signal) =>
+      (await engineFor(organizationId)).export(organizationId, filters, take, signal),
     freshness: async (organizationId) =>
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>

@@ -12,6 +12,7 @@ import { customers } from '../resources/customers.ts';
 import { emailCampaigns } from '../resources/email-campaigns.ts';
 import { flows } from '../resources/flows.ts';
 import { identity } from '../resources/identity.ts';
+import { purchaseExport } from '../resources/purchase-export.ts';
 import { purchaseStats } from '../resources/purchase-stats.ts';
 import { purchases } from '../resources/purchases.ts';
 import { segmentCustomers } from '../resources/segment-customers.ts';
@@ -30,6 +31,7 @@ import {
   tooManyQuestions,
   unknownRoute,
 } from './errors.ts';
+import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
@@ -50,6 +52,7 @@ const resources: readonly ResourceRoutes[] = [
   segmentCustomers,
   purchases,
   purchaseStats,
+  purchaseExport,
   tags,
   attributes,
   flows,
@@ -72,11 +75,15 @@ export type AppOptions = {
   readonly corsOrigins?: readonly string[];
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs?: number;
+  readonly exports?: ExportLimits;
+  /** An export in which nothing moves for so long is broken off. */
+  readonly stalledAfterMs?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
 const defaultFreshnessWaitMs = 5_000;
+const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
@@ -86,6 +93,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
   const freshAnswers = createFreshAnswers(purchases, waitMs);
+  const exports = {
+    places: createExportPlaces(options.exports ?? defaultExports),
+    stalledAfterMs: options.stalledAfterMs ?? 30_000,
+  };
   const routes = resources.flatMap((resource) => resource(services));
   const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
   const limitRequests = createRateLimit({
@@ -183,7 +194,8 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      for (const route of routes) serve(v1, route, { purchases, answers, freshAnswers });
+      const from = { purchases, answers, freshAnswers, exports };
+      for (const route of routes) serve(v1, route, from);
     },
     { prefix: '/v1' },
   );

@@ -8,9 +8,16 @@ import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional, entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
+import { type Export, type ExportOptions, sendExport } from './export.ts';
 import { writeWhole } from './formats/format.ts';
-import { acceptedFormat, type FormatName, formats } from './formats/negotiation.ts';
-import { type AnswerTable, batchOf } from './formats/table.ts';
+import {
+  acceptedExportFormat,
+  acceptedFormat,
+  type ExportFormatName,
+  type FormatName,
+  formats,
+} from './formats/negotiation.ts';
+import { type AnswerTable, batchOf, type Table } from './formats/table.ts';
 import { type FreshAnswers, readMinimumAsOf } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
@@ -68,6 +75,17 @@ export type Route<
       readonly table?: AnswerTable<z.output<Response>>;
       handle(call: Call<z.output<Path>, z.output<Query>>): Promise<AsOf<z.output<Response>>>;
     }
+  | {
+      /** Sends all rows there are, as a file, while they are read (export.ts). */
+      readonly isExport: true;
+      readonly isDated?: never;
+      readonly name: string;
+      readonly table: Table;
+      open(
+        call: Call<z.output<Path>, z.output<Query>>,
+        ...opening: Parameters<Export['open']>
+      ): Promise<void>;
+    }
 );
 
 /** What a resource's file exports: its routes, over what they are served from. */
@@ -80,6 +98,13 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
   return definition as unknown as Route;
 }
 
+type ServedFrom = {
+  readonly purchases: PurchaseEngine;
+  readonly answers: AnswerCache;
+  readonly freshAnswers: FreshAnswers;
+  readonly exports: ExportOptions;
+};
+
 /**
  * Registers a route. Parameters are read after the key, the rate limit and the
  * route have been checked: that is the order of refusals.
@@ -87,13 +112,12 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
 export function serve(
   app: FastifyInstance,
   route: Route,
-  services: {
-    readonly purchases: PurchaseEngine;
-    readonly answers: AnswerCache;
-    readonly freshAnswers: FreshAnswers;
-  },
+  { purchases, answers, freshAnswers, exports }: ServedFrom,
 ) {
-  const { purchases, answers, freshAnswers } = services;
+  if ('isExport' in route) {
+    serveExport(app, route, exports);
+    return;
+  }
   const { url, path, query, response, etag } = route;
   const table =
     route.isDated === true ? (route.table as AnswerTable<unknown> | undefined) : undefined;
@@ -160,6 +184,29 @@ export function serve(
       const isFinished = route.isDated === true || typeof payload !== 'string';
       const content = isFinished ? payload : writeExactly(payload);
       return etag ? conditional(request, reply, content) : content;
+    },
+  });
+}
+
+function serveExport(
+  app: FastifyInstance,
+  { url, path, query, name, table, open }: Extract<Route, { isExport: true }>,
+  options: ExportOptions,
+) {
+  app.route({
+    method: ['GET', 'HEAD'],
+    url,
+    handler: async (request, reply) => {
+      const call = readCall(request, path, query);
+      const { format } = call.query as { format?: ExportFormatName };
+      const sent = formats[format ?? acceptedExportFormat(request.headers.accept)];
+      const opened: Export = {
+        format: sent,
+        table,
+        name,
+        open: (take, signal) => open(call, take, signal),
+      };
+      return sendExport(request, reply, opened, options);
     },
   });
 }

@@ -7,7 +7,7 @@ import {
   statsDimensions,
   trackingLengthLimit,
 } from '../domain/purchase-query.ts';
-import { formatNames } from '../http/formats/negotiation.ts';
+import { exportFormatNames, formatNames } from '../http/formats/negotiation.ts';
 import {
   cents,
   id,
@@ -44,6 +44,11 @@ export const customerPurchaseListParameters = z.strictObject({
   ...page,
   ...filtersOfAnyList,
   ...format,
+});
+/** An addition: a list's filters, and no pages. */
+export const purchaseExportParameters = z.strictObject({
+  ...filters,
+  format: oneOf(exportFormatNames).optional(),
 });
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({

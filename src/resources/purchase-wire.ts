@@ -54,6 +54,9 @@ const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> =
   coupons: coupons.write,
 };
 
+/** Coupons as responses show them, of their stored JSON. */
+export const couponsOnTheWire = coupons.write;
+
 /** A purchase as responses show it: what has no value is left out. */
 export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
   const wire: Record<string, unknown> = { object: 'purchase' };

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeId, encodeId, idPattern, idPrefixes } from '../../src/domain/public-id.ts';
+import {
+  createIdEncoder,
+  decodeId,
+  encodeId,
+  idPattern,
+  idPrefixes,
+} from '../../src/domain/public-id.ts';
 
 const resources = Object.keys(idPrefixes) as (keyof typeof idPrefixes)[];
 
@@ -42,4 +48,23 @@ describe('a public id', () => {
       expect(decodeId('purchase', text)).toBeNull();
     },
   );
+});
+
+describe('the encoder for millions of ids', () => {
+  it('writes what the library writes', () => {
+    const encode = createIdEncoder('purchase');
+    fc.assert(
+      fc.property(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), fc.nat(63), (number, shift) => {
+        const id = number >> BigInt(shift);
+        expect(encode(id)).toBe(encodeId('purchase', id));
+      }),
+      { numRuns: 5_000 },
+    );
+    for (let id = 0n; id < 8_000n; id += 1n) expect(encode(id)).toBe(encodeId('purchase', id));
+    for (let power = 1n; power < 2n ** 62n; power *= 61n) {
+      for (const id of [power - 1n, power, power + 1n, power * 61n - 62n]) {
+        if (id >= 0n) expect(encode(id)).toBe(encodeId('purchase', id));
+      }
+    }
+  });
 });

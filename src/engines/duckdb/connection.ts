@@ -38,11 +38,8 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
-/** Runs one statement and returns its rows. A bigint is bound as BIGINT. */
-export async function queryRows(
-  connection: DuckDBConnection,
-  statement: Sql,
-): Promise<DuckDBRow[]> {
+/** A statement's parameters as node-api takes them. A bigint is bound as BIGINT. */
+export function boundValues(statement: Sql) {
   const values = statement.values as DuckDBValue[];
   // node-api would take a bigint for a HUGEINT, which no zone map is compared with.
   const types = Object.fromEntries(
@@ -51,6 +48,15 @@ export async function queryRows(
     ),
   );
   const named = Object.fromEntries(values.map((value, index) => [String(index + 1), value]));
+  return { named, types };
+}
+
+/** Runs one statement and returns its rows. */
+export async function queryRows(
+  connection: DuckDBConnection,
+  statement: Sql,
+): Promise<DuckDBRow[]> {
+  const { named, types } = boundValues(statement);
   const reader = await connection.runAndReadAll(statement.text, named, types);
   return reader.getRows() as DuckDBRow[];
 }

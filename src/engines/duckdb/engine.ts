@@ -5,6 +5,7 @@ import { Askers } from '../../domain/askers.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
+import { createExportConnections, exportPurchases } from './export.ts';
 import { followGenerations } from './generations.ts';
 import { askToHurry } from './hurry.ts';
 import type { Generation } from './labels.ts';
@@ -44,6 +45,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
   const instance = await createInstance({ ...options, spillDirectory });
   const admission = createAdmission(instance, options);
+  const exports = createExportConnections(instance);
   const generations = followGenerations(instance, options);
 
   const answerFrom = <Answer>(
@@ -100,6 +102,18 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       answerFrom(organizationId, signal, askers, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
+    export: (organizationId, filters, take, signal) =>
+      exports.run(signal, async (connection, either) => {
+        const lease = await generations.acquire(organizationId);
+        if (lease === null) throw new NoGenerationError();
+        try {
+          const { generation, asOf } = lease;
+          const answer = exportPurchases(connection, generation.catalog, filters, either);
+          return await take({ answer, asOf }, either);
+        } finally {
+          lease.release();
+        }
+      }),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
     version: async (organizationId) => {
       const lease = await look(organizationId);
@@ -107,7 +121,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     },
     reach,
     async close() {
-      await admission.close();
+      await Promise.all([admission.close(), exports.close()]);
       await generations.close();
       instance.closeSync();
     },

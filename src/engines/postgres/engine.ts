@@ -6,6 +6,7 @@ import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
 import { purchaseSelectList } from './columns.ts';
+import { exportPurchases } from './export.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
@@ -25,9 +26,7 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     ask: (connection: pg.ClientBase) => Promise<Answer>,
   ): Promise<AsOf<Answer>> => {
     const answer = async (connection: pg.ClientBase) => {
-      // Before the snapshot is taken: one older than a rewriting ALTER TABLE, or a
-      // TRUNCATE, would see the table empty.
-      await connection.query('lock table purchases in access share mode');
+      await lockTable(connection);
       return { answer: await ask(connection), asOf: await snapshotInstant(connection) };
     };
     return withSnapshot(database, answer, signal);
@@ -54,6 +53,16 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     stats: (organizationId, query, signal) =>
       answerWithin(signal, (connection) => purchaseStats(connection, organizationId, query)),
 
+    export: (organizationId, filters, take, signal) => {
+      const inSnapshot = async (connection: pg.ClientBase) => {
+        await lockTable(connection);
+        const asOf = await snapshotInstant(connection);
+        const answer = exportPurchases(connection, organizationId, filters, signal);
+        return take({ answer, asOf }, signal ?? neverAborted);
+      };
+      return withSnapshot(database, inSnapshot, signal);
+    },
+
     freshness: () => withSnapshot(database, snapshotInstant),
     version: async () => null,
 
@@ -70,6 +79,16 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
 
     close: async () => {},
   };
+}
+
+const { signal: neverAborted } = new AbortController();
+
+/**
+ * Before the snapshot is taken: one older than a rewriting ALTER TABLE, or a TRUNCATE,
+ * would see the table empty.
+ */
+async function lockTable(connection: pg.ClientBase): Promise<void> {
+  await connection.query('lock table purchases in access share mode');
 }
 
 /** When the transaction began, which is before its snapshot: a promise that holds. */

@@ -17,6 +17,22 @@ export const formatNames = [
   'arrow',
 ] as const satisfies readonly FormatName[];
 
+/** Of exports; the first one where nothing is asked for. */
+export const exportFormatNames = [
+  'csv',
+  'csv_excel',
+  'ndjson',
+  'arrow',
+] as const satisfies readonly Exclude<FormatName, 'json'>[];
+export type ExportFormatName = (typeof exportFormatNames)[number];
+
+/** The format that `Accept` likes best of an export; CSV where it likes none of them. */
+export function acceptedExportFormat(accept: string | undefined): ExportFormatName {
+  const available = exportFormatNames.map((name) => formats[name].mediaType);
+  const mediaType = preferredMediaType(accept, available);
+  return exportFormatNames.find((name) => formats[name].mediaType === mediaType) ?? 'csv';
+}
+
 const jsonMediaType = 'application/json';
 
 /** By media type; the first one is what is sent where several are as welcome. */

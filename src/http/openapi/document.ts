@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { formats } from '../formats/negotiation.ts';
+import type { Format } from '../formats/format.ts';
+import { exportFormatNames, formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
 import { minimumAsOfHeader } from '../minimum-as-of.ts';
 import type { Route } from '../route.ts';
@@ -84,10 +85,12 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       200: {
         description: summary,
         headers: headersOf(route),
-        content: {
-          'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
-          ...(hasTable(route) ? otherContents() : {}),
-        },
+        content: isExport(route)
+          ? contentsOf(exportFormatNames.map((name) => formats[name]))
+          : {
+              'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
+              ...(hasTable(route) ? contentsOf(Object.values(formats)) : {}),
+            },
       },
       ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
       ...errorReferences([
@@ -151,13 +154,12 @@ const minimumAsOf = {
 
 const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;
 
+const isExport = (route: Route): boolean => 'isExport' in route;
+
 /** What an answer that reads as rows may come as besides JSON. */
-function otherContents() {
+function contentsOf(of: readonly Format[]) {
   return Object.fromEntries(
-    Object.values(formats).map(({ mediaType }) => [
-      mediaType,
-      { schema: { type: 'string' }, 'x-addition': true },
-    ]),
+    of.map(({ mediaType }) => [mediaType, { schema: { type: 'string' }, 'x-addition': true }]),
   );
 }
 
@@ -171,6 +173,7 @@ function headersOf(route: Route) {
     ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
     ...(isList ? (['Link'] as const) : []),
+    ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
   ]);
 }
 

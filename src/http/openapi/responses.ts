@@ -73,6 +73,15 @@ export const headers = {
     description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
   },
+  'Content-Disposition': {
+    required: true,
+    description: 'The name of the file, with the instant that it shows.',
+    schema: {
+      type: 'string',
+      pattern: '^attachment; filename="[\\w.-]+"$',
+      examples: ['attachment; filename="purchases-20260131T140509.123456Z.csv"'],
+    },
+  },
   'X-Has-More': {
     required: false,
     description:

@@ -1,0 +1,179 @@
+import type {
+  DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBInstance,
+  DuckDBVector,
+} from '@duckdb/node-api';
+import PQueue from 'p-queue';
+import sql, { raw } from 'sql-template-tag';
+import type { Bitmap, ColumnData } from '../../domain/column-data.ts';
+import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
+import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { boundValues, queryRows } from './connection.ts';
+import { purchasesMatching } from './filters.ts';
+import { labelKey, labelTable } from './layout.ts';
+
+const interruptEveryMs = 10;
+
+/**
+ * A connection of its own for each export: it keeps nobody waiting who asks a question.
+ * How many there are at a time is the caller's to bound.
+ */
+export function createExportConnections(instance: DuckDBInstance) {
+  const closing = new AbortController();
+  const running = new Set<Promise<unknown>>();
+
+  const runNow = async <Result>(
+    signal: AbortSignal,
+    work: (connection: DuckDBConnection, signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> => {
+    signal.throwIfAborted();
+    const connection = await instance.connect();
+    let interrupting: NodeJS.Timeout | undefined;
+    const interrupt = () => {
+      connection.interrupt();
+      interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
+    };
+    signal.addEventListener('abort', interrupt, { once: true });
+    try {
+      return await work(connection, signal);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      signal.removeEventListener('abort', interrupt);
+      clearInterval(interrupting);
+      connection.closeSync();
+    }
+  };
+
+  return {
+    /** Runs `work`, its queries interrupted once the signal is aborted. */
+    run<Result>(
+      signal: AbortSignal | undefined,
+      work: (connection: DuckDBConnection, signal: AbortSignal) => Promise<Result>,
+    ): Promise<Result> {
+      const signals = signal === undefined ? [closing.signal] : [signal, closing.signal];
+      const result = runNow(AbortSignal.any(signals), work);
+      const settled = result.then(
+        () => {},
+        () => {},
+      );
+      running.add(settled);
+      settled.finally(() => running.delete(settled));
+      return result;
+    },
+    async close() {
+      closing.abort(new Error('the engine is closing'));
+      await Promise.all(running);
+    },
+  };
+}
+
+// All exports together occupy one thread of libuv's pool: a chunk is quickly fetched,
+// and then takes a while to be written and sent.
+const fetches = new PQueue({ concurrency: 1 });
+
+/**
+ * All purchases that match, in the order of the file: it needs no sorting, so that the
+ * first of a hundred million come as quickly as the first of a hundred.
+ */
+export async function* exportPurchases(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+  signal: AbortSignal,
+): AsyncGenerator<PurchaseBatch> {
+  const matching = await purchasesMatching(connection, catalog, filters);
+  if (matching === null) return;
+  const dictionaries = await readDictionaries(connection, catalog);
+  const { select, joins } = selection(catalog, dictionaries);
+  const statement = sql`select ${raw(select)} from ${raw(catalog)}.purchase ${raw(joins)} where ${matching}`;
+  const { named, types } = boundValues(statement);
+  const result = await fetches.add(() => connection.stream(statement.text, named, types));
+  const fetch = () => fetches.add(() => result.fetchChunk());
+  let next = fetch();
+  try {
+    for (;;) {
+      const chunk = await next;
+      signal.throwIfAborted();
+      if (chunk === null || chunk.rowCount === 0) return;
+      // DuckDB reads on while this one is written.
+      next = fetch();
+      yield readChunk(chunk, dictionaries);
+    }
+  } finally {
+    await next.catch(() => {});
+    // Ends the query, however much of it is left.
+    await connection.run('select 1').catch(() => {});
+  }
+}
+
+type Dictionaries = ReadonlyMap<PurchaseLabel, readonly string[]>;
+
+/** More texts than these are joined to the rows rather than remembered. */
+const mostRemembered = 50_000;
+
+async function readDictionaries(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<Dictionaries> {
+  const dictionaries = new Map<PurchaseLabel, readonly string[]>();
+  for (const label of purchaseLabels) {
+    const table = raw(`${catalog}.${labelTable(label)}`);
+    const [size] = await queryRows(connection, sql`select count(*) from ${table}`);
+    if ((size?.[0] as bigint) > mostRemembered) continue;
+    const values: string[] = [];
+    const rows = await queryRows(connection, sql`select key, value from ${table} order by key`);
+    for (const [key, value] of rows) values[key as number] = value as string;
+    // No holes: keys begin at some number, and are dense from there.
+    dictionaries.set(
+      label,
+      Array.from(values, (value) => value ?? ''),
+    );
+  }
+  return dictionaries;
+}
+
+function selection(catalog: string, dictionaries: Dictionaries) {
+  const joined = purchaseLabels.filter((label) => !dictionaries.has(label));
+  const select = purchaseColumns.map(({ name, kind }) => {
+    if (kind === 'instant') return `epoch_us(purchase.${name})`;
+    if (kind !== 'label') return `purchase.${name}`;
+    return dictionaries.has(name) ? `purchase.${labelKey(name)}` : `of_${name}.value`;
+  });
+  const joins = joined.map(
+    (label) =>
+      `left join ${catalog}.${labelTable(label)} as of_${label} on of_${label}.key = purchase.${labelKey(label)}`,
+  );
+  return { select: select.join(', '), joins: joins.join(' ') };
+}
+
+/** What the vectors have and their types leave out, or keep for themselves. */
+type PackedVector = DuckDBVector & {
+  readonly items: BigInt64Array | Int32Array;
+  readonly validity: { readonly data: BigUint64Array | null };
+};
+
+/** Copies what it takes: a chunk's memory is DuckDB's. */
+function readChunk(chunk: DuckDBDataChunk, dictionaries: Dictionaries): PurchaseBatch {
+  const { rowCount } = chunk;
+  const data = purchaseColumns.map(({ name, kind }, index): ColumnData => {
+    const vector = chunk.getColumnVector(index) as PackedVector;
+    const values = kind === 'label' ? dictionaries.get(name) : undefined;
+    if (values !== undefined) {
+      return { keys: (vector.items as Int32Array).slice(), present: bitmapOf(vector), values };
+    }
+    if (kind === 'text' || kind === 'label' || kind === 'coupons') {
+      return Array.from({ length: rowCount }, (_, row) => vector.getItem(row) as string | null);
+    }
+    return { integers: (vector.items as BigInt64Array).slice(), present: bitmapOf(vector) };
+  });
+  return { rowCount, data };
+}
+
+function bitmapOf({ validity: { data } }: PackedVector): Bitmap | null {
+  return data === null
+    ? null
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
+}

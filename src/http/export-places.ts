@@ -1,0 +1,39 @@
+import type { FastifyReply } from 'fastify';
+import { ApiError } from './errors.ts';
+
+/** How many exports may run at the same time in this process. */
+export type ExportLimits = { readonly perKey: number; readonly inAll: number };
+
+/** When to try again is not known: an export takes as long as its reader does. */
+const retryAfter = 10;
+
+export type ExportPlaces = {
+  /** Takes a place until the returned function is called. Throws rate_limited where there is none. */
+  take(keyId: bigint, reply: FastifyReply): () => void;
+};
+
+export function createExportPlaces({ perKey, inAll }: ExportLimits): ExportPlaces {
+  const running = new Map<bigint, number>();
+  let total = 0;
+  return {
+    take(keyId, reply) {
+      const ofKey = running.get(keyId) ?? 0;
+      if (ofKey >= perKey || total >= inAll) {
+        reply.header('Retry-After', retryAfter);
+        const message =
+          ofKey >= perKey
+            ? `This API key has ${perKey} exports running, which is as many as it may have.`
+            : 'As many exports are running as the server allows.';
+        throw new ApiError('rate_limited', message, { retryAfter });
+      }
+      running.set(keyId, ofKey + 1);
+      total += 1;
+      return () => {
+        const left = (running.get(keyId) as number) - 1;
+        if (left === 0) running.delete(keyId);
+        else running.set(keyId, left);
+        total -= 1;
+      };
+    },
+  };
+}
