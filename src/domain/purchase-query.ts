@@ -60,6 +60,8 @@ export type PurchaseStatsQuery = {
   readonly groupBy?: StatsDimension;
   /** 1 to 50. */
   readonly groupLimit: number;
+  /** Whose days `day` groups by, by its canonical name; UTC's where undefined. */
+  readonly timeZone?: string;
 };
 
 export const pageLimits = { least: 1, most: 100, default: 25 } as const;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { parseInstant } from '../domain/instant.ts';
 import { decodeId, type IdentifiedResource, idPattern, idPrefixes } from '../domain/public-id.ts';
 import { pageLimits } from '../domain/purchase-query.ts';
+import { canonicalTimeZone } from '../domain/time-zone.ts';
 import { ApiError } from './errors.ts';
 
 /**
@@ -97,6 +98,20 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
   return z
     .enum(values, `must be one of ${values.join(', ')}`)
     .meta({ type: 'string', enum: [...values] });
+}
+
+/** A time zone's canonical name; UTC where none is given. An addition to the specification. */
+export function timeZone() {
+  return z
+    .string()
+    .transform((name, context) => {
+      const canonical = canonicalTimeZone(name);
+      if (canonical !== null) return canonical;
+      context.addIssue('must be the IANA name of a time zone such as America/Sao_Paulo');
+      return z.NEVER;
+    })
+    .default('UTC')
+    .meta({ type: 'string', default: 'UTC' });
 }
 
 /** Text of so many characters (Unicode code points). */

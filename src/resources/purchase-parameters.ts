@@ -7,7 +7,16 @@ import {
   statsDimensions,
   trackingLengthLimit,
 } from '../domain/purchase-query.ts';
-import { cents, id, instant, integer, oneOf, pageParameters, text } from '../http/parameters.ts';
+import {
+  cents,
+  id,
+  instant,
+  integer,
+  oneOf,
+  pageParameters,
+  text,
+  timeZone,
+} from '../http/parameters.ts';
 
 /** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
 const filtersOfAnyList = {
@@ -34,6 +43,7 @@ export const purchaseStatsParameters = z.strictObject({
   ...tracking,
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
+  timezone: timeZone(),
 });
 
 /** The page asked for, of the purchases that match. */

@@ -41,11 +41,12 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       etag: true,
       isDated: true,
       handle: async ({ query, organizationId, signal }) => {
-        const { group_by: groupBy, group_limit: groupLimit } = query;
+        const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
         const question = {
           filters: filtersFrom(query),
           groupLimit,
           ...(groupBy === undefined ? {} : { groupBy }),
+          ...(timeZone === 'UTC' ? {} : { timeZone }),
         };
         const { answer: stats, asOf } = await engine.stats(organizationId, question, signal);
         const answer = {

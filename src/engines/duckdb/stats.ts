@@ -7,6 +7,7 @@ import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './labels.ts';
 import { labelKey, labelTable } from './layout.ts';
+import { type DayGrouping, dayGrouping } from './local-day.ts';
 
 const nothing: PurchaseStats = {
   purchaseCount: 0n,
@@ -21,16 +22,17 @@ const nothing: PurchaseStats = {
 export async function purchaseStats(
   connection: DuckDBConnection,
   { catalog }: Generation,
-  { filters, groupBy, groupLimit }: PurchaseStatsQuery,
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, catalog, filters);
   if (matching === null) return nothing;
   const totals = await readTotals(connection, catalog, matching);
   if (totals.purchaseCount === 0n) return nothing;
+  const day = () => dayGrouping(connection, catalog, filters, timeZone);
   const groups =
     groupBy === undefined
       ? []
-      : await readGroups(connection, catalog, matching, groupBy, groupLimit + 1);
+      : await readGroups(connection, catalog, matching, groupBy, day, groupLimit + 1);
   return {
     ...totals,
     groups: groups.slice(0, groupLimit),
@@ -97,6 +99,7 @@ async function readGroups(
   catalog: string,
   matching: Sql,
   groupBy: StatsDimension,
+  day: () => Promise<DayGrouping>,
   limit: number,
 ): Promise<PurchaseGroup[]> {
   const ranking = (key: Sql) => sql`
@@ -106,9 +109,11 @@ async function readGroups(
     group by 1`;
   const named =
     groupBy === 'day'
-      ? sql`
-        select strftime(key, '%Y-%m-%d') as name, purchase_count, revenue
-        from (${ranking(sql`created_at::date`)})`
+      ? await day().then(
+          ({ key, date }) => sql`
+        select strftime(${date}, '%Y-%m-%d') as name, purchase_count, revenue
+        from (${ranking(key)})`,
+        )
       : sql`
         select label.value as name, purchase_count, revenue
         from (${ranking(raw(labelKey(labels[groupBy])))}) as ranking

@@ -1,24 +1,29 @@
 import type pg from 'pg';
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { formatInstant } from '../../domain/instant.ts';
 import type { PurchaseGroup, PurchaseStats } from '../../domain/purchase-engine.ts';
 import type {
   PurchaseFilters,
   PurchaseStatsQuery,
   StatsDimension,
 } from '../../domain/purchase-query.ts';
+import { zoneOffsets } from '../../domain/time-zone.ts';
+import { microsecondsOf } from '../../postgres/instants.ts';
+import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
 
 /** Must run within one snapshot: totals and groups are two statements. */
 export async function purchaseStats(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { filters, groupBy, groupLimit }: PurchaseStatsQuery,
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const totals = await readTotals(connection, organizationId, filters);
+  const day = () => localDay(connection, organizationId, filters, timeZone);
   const groups =
     groupBy === undefined
       ? []
-      : await readGroups(connection, organizationId, filters, groupBy, groupLimit + 1);
+      : await readGroups(connection, organizationId, filters, groupBy, day, groupLimit + 1);
   return {
     ...totals,
     groups: groups.slice(0, groupLimit),
@@ -52,11 +57,10 @@ async function readTotals(
   };
 }
 
-const keys: Readonly<Record<StatsDimension, string>> = {
+const keys: Readonly<Record<Exclude<StatsDimension, 'day'>, string>> = {
   status: 'payment_status',
   platform: 'platform',
   currency: 'currency',
-  day: `to_char(created_at at time zone 'UTC', 'YYYY-MM-DD')`,
   utm_source: 'utm_source',
   utm_medium: 'utm_medium',
   utm_campaign: 'utm_campaign',
@@ -64,17 +68,40 @@ const keys: Readonly<Record<StatsDimension, string>> = {
   utm_term: 'utm_term',
 };
 
+/** A purchase's day as text: in UTC, or in a time zone. */
+async function localDay(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  filters: PurchaseFilters,
+  timeZone: string | undefined,
+): Promise<Sql> {
+  const utc = sql`created_at at time zone 'UTC'`;
+  if (timeZone === undefined) return sql`to_char(${utc}, 'YYYY-MM-DD')`;
+  const { rows } = await connection.query<{ first: bigint | null; last: bigint }>(sql`
+    select ${raw(microsecondsOf('min(created_at)'))} as first,
+      ${raw(microsecondsOf('max(created_at)'))} as last
+    from purchases
+    where ${purchasesMatching(organizationId, filters)}`);
+  const { first, last } = rows[0] as (typeof rows)[number];
+  const offset = offsetExpression(
+    first === null ? [] : zoneOffsets(timeZone, first, last),
+    (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
+  );
+  return sql`to_char(${utc} + ${offset} * interval '1 microsecond', 'YYYY-MM-DD')`;
+}
+
 async function readGroups(
   connection: pg.ClientBase,
   organizationId: bigint,
   filters: PurchaseFilters,
   groupBy: StatsDimension,
+  day: () => Promise<Sql>,
   limit: number,
 ): Promise<PurchaseGroup[]> {
   const statement = sql`
     select key, purchase_count, revenue::text as revenue
     from (
-      select ${raw(keys[groupBy])} as key,
+      select ${groupBy === 'day' ? await day() : raw(keys[groupBy])} as key,
         count(*) as purchase_count,
         sum(purchase_value_in_cents) as revenue
       from purchases

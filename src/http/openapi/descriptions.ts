@@ -27,9 +27,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   utm_content: "Exactly this value of the order's `utm_content`.",
   utm_term: "Exactly this value of the order's `utm_term`.",
   group_by:
-    'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in UTC.',
+    'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:
     'How many groups are returned at most; `groups_truncated` says whether there were more.',
+  timezone:
+    'What `group_by=day` takes for a day, summer time included: the IANA name of a time zone; without effect otherwise. Of instants before 1900 or after 2099 it is the day in UTC. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
   email: 'Exactly this address, upper and lower case aside.',
   phone:

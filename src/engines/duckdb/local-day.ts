@@ -1,0 +1,45 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { zoneOffsets } from '../../domain/time-zone.ts';
+import { offsetExpression } from '../zone-offsets.ts';
+import { queryRows } from './connection.ts';
+
+/** How purchases are grouped by day: the day of a row, and its date, from `key`, of a group. */
+export type DayGrouping = { readonly key: Sql; readonly date: Sql };
+
+const dayLength = 86_400_000_000n;
+
+/** Days in UTC, or in a time zone, of purchases that the filters leave: at least one. */
+export async function dayGrouping(
+  connection: DuckDBConnection,
+  catalog: string,
+  { createdSince, createdUntil }: PurchaseFilters,
+  timeZone: string | undefined,
+): Promise<DayGrouping> {
+  if (timeZone === undefined) return { key: sql`created_at::date`, date: sql`key` };
+  const [row] = await queryRows(
+    connection,
+    sql`select epoch_us(min(created_at)), epoch_us(max(created_at)) from ${raw(catalog)}.purchase`,
+  );
+  const [first, last] = row as [bigint, bigint];
+  const from = createdSince !== undefined && createdSince > first ? createdSince : first;
+  const to = createdUntil !== undefined && createdUntil < last ? createdUntil : last;
+
+  // Days are counted from before all of them: division rounds towards zero.
+  const base = from / dayLength - 2n;
+  const sinceBase = offsetExpression(
+    zoneOffsets(timeZone, from, to).map((zone) => ({
+      ...zone,
+      offset: zone.offset - base * dayLength,
+    })),
+    (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
+  );
+  // DuckDB's own time zones take thirty times as long, and dates of shifted instants are
+  // hashed; whole numbers are divided quickly, and small ones are grouped by addressing.
+  const type = to / dayLength - base < 2n ** 16n - 2n ? 'usmallint' : 'integer';
+  return {
+    key: sql`((epoch_us(created_at) + ${sinceBase}) // ${raw(String(dayLength))})::${raw(type)}`,
+    date: sql`date '1970-01-01' + (key::integer + ${raw(String(base))})`,
+  };
+}

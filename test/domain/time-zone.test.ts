@@ -1,0 +1,95 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { canonicalTimeZone, zonedYears, zoneOffsets } from '../../src/domain/time-zone.ts';
+import { localDayReader } from '../support/local-day.ts';
+
+const microseconds = (text: string) => BigInt(Date.parse(text)) * 1000n;
+const hours = (...offsets: number[]) => offsets.map((offset) => BigInt(offset * 3600) * 1_000_000n);
+const offsetsOf = (zone: string, from: string, to: string) =>
+  zoneOffsets(zone, microseconds(from), microseconds(to));
+
+describe('the name of a time zone', () => {
+  it.each([
+    ['UTC', 'UTC'],
+    ['Etc/UTC', 'UTC'],
+    ['America/Sao_Paulo', 'America/Sao_Paulo'],
+    ['america/sao_paulo', 'America/Sao_Paulo'],
+    ['Brazil/East', 'America/Sao_Paulo'],
+    ['Etc/GMT+3', 'Etc/GMT+3'],
+  ])('%s is %s', (name, canonical) => {
+    expect(canonicalTimeZone(name)).toBe(canonical);
+  });
+
+  it.each(['', 'Mars/Phobos', '+03:00', '-3', 'America', 'UTC+3', ' UTC', 'America/Sao_Paulo\0'])(
+    '%j is none',
+    (name) => {
+      expect(canonicalTimeZone(name)).toBeNull();
+    },
+  );
+
+  it('may be any that Intl lists', () => {
+    for (const zone of Intl.supportedValuesOf('timeZone')) {
+      expect(canonicalTimeZone(zone), zone).toBe(zone);
+    }
+  });
+});
+
+describe("a zone's offsets", () => {
+  it('change where its clocks do, to the second', () => {
+    expect(offsetsOf('America/New_York', '2026-01-01T00:00Z', '2026-12-01T00:00Z')).toEqual([
+      { offset: hours(-5)[0], until: microseconds('2026-03-08T07:00Z') },
+      { offset: hours(-4)[0], until: microseconds('2026-11-01T06:00Z') },
+      { offset: hours(-5)[0], until: null },
+    ]);
+    // The thirtieth of December 2011 never was.
+    const samoa = offsetsOf('Pacific/Apia', '2011-12-30T09:00Z', '2011-12-30T10:00Z');
+    expect(samoa.map(({ offset }) => offset)).toEqual(hours(-10, 14));
+    expect(samoa[0]?.until).toBe(microseconds('2011-12-30T10:00Z'));
+    const monrovia = offsetsOf('Africa/Monrovia', '1971-12-31T00:00Z', '1972-02-01T00:00Z');
+    expect(monrovia).toEqual([
+      { offset: -2_670_000_000n, until: microseconds('1972-01-07T00:44:30Z') },
+      { offset: 0n, until: null },
+    ]);
+  });
+
+  it('are those between the instants, to the microsecond, and no others', () => {
+    const change = microseconds('2026-03-08T07:00Z');
+    const counts = [
+      zoneOffsets('America/New_York', change - 5n, change - 1n),
+      zoneOffsets('America/New_York', change - 1n, change),
+      zoneOffsets('America/New_York', change, change),
+    ].map((offsets) => offsets.map(({ offset }) => offset));
+    expect(counts).toEqual([hours(-5), hours(-5, -4), hours(-4)]);
+  });
+
+  it('are one where nothing changes, and none outside the years that are known', () => {
+    expect(offsetsOf('Asia/Kolkata', '1970-01-01T00:00Z', '2026-01-01T00:00Z')).toEqual([
+      { offset: hours(5.5)[0], until: null },
+    ]);
+    const { first, last } = zonedYears;
+    const kolkata = zoneOffsets(
+      'Asia/Kolkata',
+      microseconds('0001-01-01T00:00Z'),
+      microseconds('9999-12-31T23:59:59.999Z'),
+    );
+    expect(kolkata[0]).toEqual({ offset: 0n, until: microseconds(`${first}-01-01T00:00Z`) });
+    expect(kolkata.at(-2)?.until).toBe(microseconds(`${last + 1}-01-01T00:00Z`));
+    expect(kolkata.at(-1)).toEqual({ offset: 0n, until: null });
+  });
+
+  it("give the day that Intl's calendar shows, whichever zone and instant", () => {
+    const [min, max] = [Date.parse('1900-01-01T00:00Z'), Date.parse('2099-12-31T00:00Z')];
+    const spread = fc.constantFrom(0n, 1n, 400n * 86_400_000_000n);
+    const zones = fc.constantFrom(...Intl.supportedValuesOf('timeZone'));
+    fc.assert(
+      fc.property(zones, fc.integer({ min, max }), spread, (zone, milliseconds, away) => {
+        const instant = BigInt(milliseconds) * 1000n;
+        const offsets = zoneOffsets(zone, instant - away, instant + away);
+        const found = offsets.find(({ until }) => until === null || instant < until);
+        const local = new Date(Number((instant + (found?.offset ?? 0n)) / 1000n));
+        expect(local.toISOString().slice(0, 10)).toBe(localDayReader(zone)(instant));
+      }),
+      { numRuns: 150 },
+    );
+  });
+});

@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { formatInstant } from '../../src/domain/instant.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { zoneOffsets } from '../../src/domain/time-zone.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { localDayReader } from '../support/local-day.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const zones = [
+  'UTC',
+  'America/Sao_Paulo',
+  'America/New_York',
+  'America/St_Johns',
+  'America/Havana',
+  'Asia/Kolkata',
+  'Asia/Kathmandu',
+  'Asia/Gaza',
+  'Australia/Lord_Howe',
+  'Pacific/Apia',
+  'Pacific/Kiritimati',
+  'Africa/Monrovia',
+  'Africa/Casablanca',
+  'Europe/Dublin',
+  'Europe/London',
+  'Antarctica/Troll',
+] as const;
+const microseconds = (text: string) => BigInt(Date.parse(text)) * 1000n;
+const hour = 3_600_000_000n;
+
+/** Around each change of each zone's clocks, to the microsecond, and hours around it. */
+function telling(): bigint[] {
+  const [from, to] = [microseconds('1965-01-01T00:00Z'), microseconds('2030-01-01T00:00Z')];
+  const changes = zones.flatMap((zone) =>
+    zoneOffsets(zone, from, to).flatMap(({ until }) => (until === null ? [] : [until])),
+  );
+  const around = [-24n, -3n, -1n, 0n, 1n, 2n, 23n].map((count) => count * hour);
+  const near = changes.flatMap((change) =>
+    around.flatMap((away) => [change + away - 1n, change + away]),
+  );
+  return [...new Set(near)];
+}
+
+describe('a day in a time zone', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let worker: Awaited<ReturnType<typeof createTestWorker>>;
+  let engines: Record<'postgres' | 'duckdb', PurchaseEngine>;
+  const shops = { near: 0n, far: 0n, empty: 0n };
+  const instants = {
+    near: telling(),
+    // Some that no calendar of the zone is known for, where the day is the one in UTC.
+    far: ['0001-01-01T00:00Z', '1899-12-31T23:59Z', '2100-01-01T00:00Z', '9999-12-31T23:59Z']
+      .map(microseconds)
+      .concat(microseconds('1969-12-31T23:59:59.999Z'), microseconds('2026-07-01T02:30Z')),
+    empty: [],
+  };
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    worker = await createTestWorker(database.pool, folder.path);
+    for (const name of ['near', 'far', 'empty'] as const) {
+      const organization = await addOrganization(database.pool);
+      const customer = await addCustomer(database.pool, organization);
+      await database.pool.query(
+        `insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at)
+         select $1, $2, 1, unnest($3::timestamptz[])`,
+        [organization, customer, instants[name].map(formatInstant)],
+      );
+      shops[name] = organization;
+    }
+    await worker.syncAll();
+    engines = {
+      postgres: createPostgresEngine(database.pool),
+      duckdb: await createTestDuckDBEngine(database.pool, folder.path),
+    };
+  });
+  afterAll(async () => {
+    await engines.duckdb.close();
+    await worker.close();
+    await database.drop();
+    await folder.remove();
+  });
+
+  const daysBy = async (
+    engine: PurchaseEngine,
+    organization: bigint,
+    timeZone: string,
+    filters = {},
+  ) => {
+    const zone = timeZone === 'UTC' ? {} : { timeZone };
+    const query = { filters, groupBy: 'day', groupLimit: 1_000_000, ...zone } as const;
+    const { answer } = await engine.stats(organization, query);
+    return Object.fromEntries(answer.groups.map(({ key, purchaseCount }) => [key, purchaseCount]));
+  };
+  const countBy = (days: readonly string[]) => {
+    const counts: Record<string, bigint> = {};
+    for (const day of days) counts[day] = (counts[day] ?? 0n) + 1n;
+    return counts;
+  };
+
+  it.each(zones)('%s begins and ends when its clocks say so, in both engines', async (zone) => {
+    expect(instants.near.length).toBeGreaterThan(5000);
+    const expected = countBy(instants.near.map(localDayReader(zone)));
+    expect(await daysBy(engines.postgres, shops.near, zone)).toEqual(expected);
+    expect(await daysBy(engines.duckdb, shops.near, zone)).toEqual(expected);
+  });
+
+  it.each(zones)('%s is told of the days between bounds as well', async (zone) => {
+    const [createdSince, createdUntil] = [
+      microseconds('1999-10-20T00:00Z'),
+      microseconds('2011-12-31T11:00Z'),
+    ];
+    const within = instants.near.filter((at) => at >= createdSince && at <= createdUntil);
+    const expected = countBy(within.map(localDayReader(zone)));
+    for (const engine of Object.values(engines)) {
+      expect(await daysBy(engine, shops.near, zone, { createdSince, createdUntil })).toEqual(
+        expected,
+      );
+    }
+  });
+
+  it('is a day in UTC before 1900 and after 2099', async () => {
+    for (const engine of Object.values(engines)) {
+      expect(Object.keys(await daysBy(engine, shops.far, 'America/Sao_Paulo')).sort()).toEqual([
+        '0001-01-01',
+        '1899-12-31',
+        '1969-12-31',
+        '2026-06-30',
+        '2100-01-01',
+        '9999-12-31',
+      ]);
+    }
+  });
+
+  it('is none where there are no purchases, nor any between the bounds', async () => {
+    for (const engine of Object.values(engines)) {
+      expect(await daysBy(engine, shops.empty, 'Europe/Dublin')).toEqual({});
+      const createdSince = microseconds('9000-01-01T00:00Z');
+      const createdUntil = microseconds('0500-01-01T00:00Z');
+      for (const filters of [{ createdSince }, { createdUntil }, { createdSince, createdUntil }]) {
+        expect(await daysBy(engine, shops.near, 'Europe/Dublin', filters)).toEqual({});
+      }
+    }
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { expectRefusal } from './refusal.ts';
+import { servedShop, servings } from './served-shop.ts';
+
+describe.each(servings)('the time zone of statistics, %s,', (serving) => {
+  const shop = servedShop(serving);
+  const ask = (query: string) => shop.get(`/v1/purchases/stats?${query}`);
+  const stats = async (query: string) => {
+    const response = await ask(query);
+    expect(response.statusCode, response.body).toBe(200);
+    return response.json();
+  };
+  const daysOf = async (query: string) =>
+    (await stats(`group_by=day&${query}`)).groups.map(({ key }: { key: string }) => key).sort();
+  const store = async () => {
+    // Before and after midnight in São Paulo, and where New York's clocks went forward.
+    for (const created_at of [
+      '2026-03-08T02:59:59.999999Z',
+      '2026-03-08T03:00:00Z',
+      '2026-03-08T04:59:59Z',
+      '2026-03-09T03:59:59Z',
+      '2026-03-09T04:00:00Z',
+    ]) {
+      await shop.add({ created_at });
+    }
+    await shop.publish();
+  };
+
+  it('decides what a day is, and is UTC where none is given', async () => {
+    await store();
+    for (const query of ['', 'timezone=UTC', 'timezone=Etc%2FUTC']) {
+      expect(await daysOf(query), query).toEqual(['2026-03-08', '2026-03-09']);
+    }
+    for (const name of ['America/Sao_Paulo', 'america/sao_paulo', 'Brazil/East']) {
+      expect((await stats(`group_by=day&timezone=${name}`)).groups).toMatchObject([
+        { key: '2026-03-08', purchase_count: 2 },
+        { key: '2026-03-09', purchase_count: 2 },
+        { key: '2026-03-07', purchase_count: 1 },
+      ]);
+    }
+    const newYork = ['2026-03-07', '2026-03-08', '2026-03-09'];
+    expect(await daysOf('timezone=America/New_York')).toEqual(newYork);
+    const apia = ['2026-03-08', '2026-03-09'];
+    expect(await daysOf('timezone=Pacific/Apia')).toEqual(apia);
+  });
+
+  it('changes nothing but the days: no field tells it, and other questions do not heed it', async () => {
+    await store();
+    const [plain, zoned] = [
+      await stats('group_by=day'),
+      await stats('group_by=day&timezone=Asia/Tokyo'),
+    ];
+    expect(Object.keys(zoned)).toEqual(Object.keys(plain));
+    expect({ ...zoned, groups: null }).toEqual({ ...plain, groups: null });
+    for (const query of ['', 'group_by=status']) {
+      expect(await stats(`${query}&timezone=Asia/Tokyo`)).toEqual(await stats(query));
+    }
+  });
+
+  it.each(['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America%2FSao%20Paulo', 'local'])(
+    'is refused and named where it is none: "%s"',
+    async (name) => {
+      for (const query of ['group_by=day&', '']) {
+        expectRefusal(await ask(`${query}timezone=${name}`), 'validation_error', 'timezone');
+      }
+    },
+  );
+
+  it('is no parameter of a list', async () => {
+    const response = await shop.get('/v1/purchases?timezone=UTC');
+    expectRefusal(response, 'validation_error', 'timezone');
+  });
+});
