@@ -31,8 +31,8 @@ export function canonicalTimeZone(name: string): string | null {
 }
 
 /**
- * The offsets of a zone in the order of time, together without a gap: from before
- * `from` until after `to`, instants in microseconds.
+ * The offsets that a zone has between two instants (microseconds, both included), in the
+ * order of time; the first may be taken for all time before, the last for all after.
  */
 export function zoneOffsets(zone: string, from: bigint, to: bigint): ZoneOffset[] {
   const { first, last } = zonedYears;
@@ -45,7 +45,11 @@ export function zoneOffsets(zone: string, from: bigint, to: bigint): ZoneOffset[
     for (const change of changesIn(zone, year)) add(change);
   }
   if (end > last) add({ at: startOf(last + 1), offset: 0n });
-  return changes.map(({ offset }, index) => ({ offset, until: changes[index + 1]?.at ?? null }));
+  const needed = changes.filter(({ at }, index) => {
+    const until = changes[index + 1]?.at ?? null;
+    return (at === null || at <= to) && (until === null || until > from);
+  });
+  return needed.map(({ offset }, index) => ({ offset, until: needed[index + 1]?.at ?? null }));
 }
 
 /** From an instant on (null: ever since) there is an offset. */

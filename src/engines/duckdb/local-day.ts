@@ -4,20 +4,35 @@ import { zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { Extent } from './labels.ts';
 
-/** A purchase's day as an SQL date: in UTC, or in a time zone. */
-export function localDay(
+/** How purchases are grouped by day: the day of a row, and its date, from `key`, of a group. */
+export type DayGrouping = { readonly key: Sql; readonly date: Sql };
+
+const dayLength = 86_400_000_000n;
+
+/** Days in UTC, or in a time zone, of purchases that the filters leave. */
+export function dayGrouping(
   { first, last }: Extent,
   { createdSince, createdUntil }: PurchaseFilters,
   timeZone: string | undefined,
-): Sql {
-  if (timeZone === undefined) return sql`created_at::date`;
-  // The fewer changes of the zone are in between, the better.
+): DayGrouping {
+  if (timeZone === undefined) return { key: sql`created_at::date`, date: sql`key` };
   const from = createdSince !== undefined && createdSince > first ? createdSince : first;
   const to = createdUntil !== undefined && createdUntil < last ? createdUntil : last;
-  const offset = offsetExpression(
-    zoneOffsets(timeZone, from, to),
+
+  // Days are counted from before all of them: division rounds towards zero.
+  const base = from / dayLength - 2n;
+  const sinceBase = offsetExpression(
+    zoneOffsets(timeZone, from, to).map((zone) => ({
+      ...zone,
+      offset: zone.offset - base * dayLength,
+    })),
     (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
   );
-  // DuckDB's own time zones take thirty times as long, intervals four times.
-  return sql`make_timestamp(epoch_us(created_at) + ${offset})::date`;
+  // DuckDB's own time zones take thirty times as long, and dates of shifted instants are
+  // hashed; whole numbers are divided quickly, and small ones are grouped by addressing.
+  const type = to / dayLength - base < 2n ** 16n - 2n ? 'usmallint' : 'integer';
+  return {
+    key: sql`((epoch_us(created_at) + ${sinceBase}) // ${raw(String(dayLength))})::${raw(type)}`,
+    date: sql`date '1970-01-01' + (key::integer + ${raw(String(base))})`,
+  };
 }

@@ -7,7 +7,7 @@ import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './labels.ts';
 import { labelKey, labelTable } from './layout.ts';
-import { localDay } from './local-day.ts';
+import { type DayGrouping, dayGrouping } from './local-day.ts';
 
 const nothing: PurchaseStats = {
   purchaseCount: 0n,
@@ -28,7 +28,7 @@ export async function purchaseStats(
   if (matching === null) return nothing;
   const isEverything = Object.values(filters).every((value) => value === undefined);
   const { catalog } = generation;
-  const day = () => localDay(generation.extent, filters, timeZone);
+  const day = () => dayGrouping(generation.extent, filters, timeZone);
   const ranking =
     groupBy === undefined
       ? null
@@ -135,7 +135,7 @@ async function readRanking(
   catalog: string,
   matching: Sql,
   groupBy: StatsDimension,
-  day: () => Sql,
+  day: () => DayGrouping,
   limit: number,
 ): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
   const ranking = (key: Sql) => sql`
@@ -143,11 +143,12 @@ async function readRanking(
     from ${raw(catalog)}.purchase
     where ${matching}
     group by 1`;
+  const groupedByDay = ({ key, date }: DayGrouping) => sql`
+    select strftime(${date}, '%Y-%m-%d') as name, purchase_count, revenue
+    from (${ranking(key)})`;
   const named =
     groupBy === 'day'
-      ? sql`
-        select strftime(key, '%Y-%m-%d') as name, purchase_count, revenue
-        from (${ranking(day())})`
+      ? groupedByDay(day())
       : sql`
         select label.value as name, purchase_count, revenue
         from (${ranking(raw(labelKey(labels[groupBy])))}) as ranking
