@@ -36,6 +36,7 @@ export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): Pu
     stats: async (_organizationId, query) => ({ answer: await stats(clickhouse, query), asOf }),
     freshness: async () => asOf,
     version: async () => null,
+    onNewVersion: () => () => {},
     reach: async () => {},
     export: async () => {
       throw new Error('exports are not compared');

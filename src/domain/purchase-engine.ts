@@ -97,6 +97,12 @@ export interface PurchaseEngine {
   version(organizationId: bigint): Promise<DataVersion | null>;
 
   /**
+   * Calls `listener` whenever the engine answers from other data of an organization than
+   * before, under another version's name. Returns what ends that.
+   */
+  onNewVersion(listener: (organizationId: bigint) => void): () => void;
+
+  /**
    * Resolves once the engine answers from data of `instant` or later, and does what it
    * can to hasten that. Ends with the signal alone where that never comes.
    */

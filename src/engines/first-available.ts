@@ -24,6 +24,7 @@ export function firstAvailable(
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>
       (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
+    onNewVersion: (listener) => preferred.onNewVersion(listener),
     reach: async (organizationId, instant, signal) =>
       (await engineFor(organizationId)).reach(organizationId, instant, signal),
     close: async () => {

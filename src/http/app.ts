@@ -23,6 +23,7 @@ import { createAnswerCache } from './answer-cache.ts';
 import { createKeyCheck, invalidKey, requireScope } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { admitOrigin } from './cors.ts';
+import { createDatedAnswers } from './dated-answers.ts';
 import {
   ApiError,
   errorBody,
@@ -36,10 +37,12 @@ import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
+import { createPopularQuestions } from './popular-questions.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
-import { type ResourceRoutes, serve } from './route.ts';
+import type { ResourceRoutes } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
+import { serve } from './serve.ts';
 import type { Services } from './services.ts';
 import { addVary } from './vary.ts';
 
@@ -93,6 +96,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
   const freshAnswers = createFreshAnswers(purchases, waitMs);
+  const popular = createPopularQuestions(purchases);
+  const datedAnswers = createDatedAnswers(purchases, answers, popular);
   const exports = {
     places: createExportPlaces(options.exports ?? defaultExports),
     stalledAfterMs: options.stalledAfterMs ?? 30_000,
@@ -178,6 +183,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     }
   });
   app.addHook('preClose', async () => freshAnswers.stopWaiting());
+  app.addHook('onClose', () => popular.close());
   app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
   // No operation takes a body (section 4); whatever comes is not even parsed.
   app.removeAllContentTypeParsers();
@@ -194,7 +200,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      const from = { purchases, answers, freshAnswers, exports };
+      const from = { datedAnswers, freshAnswers, exports };
       for (const route of routes) serve(v1, route, from);
     },
     { prefix: '/v1' },

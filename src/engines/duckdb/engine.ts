@@ -46,7 +46,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const instance = await createInstance({ ...options, spillDirectory });
   const admission = createAdmission(instance, options);
   const exports = createExportConnections(instance);
-  const generations = followGenerations(instance, options);
+  const listeners = new Set<(organizationId: bigint) => void>();
+  const onReplaced = (organizationId: bigint) => {
+    for (const listener of listeners) listener(organizationId);
+  };
+  const generations = followGenerations(instance, { ...options, onReplaced });
 
   const answerFrom = <Answer>(
     organizationId: bigint,
@@ -118,6 +122,10 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     version: async (organizationId) => {
       const lease = await look(organizationId);
       return lease === null ? null : { name: lease.file, asOf: lease.asOf };
+    },
+    onNewVersion(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     reach,
     async close() {

@@ -73,6 +73,8 @@ export function followGenerations(
     /** The database that answers must come from; files of another one are not served. */
     readonly systemIdentifier: string;
     readonly onError: (organizationId: bigint, error: unknown) => void;
+    /** A generation has taken another one's place. */
+    readonly onReplaced: (organizationId: bigint) => void;
   },
 ): Generations {
   const organizations = new Map<bigint, Organization>();
@@ -92,6 +94,7 @@ export function followGenerations(
     organization.current = next;
     if (old === null) return;
     old.retired = true;
+    if (next !== null) options.onReplaced(organization.id);
     await release(old);
   };
 

@@ -65,6 +65,7 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
 
     freshness: () => withSnapshot(database, snapshotInstant),
     version: async () => null,
+    onNewVersion: () => () => {},
 
     async reach(_organizationId, instant, signal) {
       for (;;) {

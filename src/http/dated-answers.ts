@@ -1,0 +1,95 @@
+import { Askers } from '../domain/askers.ts';
+import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
+import { entityTag } from './etag.ts';
+import { writeExactly } from './exact-numbers.ts';
+import { writeWhole } from './formats/format.ts';
+import { type FormatName, formats } from './formats/negotiation.ts';
+import { type AnswerTable, batchOf } from './formats/table.ts';
+import { cursorAfter } from './next-page.ts';
+import type { PopularQuestions } from './popular-questions.ts';
+import type { Call, DatedRoute } from './route.ts';
+
+type AnyCall = Call<unknown, unknown>;
+
+export type DatedAnswers = {
+  /**
+   * The finished answer to a call of the route: from memory, where the same question has
+   * been answered from the data that there are now.
+   */
+  answer(
+    route: DatedRoute,
+    format: FormatName,
+    /** What makes JSON of an answer. */
+    serialize: (answer: unknown) => string,
+    call: AnyCall,
+  ): Promise<FinishedAnswer>;
+};
+
+/** Asks for itself, whenever nobody else wants its place. */
+const background = 'popular questions';
+
+export function createDatedAnswers(
+  purchases: PurchaseEngine,
+  answers: AnswerCache,
+  popular: PopularQuestions,
+): DatedAnswers {
+  return {
+    async answer(route, format, serialize, call) {
+      const finish = async (asking: AnyCall): Promise<FinishedAnswer> => {
+        const { answer, asOf } = await route.handle(asking);
+        const table = route.table as AnswerTable<unknown> | undefined;
+        const written =
+          table === undefined || format === 'json'
+            ? { body: writeExactly(serialize(answer)) }
+            : writeRows(format, table, answer);
+        const tag = route.etag ? entityTag(written.body) : null;
+        return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
+      };
+      const { organizationId, path, query, credential } = call;
+      const version = await purchases.version(organizationId);
+      if (version === null) return finish(call);
+
+      const question = nameOf(route.url, format, call);
+      popular.note(organizationId, version.name, question, async (signal) => {
+        const present = await purchases.version(organizationId);
+        if (present === null) return;
+        const askers = new Askers(background);
+        // Nothing of the request: it is over, and would be kept in memory.
+        const again = { organizationId, path, query, credential, signal, askers };
+        await answers.answer(`${present.name} ${question}`, background, signal, (both, asking) =>
+          finish({ ...again, signal: both, askers: asking }),
+        );
+      });
+      const finished = await answers.answer(
+        `${version.name} ${question}`,
+        askerOf(call),
+        call.signal,
+        (signal, askers) => finish({ ...call, signal, askers }),
+      );
+      // The data may have been found to show everything up to a later instant since.
+      return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
+    },
+  };
+}
+
+/** Keys ask for themselves, those of one organization too. */
+export const askerOf = ({ credential }: Pick<AnyCall, 'credential'>): string =>
+  `key ${credential.keyId}`;
+
+/** The same question, however it was written, has the same name; another organization's does not. */
+function nameOf(url: string, format: FormatName, { organizationId, path, query }: AnyCall): string {
+  const parameters = Object.entries({ ...(path as object), ...(query as object), format }).sort();
+  return JSON.stringify([organizationId, url, parameters], (_name, value) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+}
+
+function writeRows(
+  format: Exclude<FormatName, 'json'>,
+  table: AnswerTable<unknown>,
+  answer: unknown,
+): Pick<FinishedAnswer, 'body' | 'hasMore'> {
+  const { rows, hasMore } = table.read(answer);
+  return { body: writeWhole(formats[format], table, batchOf(table, rows)), hasMore };
+}
