@@ -70,7 +70,7 @@ export function listQuery(
 }
 
 type FilterParameters = Partial<
-  z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>
+  Omit<z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>, 'format'>
 >;
 
 /** The filters in the domain's words; `any` is no filter. */

@@ -12,13 +12,13 @@ import { addCustomer, addKey, addOrganization, addPurchase } from '../support/sh
 import { connectTo, type SocketClient } from '../support/sockets.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import { csvReader, exactly, objectsIn, readArrow, rowsOfJson } from './formats/reading.ts';
+import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './formats/reading.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s', (name) => {
   let database: TestDatabase;
   let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let csv: Awaited<ReturnType<typeof csvReader>>;
+  let files: Awaited<ReturnType<typeof fileReader>>;
   let engine: PurchaseEngine;
   let api: TestApi;
   let client: SocketClient;
@@ -50,7 +50,7 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   beforeAll(async () => {
     database = await createTestDatabase();
     folder = await temporaryDirectory();
-    csv = await csvReader();
+    files = await fileReader();
     organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
     const customers = [
@@ -93,7 +93,7 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   afterAll(async () => {
     client.close();
     await api.close();
-    await csv.close();
+    await files.close();
     await database.drop();
     await folder.remove();
   });
@@ -132,11 +132,20 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
         [...of].sort(([a], [b]) => (String(a) < String(b) ? -1 : 1));
       const lines = (await get(`format=ndjson&${filters}`)).body.split('\n').slice(0, -1);
       expect(lines.sort(byId).map(exactly)).toEqual(objects.map(exactly));
-      const read = await csv.read((await get(filters)).rawPayload);
+      const read = await files.readCsv((await get(filters)).rawPayload);
       expect(read.names).toEqual(purchaseTable.columns.map((column) => column.name));
       expect(sorted(read.rows)).toEqual(rows);
       const arrow = await get(`format=arrow&${filters}`);
       expect(sorted(readArrow(arrow.rawPayload).rows)).toEqual(rows);
+      const parquet = await files.readParquet((await get(`format=parquet&${filters}`)).rawPayload);
+      expect(sorted(parquet.rows)).toEqual(rows);
+      expect(Object.keys(parquet.types)).toEqual(read.names);
+      expect(parquet.types).toMatchObject({
+        id: 'VARCHAR',
+        purchase_value_in_cents: 'BIGINT',
+        created_at: 'TIMESTAMP WITH TIME ZONE',
+        payment_status: 'VARCHAR',
+      });
     },
   );
 
@@ -165,6 +174,7 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
       ['application/json', 'text/csv; charset=utf-8; header=present'],
       ['application/x-ndjson', 'application/x-ndjson'],
       ['application/vnd.apache.arrow.stream', 'application/vnd.apache.arrow.stream'],
+      ['application/vnd.apache.parquet', 'application/vnd.apache.parquet'],
     ] as const) {
       expect((await get(small, { accept })).headers['content-type']).toBe(type);
     }

@@ -47,7 +47,11 @@ export async function connectTo(port: number, sockets = 25): Promise<SocketClien
     },
     async sendBytes(bytes, { noMoreAfterMs } = {}) {
       const received = await exchangeBytes(port, bytes, noMoreAfterMs);
-      const answers = readAnswers(received, bytes.startsWith('HEAD '));
+      const answers = readAnswers(received, {
+        isBodiless: bytes.startsWith('HEAD '),
+        // Who stops listening is not sent the rest of an export.
+        mayBeBrokenOff: noMoreAfterMs !== undefined,
+      });
       const asked = [...bytes.matchAll(/^ *([A-Z]+) +(\S+)(?: HTTP\/\S+)?\r$/gm)];
       answers.forEach((answer, index) => {
         const [, method = '', url = ''] = asked[index] ?? [];
@@ -148,7 +152,13 @@ function exchangeBytes(port: number, bytes: string, noMoreAfterMs?: number): Pro
 }
 
 /** Takes apart what a server sent, one character a byte. */
-function readAnswers(text: string, isBodiless: boolean): SocketAnswer[] {
+function readAnswers(
+  text: string,
+  {
+    isBodiless,
+    mayBeBrokenOff,
+  }: { readonly isBodiless: boolean; readonly mayBeBrokenOff: boolean },
+): SocketAnswer[] {
   const answers: SocketAnswer[] = [];
   for (let rest = text; rest !== ''; ) {
     const headEnd = rest.indexOf('\r\n\r\n');
@@ -163,14 +173,38 @@ function readAnswers(text: string, isBodiless: boolean): SocketAnswer[] {
       }),
     );
     const hasBody = !isBodiless && status >= 200 && status !== 304;
-    // Without a length, the body reaches to the end.
-    const length = hasBody ? Number(headers['content-length'] ?? Number.MAX_SAFE_INTEGER) : 0;
-    const body = rest.slice(headEnd + 4, headEnd + 4 + length);
-    rest = rest.slice(headEnd + 4 + length);
+    rest = rest.slice(headEnd + 4);
+    let body = '';
+    if (hasBody && headers['transfer-encoding'] === 'chunked') {
+      const chunked = readChunks(rest);
+      if (chunked === null && mayBeBrokenOff) return answers;
+      if (chunked === null) throw new Error(`broken off: ${JSON.stringify(statusLine)}`);
+      ({ body, rest } = chunked);
+    } else if (hasBody) {
+      // Without a length, the body reaches to the end.
+      const length = Number(headers['content-length'] ?? Number.MAX_SAFE_INTEGER);
+      body = rest.slice(0, length);
+      rest = rest.slice(length);
+    }
     if (status >= 200) {
       const bytes = Buffer.from(body, 'latin1');
       answers.push({ status, headers, body: decompressed(bytes, headers['content-encoding']) });
     }
   }
   return answers;
+}
+
+/** A body that comes in chunks, and what follows it; null where its end is missing. */
+function readChunks(text: string): { body: string; rest: string } | null {
+  let body = '';
+  for (let rest = text; ; ) {
+    const lineEnd = rest.indexOf('\r\n');
+    const length = Number.parseInt(rest.slice(0, lineEnd), 16);
+    if (lineEnd === -1 || Number.isNaN(length)) return null;
+    const chunk = rest.slice(lineEnd + 2, lineEnd + 2 + length);
+    if (rest.slice(lineEnd + 2 + length, lineEnd + 4 + length) !== '\r\n') return null;
+    rest = rest.slice(lineEnd + 4 + length);
+    if (length === 0) return { body, rest };
+    body += chunk;
+  }
 }

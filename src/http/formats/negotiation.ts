@@ -2,13 +2,19 @@ import { arrow } from './arrow.ts';
 import { csv, csvForExcel } from './csv.ts';
 import type { Format } from './format.ts';
 import { ndjson } from './ndjson.ts';
+import { parquet } from './parquet.ts';
 
 /** What `format` may ask for besides `json`. */
-export const formats = { csv, csv_excel: csvForExcel, ndjson, arrow } as const satisfies Record<
-  string,
-  Format
->;
-export type FormatName = 'json' | keyof typeof formats;
+export const formats = {
+  csv,
+  csv_excel: csvForExcel,
+  ndjson,
+  arrow,
+  parquet,
+} as const satisfies Record<string, Format>;
+type AnyFormatName = keyof typeof formats;
+/** Of answers: a file whose end says where its parts are is worth it for many rows only. */
+export type FormatName = 'json' | Exclude<AnyFormatName, 'parquet'>;
 export const formatNames = [
   'json',
   'csv',
@@ -23,7 +29,8 @@ export const exportFormatNames = [
   'csv_excel',
   'ndjson',
   'arrow',
-] as const satisfies readonly Exclude<FormatName, 'json'>[];
+  'parquet',
+] as const satisfies readonly AnyFormatName[];
 export type ExportFormatName = (typeof exportFormatNames)[number];
 
 /** The format that `Accept` likes best of an export; CSV where it likes none of them. */

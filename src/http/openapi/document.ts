@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Format } from '../formats/format.ts';
-import { exportFormatNames, formats } from '../formats/negotiation.ts';
+import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
 import { minimumAsOfHeader } from '../minimum-as-of.ts';
 import type { Route } from '../route.ts';
@@ -89,7 +89,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
           ? contentsOf(exportFormatNames.map((name) => formats[name]))
           : {
               'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
-              ...(hasTable(route) ? contentsOf(Object.values(formats)) : {}),
+              ...(hasTable(route) ? contentsOf(otherFormats) : {}),
             },
       },
       ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
@@ -153,6 +153,8 @@ const minimumAsOf = {
 };
 
 const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;
+
+const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [formats[name]]));
 
 const isExport = (route: Route): boolean => 'isExport' in route;
 

@@ -10,7 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/postgres.ts
 import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
 import { createTestWorker } from '../../support/sync.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
-import { csvReader, exactly, objectsIn, readArrow, rowsOfJson } from './reading.ts';
+import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './reading.ts';
 
 const statsColumns: TableColumn[] = [
   { name: 'key', kind: 'label', absent: 'null' },
@@ -23,14 +23,14 @@ describe('all formats of an answer', () => {
   let database: TestDatabase;
   let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
-  let csv: Awaited<ReturnType<typeof csvReader>>;
+  let csv: Awaited<ReturnType<typeof fileReader>>;
   let secret: string;
   let customers: bigint[];
 
   beforeAll(async () => {
     database = await createTestDatabase();
     folder = await temporaryDirectory();
-    csv = await csvReader();
+    csv = await fileReader();
     const organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
     customers = [];
@@ -81,7 +81,7 @@ describe('all formats of an answer', () => {
 
     const names = columns.map(({ name }) => name);
     const [plain, lines, arrow] = [await ask('csv'), await ask('ndjson'), await ask('arrow')];
-    expect(await csv.read(plain.rawPayload)).toEqual({ names, rows });
+    expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
     const objectsOfLines = lines.body.split('\n').slice(0, -1);
     expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
     if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));

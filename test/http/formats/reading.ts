@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBInstance, DuckDBTimestampTZValue } from '@duckdb/node-api';
 import { tableFromIPC, type Vector } from 'apache-arrow';
 import { formatInstant } from '../../../src/domain/instant.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
@@ -9,17 +9,38 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 /** A row as text: numbers as digits, instants as JSON writes them. */
 export type ReadRow = readonly (string | null)[];
 
-/** Reads CSV as DuckDB does, telling no value from empty text. */
-export async function csvReader() {
+/** Reads files as DuckDB does; CSV telling no value from empty text. */
+export async function fileReader() {
   const folder = await temporaryDirectory();
   const instance = await DuckDBInstance.create(':memory:');
   const connection: DuckDBConnection = await instance.connect();
   let files = 0;
+  const save = async (content: Buffer): Promise<string> => {
+    files += 1;
+    const path = join(folder.path, String(files));
+    await writeFile(path, content);
+    return path;
+  };
   return {
-    async read(csv: Buffer): Promise<{ names: string[]; rows: ReadRow[] }> {
-      files += 1;
-      const path = join(folder.path, `${files}.csv`);
-      await writeFile(path, csv);
+    /** Columns by name; whole numbers and text, instants as JSON writes them. */
+    async readParquet(file: Buffer): Promise<{ types: Record<string, string>; rows: ReadRow[] }> {
+      const path = await save(file);
+      const reader = await connection.runAndReadAll('select * from read_parquet($path)', { path });
+      return {
+        types: Object.fromEntries(
+          reader.columnNames().map((name, index) => [name, String(reader.columnType(index))]),
+        ),
+        rows: reader.getRows().map((row) =>
+          row.map((value) => {
+            if (value === null) return null;
+            const isInstant = value instanceof DuckDBTimestampTZValue;
+            return isInstant ? formatInstant(value.micros) : String(value);
+          }),
+        ),
+      };
+    },
+    async readCsv(csv: Buffer): Promise<{ names: string[]; rows: ReadRow[] }> {
+      const path = await save(csv);
       const reader = await connection.runAndReadAll(
         `select * from read_csv($path, header = true, all_varchar = true, auto_detect = false,
            delim = ',', quote = '"', escape = '"', new_line = '\\r\\n', nullstr = '',
