@@ -1,11 +1,11 @@
 import type { SchemaElement } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import { type ColumnData, isPackedIntegers, valueAt } from '../../domain/column-data.ts';
+import { type ColumnData, valueAt } from '../../domain/column-data.ts';
 import type { Format } from './format.ts';
 import type { Table, TableBatch, TableColumn } from './table.ts';
 
 /** Some rows more, for it is whole batches. Encoding more at once would keep others waiting. */
-const rowsOfGroup = 10_000;
+const rowsOfGroup = 6_000;
 
 /**
  * A Parquet file: int64, timestamps in microseconds of UTC, text with dictionaries where
@@ -33,7 +33,7 @@ export const parquet: Format = {
     const writeGroup = (): Uint8Array => {
       const columnData = table.columns.map(({ name }, index) => ({
         name,
-        data: waiting.flatMap((batch) => valuesOf(batch.data[index] ?? [], batch.rowCount)),
+        data: valuesOf(waiting, index, rowCount),
       }));
       writer.write({ columnData, rowGroupSize: rowCount });
       waiting = [];
@@ -76,7 +76,15 @@ function elementOf({ name, kind, absent }: TableColumn): SchemaElement {
   }
 }
 
-function valuesOf(data: ColumnData, rowCount: number): (bigint | string | null)[] {
-  if (isPackedIntegers(data) && data.present === null) return Array.from(data.integers);
-  return Array.from({ length: rowCount }, (_, row) => valueAt(data, row));
+type Value = bigint | string | null;
+
+function valuesOf(batches: readonly TableBatch[], column: number, count: number): Value[] {
+  const values = new Array<Value>(count);
+  let end = 0;
+  for (const { rowCount, data } of batches) {
+    const ofBatch = data[column] as ColumnData;
+    for (let row = 0; row < rowCount; row += 1) values[end + row] = valueAt(ofBatch, row);
+    end += rowCount;
+  }
+  return values;
 }
