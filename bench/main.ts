@@ -9,6 +9,7 @@ import { type MeasuredSuite, measuredSuite, printSuite, writeFigures } from './r
 import { InterruptedError, withScope } from './scope.ts';
 import type { Suite } from './suite.ts';
 import { engines } from './suites/engines.ts';
+import { exports } from './suites/export.ts';
 import { freshness } from './suites/freshness.ts';
 import { growth } from './suites/growth.ts';
 import { http } from './suites/http.ts';
@@ -28,6 +29,7 @@ const suites: readonly Suite[] = [
   freshness,
   writes,
   memory,
+  exports,
 ];
 
 type Options = BenchmarkOptions & {

@@ -60,6 +60,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       freshness: 'commit to visible over HTTP',
       writes: 'insert of 500',
       memory: 'per 1,000 generations',
+      export: 'Statistics of another key',
     };
     const names = Object.keys(tables);
     const json = join(directory.path, 'figures.json');

@@ -1,0 +1,189 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DuckDBInstance } from '@duckdb/node-api';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { type ExportFormatName, exportFormatNames } from '../../src/http/formats/negotiation.ts';
+import { pairedRatios, type Summary, summarize } from '../measurements.ts';
+import { readUsage } from '../process-usage.ts';
+import { complaintsOf, decimal, mebibytes, spread } from '../report.ts';
+import { type RunningService, startRunningService } from '../running-service.ts';
+import type { Scope } from '../scope.ts';
+import type { BenchmarkShop } from '../shops.ts';
+import type { Suite } from '../suite.ts';
+
+const measured = exportFormatNames.filter((name) => name !== 'csv_excel');
+/** As many as the API runs at the same time, by default. */
+const exportsAtOnce = 4;
+const exportsPerKey = 2;
+const questionsEach = 40;
+const slowBytesPerSecond = 2 ** 20;
+
+export const exports: Suite = {
+  name: 'export',
+  description:
+    'rates of exports against COPY, what they do to others, and memory with slow readers',
+  isQuick: false,
+  async run(bench) {
+    const { purchases = 1_000_000, seed = 42, rounds = 3, seconds = 20 } = bench.options;
+    const { scope } = bench;
+    const [large, other] = [purchases, Math.min(purchases, 200_000)];
+    const service = await startRunningService(bench, [
+      { organizations: exportsAtOnce / exportsPerKey, purchases: large, seed },
+      { organizations: 1, purchases: other, seed },
+    ]);
+    const rates = await measureRates(scope, service, rounds);
+    const flood = await measureFlood(service, rounds);
+    const slow = await measureSlowReader(scope, service, seconds * 1000);
+    const figures = { rates, flood, slow, complaints: service.complaints() };
+    return {
+      options: { purchases, seed, rounds, seconds },
+      text: [
+        {
+          head: ['export', 'rows/s', 'of the rate of COPY to CSV'],
+          rows: rates.map(({ format, rowsPerSecond, ratio }) => [
+            format,
+            spread(rowsPerSecond, 0),
+            spread(ratio, 2),
+          ]),
+        },
+        `Statistics of another key: ${spread(flood.aloneMs)} ms alone, ${spread(flood.floodedMs)} ms beside ` +
+          `${exportsAtOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
+        `The API's greatest resident memory: ${mebibytes(slow.beforeBytes)} before, ` +
+          `${mebibytes(slow.greatestBytes)} with ${exportsPerKey} readers that take ` +
+          `${mebibytes(slowBytesPerSecond)} a second for ${decimal(slow.seconds, 0)} s.`,
+        ...complaintsOf(figures.complaints),
+      ],
+      figures,
+    };
+  },
+};
+
+/** Reads all there is; gives the bytes. */
+async function readExport(
+  service: RunningService,
+  shop: BenchmarkShop,
+  format: ExportFormatName,
+): Promise<number> {
+  const answer = await service.get(`/v1/purchases/export?format=${format}`, shop);
+  if (answer.status !== 200 || answer.body === null) throw new Error(await answer.text());
+  let bytes = 0;
+  for await (const part of answer.body) bytes += part.length;
+  return bytes;
+}
+
+type Rate = {
+  readonly format: ExportFormatName;
+  readonly rowsPerSecond: Summary;
+  readonly ratio: Summary;
+};
+
+/** In the same round as DuckDB's own COPY of the same file. */
+async function measureRates(
+  scope: Scope,
+  service: RunningService,
+  rounds: number,
+): Promise<Rate[]> {
+  const shop = service.shops[0] as BenchmarkShop;
+  const directory = organizationDirectory(service.dataDirectory, shop.organizationId);
+  const published = readPublished(directory);
+  if (published === null) throw new Error('nothing is published');
+  const instance = await DuckDBInstance.create(':memory:');
+  scope.afterwards(async () => instance.closeSync());
+  const connection = await instance.connect();
+  await connection.run(`attach '${join(directory, published.file)}' as file (read_only)`);
+  const seconds = new Map<string, number[]>();
+  const time = async (name: string, work: () => Promise<unknown>) => {
+    const startedAt = performance.now();
+    await work();
+    const taken = (performance.now() - startedAt) / 1000;
+    seconds.set(name, [...(seconds.get(name) ?? []), taken]);
+  };
+  for (let round = 0; round < rounds; round += 1) {
+    await time('copy', () => connection.run(`copy file.purchase to '/dev/null' (format csv)`));
+    for (const format of measured) {
+      scope.signal.throwIfAborted();
+      await time(format, () => readExport(service, shop, format));
+    }
+  }
+  connection.closeSync();
+  const times = (name: string) => seconds.get(name) ?? [];
+  return measured.map((format) => ({
+    format,
+    rowsPerSecond: summarize(times(format).map((taken) => published.purchases / taken)),
+    ratio: summarize(pairedRatios(times('copy'), times(format))),
+  }));
+}
+
+/** The same questions, none of them twice, alone and beside exports. */
+async function measureFlood(service: RunningService, rounds: number) {
+  const other = service.shops.at(-1) as BenchmarkShop;
+  const exporting = service.shops.slice(0, exportsAtOnce / exportsPerKey);
+  let asked = 0;
+  const ask = async (): Promise<number> => {
+    asked += 1;
+    const startedAt = performance.now();
+    const url = `/v1/purchases/stats?group_by=utm_campaign&max_value_in_cents=${10 ** 9 + asked}`;
+    const answer = await service.get(url, other);
+    await answer.arrayBuffer();
+    if (answer.status !== 200) throw new Error(`statistics were answered ${answer.status}`);
+    return performance.now() - startedAt;
+  };
+  const medianOf = async (): Promise<number> => {
+    const times: number[] = [];
+    for (let question = 0; question < questionsEach; question += 1) times.push(await ask());
+    return summarize(times).median;
+  };
+  const alone: number[] = [];
+  const flooded: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    alone.push(await medianOf());
+    let isOver = false;
+    const flood = exporting.flatMap((shop) =>
+      Array.from({ length: exportsPerKey }, async () => {
+        while (!isOver) await readExport(service, shop, 'csv');
+      }),
+    );
+    await sleep(500);
+    flooded.push(await medianOf());
+    isOver = true;
+    await Promise.all(flood);
+  }
+  return {
+    aloneMs: summarize(alone),
+    floodedMs: summarize(flooded),
+    ratio: summarize(pairedRatios(flooded, alone)),
+  };
+}
+
+async function measureSlowReader(scope: Scope, service: RunningService, forMs: number) {
+  const residentBytes = () => readUsage(service.api.pid)?.residentBytes ?? Number.NaN;
+  const beforeBytes = residentBytes();
+  const startedAt = performance.now();
+  const isOver = () => performance.now() - startedAt > forMs || scope.signal.aborted;
+  const readSlowly = async () => {
+    const answer = await service.get(
+      '/v1/purchases/export?format=ndjson',
+      service.shops[0] as BenchmarkShop,
+    );
+    const reader = answer.body?.getReader();
+    for (let bytes = 0; reader !== undefined && !isOver(); ) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      bytes += value.length;
+      const due = startedAt + (1000 * bytes) / slowBytesPerSecond;
+      if (due > performance.now()) await sleep(due - performance.now());
+    }
+    await reader?.cancel();
+  };
+  const reading = Promise.all(Array.from({ length: exportsPerKey }, readSlowly));
+  let greatestBytes = beforeBytes;
+  while (!isOver()) {
+    greatestBytes = Math.max(greatestBytes, residentBytes());
+    await sleep(100);
+  }
+  await reading;
+  return { beforeBytes, greatestBytes, seconds: (performance.now() - startedAt) / 1000 };
+}
