@@ -2,7 +2,8 @@ import { DuckDBConnection } from '@duckdb/node-api';
 
 /**
  * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
- * the same ones again, one after the other and without the engine.
+ * the same ones again, one after the other and without the engine: nothing, where it
+ * knows the answer.
  */
 export async function statementsOf(answer: () => Promise<unknown>): Promise<() => Promise<void>> {
   const { prototype } = DuckDBConnection;
@@ -18,7 +19,6 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
   } finally {
     prototype.runAndReadAll = put;
   }
-  if (noted.length === 0) throw new Error('the engine put no statement to DuckDB');
   return async () => {
     for (const again of noted) await again();
   };
