@@ -23,8 +23,8 @@ const sqids = new Sqids({ alphabet, minLength: 12, blocklist: new Set() });
 const halfBits = 32n;
 const largest = 2n ** 63n - 1n;
 
-/** The opaque public form of a row's number, such as `pur_…`. */
-export function encodeId(resource: IdentifiedResource, id: bigint): string {
+/** What an id is by definition; `encodeId` gives the same, several times as fast. */
+export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): string {
   const numbers =
     id <= BigInt(Number.MAX_SAFE_INTEGER)
       ? [Number(id)]
@@ -54,25 +54,22 @@ function readSpellings(): Spelling[] {
   });
 }
 
-/** As `encodeId`, for millions of ids. */
-export function createIdEncoder(resource: IdentifiedResource): (id: bigint) => string {
+/** The opaque public form of a row's number, such as `pur_…`. Answers and exports are full of them. */
+export function encodeId(resource: IdentifiedResource, id: bigint): string {
+  const number = Number(id);
+  if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeIdWithLibrary(resource, id);
   spellings ??= readSpellings();
-  const known = spellings;
-  const prefix = `${idPrefixes[resource]}_`;
-  return (id) => {
-    const number = Number(id);
-    if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeId(resource, id);
-    const { first, digits, filling } = known[number % alphabet.length] as Spelling;
-    let text = '';
-    let rest = number;
-    do {
-      text = (digits[rest % base] as string) + text;
-      rest = Math.floor(rest / base);
-    } while (rest > 0);
-    // Where the least length is reached, nothing separates digits from filling.
-    const missing = leastLength - 1 - text.length;
-    return prefix + first + text + (missing > 0 ? filling.slice(0, missing) : '');
-  };
+  const { first, digits, filling } = spellings[number % alphabet.length] as Spelling;
+  let text = '';
+  let rest = number;
+  do {
+    text = (digits[rest % base] as string) + text;
+    rest = Math.floor(rest / base);
+  } while (rest > 0);
+  // Where the least length is reached, nothing separates digits from filling.
+  const missing = leastLength - 1 - text.length;
+  const filled = missing > 0 ? filling.slice(0, missing) : '';
+  return `${idPrefixes[resource]}_${first}${text}${filled}`;
 }
 
 /** The pattern that path and filter parameters are validated against. */

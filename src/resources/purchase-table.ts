@@ -1,6 +1,6 @@
 import type { ColumnData, PlainValues } from '../domain/column-data.ts';
 import { valueAt } from '../domain/column-data.ts';
-import { createIdEncoder } from '../domain/public-id.ts';
+import { encodeId } from '../domain/public-id.ts';
 import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseBatch } from '../domain/purchase-engine.ts';
 import { writeExactly } from '../http/exact-numbers.ts';
@@ -56,7 +56,7 @@ function writeCoupons(stored: string): string {
 }
 
 const written: Partial<Readonly<Record<PurchaseColumnKind, (value: never) => string>>> = {
-  purchase_id: createIdEncoder('purchase'),
-  customer_id: createIdEncoder('customer'),
+  purchase_id: (id: bigint) => encodeId('purchase', id),
+  customer_id: (id: bigint) => encodeId('customer', id),
   coupons: writeCoupons,
 };

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  createIdEncoder,
   decodeId,
   encodeId,
+  encodeIdWithLibrary,
   idPattern,
   idPrefixes,
 } from '../../src/domain/public-id.ts';
@@ -50,20 +50,21 @@ describe('a public id', () => {
   );
 });
 
-describe('the encoder for millions of ids', () => {
+describe('the quick encoder', () => {
   it('writes what the library writes', () => {
-    const encode = createIdEncoder('purchase');
+    const expectSame = (id: bigint) => {
+      expect(encodeId('purchase', id)).toBe(encodeIdWithLibrary('purchase', id));
+    };
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), fc.nat(63), (number, shift) => {
-        const id = number >> BigInt(shift);
-        expect(encode(id)).toBe(encodeId('purchase', id));
+        expectSame(number >> BigInt(shift));
       }),
       { numRuns: 5_000 },
     );
-    for (let id = 0n; id < 8_000n; id += 1n) expect(encode(id)).toBe(encodeId('purchase', id));
+    for (let id = 0n; id < 8_000n; id += 1n) expectSame(id);
     for (let power = 1n; power < 2n ** 62n; power *= 61n) {
       for (const id of [power - 1n, power, power + 1n, power * 61n - 62n]) {
-        if (id >= 0n) expect(encode(id)).toBe(encodeId('purchase', id));
+        if (id >= 0n) expectSame(id);
       }
     }
   });

@@ -2,6 +2,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Askers } from '../../domain/askers.ts';
 import { TooManyQuestionsError } from '../../domain/purchase-engine.ts';
+import { interruptible } from './interruption.ts';
 import { queueClassOf, type Turn, type TurnOptions, Turns, type WaitingQueue } from './turns.ts';
 
 /** A question: one query or several, on a connection that nobody else uses meanwhile. */
@@ -32,8 +33,6 @@ export type AdmissionOptions = {
   readonly timeoutMs: number;
 };
 
-const interruptEveryMs = 10;
-
 export class QueryTimeoutError extends Error {
   override readonly name = 'QueryTimeoutError';
 }
@@ -56,7 +55,7 @@ export function createAdmission(instance: DuckDBInstance, options: AdmissionOpti
   const runNow = async <Answer>(signal: AbortSignal, ask: Ask<Answer>): Promise<Answer> => {
     const connection = idle.pop() ?? (await instance.connect());
     try {
-      return await askUntil(signal, connection, ask);
+      return await interruptible(signal, connection, () => ask(connection));
     } finally {
       idle.push(connection);
     }
@@ -111,31 +110,4 @@ export function createAdmission(instance: DuckDBInstance, options: AdmissionOpti
       for (const connection of idle.splice(0)) connection.closeSync();
     },
   };
-}
-
-/** Rejects with the signal's reason, once its query has ended, where that is aborted. */
-async function askUntil<Answer>(
-  signal: AbortSignal,
-  connection: DuckDBConnection,
-  ask: Ask<Answer>,
-): Promise<Answer> {
-  signal.throwIfAborted();
-  // DuckDB forgets an interrupt when the next query begins: it is repeated until
-  // the question has ended, however many queries it still would have put.
-  let interrupting: NodeJS.Timeout | undefined;
-  const interrupt = () => {
-    connection.interrupt();
-    interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
-  };
-  signal.addEventListener('abort', interrupt, { once: true });
-  try {
-    const answer = await ask(connection);
-    signal.throwIfAborted();
-    return answer;
-  } catch (error) {
-    throw signal.aborted ? signal.reason : error;
-  } finally {
-    signal.removeEventListener('abort', interrupt);
-    clearInterval(interrupting);
-  }
 }

@@ -12,9 +12,8 @@ import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { boundValues, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
+import { interruptible } from './interruption.ts';
 import { labelKey, labelTable } from './layout.ts';
-
-const interruptEveryMs = 10;
 
 /**
  * A connection of its own for each export: it keeps nobody waiting who asks a question.
@@ -30,19 +29,9 @@ export function createExportConnections(instance: DuckDBInstance) {
   ): Promise<Result> => {
     signal.throwIfAborted();
     const connection = await instance.connect();
-    let interrupting: NodeJS.Timeout | undefined;
-    const interrupt = () => {
-      connection.interrupt();
-      interrupting = setInterval(() => connection.interrupt(), interruptEveryMs);
-    };
-    signal.addEventListener('abort', interrupt, { once: true });
     try {
-      return await work(connection, signal);
-    } catch (error) {
-      throw signal.aborted ? signal.reason : error;
+      return await interruptible(signal, connection, () => work(connection, signal));
     } finally {
-      signal.removeEventListener('abort', interrupt);
-      clearInterval(interrupting);
       connection.closeSync();
     }
   };
