@@ -12,7 +12,7 @@ import {
   VARCHAR,
 } from '@duckdb/node-api';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { storedColumns } from '../src/engines/duckdb/layout.ts';
+import { noLabel, storedColumns } from '../src/engines/duckdb/layout.ts';
 import { assignments, inTransaction } from './apply.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { chunkRows, type StagedPurchase } from './staging.ts';
@@ -112,8 +112,8 @@ async function createEncoder(
   const customers = await dictionaryKeys.ofCustomers(valuesAt<bigint>(placeOf('customer_id')));
   const encode = ({ name, kind }: PurchaseColumn, value: Row[number]): DuckDBValue[] => {
     if (kind === 'customer_id') return [value, customers.get(value as bigint) ?? null];
+    if (kind === 'label') return [value === null ? noLabel : (keys.get(name)?.get(value) ?? null)];
     if (value === null) return [null];
-    if (kind === 'label') return [keys.get(name)?.get(value) ?? null];
     return [kind === 'instant' ? new DuckDBTimestampValue(value as bigint) : value];
   };
   return (row) => purchaseColumns.flatMap((column, place) => encode(column, row[place] ?? null));

@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { labelTable, storedColumns } from '../src/engines/duckdb/layout.ts';
+import { labelTable, noLabel, storedColumns } from '../src/engines/duckdb/layout.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { completeLoad, type Watermark, writeWatermark } from './watermark.ts';
 
@@ -78,15 +78,15 @@ export async function inTransaction(
 
 /** Gives every staged label and customer that has no key yet the next ones. */
 export function extendDictionaries(catalog: string): string {
-  const extend = (table: string, value: string, column: string) => `
+  const extend = (table: string, value: string, column: string, first: number) => `
     insert into ${catalog}.${table} (key, ${value})
-    select (select coalesce(max(key) + 1, 0) from ${catalog}.${table})
+    select (select coalesce(max(key) + 1, ${first}) from ${catalog}.${table})
         + row_number() over () - 1, staged.value
     from (select distinct ${column} as value from staging where ${column} is not null) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
   return [
-    extend('customer', 'id', 'customer_id'),
-    ...purchaseLabels.map((label) => extend(labelTable(label), 'value', label)),
+    extend('customer', 'id', 'customer_id', 0),
+    ...purchaseLabels.map((label) => extend(labelTable(label), 'value', label, noLabel + 1)),
   ].join('\n');
 }
 
@@ -110,7 +110,9 @@ export function encodedPurchases(catalog: string): string {
 
 function encoded({ name, kind }: PurchaseColumn, stored: string): string {
   if (stored === 'customer_key') return 'customer.key';
-  if (kind === 'label') return `${labelTable(name)}.key`;
+  if (kind === 'label') {
+    return `case when staging.${name} is null then ${noLabel} else ${labelTable(name)}.key end`;
+  }
   return kind === 'instant' ? `make_timestamp(staging.${name})` : `staging.${name}`;
 }
 

@@ -1,5 +1,5 @@
 import { BIGINT, type DuckDBConnection, LIST, listValue, VARCHAR } from '@duckdb/node-api';
-import { labelTable } from '../src/engines/duckdb/layout.ts';
+import { labelTable, noLabel } from '../src/engines/duckdb/layout.ts';
 
 type Value = bigint | string;
 
@@ -13,6 +13,19 @@ export type DictionaryKeys = {
   ofLabels(label: string, values: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>;
   ofCustomers(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<bigint, number>>;
 };
+
+type Dictionary = {
+  readonly table: string;
+  readonly value: string;
+  /** The first entry's key. */
+  readonly first: number;
+};
+const customers: Dictionary = { table: 'customer', value: 'id', first: 0 };
+const dictionaryOf = (label: string): Dictionary => ({
+  table: labelTable(label),
+  value: 'value',
+  first: noLabel + 1,
+});
 
 /** Labels repeat from change to change. Where more than these were seen, remembering begins anew. */
 const mostRemembered = 4_096;
@@ -31,7 +44,7 @@ export function createDictionaryKeys(
   };
 
   const find = async <Of extends Value>(
-    { table, value }: { readonly table: string; readonly value: string },
+    { table, value, first }: Dictionary,
     wanted: ReadonlySet<Of>,
     known: ReadonlyMap<Of, number>,
   ): Promise<Map<Of, number>> => {
@@ -53,7 +66,7 @@ export function createDictionaryKeys(
     if (missing.size === 0) return keys;
     const add = `
       insert into ${name} (key, ${value})
-      select (select coalesce(max(key) + 1, 0) from ${name}) + row_number() over () - 1, added
+      select (select coalesce(max(key) + 1, ${first}) from ${name}) + row_number() over () - 1, added
       from (select unnest($1) as added)
       returning ${value}, key`;
     for (const [of, key] of await read(add, missing)) take(of, key);
@@ -63,12 +76,12 @@ export function createDictionaryKeys(
   return {
     async ofLabels(label, values) {
       const known = remembered.get(label) ?? new Map<string, number>();
-      const keys = await find({ table: labelTable(label), value: 'value' }, values, known);
+      const keys = await find(dictionaryOf(label), values, known);
       if (known.size + keys.size > mostRemembered) known.clear();
       for (const [value, key] of keys) known.set(value, key);
       remembered.set(label, known);
       return keys;
     },
-    ofCustomers: (ids) => find({ table: 'customer', value: 'id' }, ids, new Map()),
+    ofCustomers: (ids) => find(customers, ids, new Map()),
   };
 }

@@ -1,7 +1,7 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { purchaseLabels } from '../../src/domain/purchase.ts';
 import type { DuckDBRow } from '../../src/engines/duckdb/connection.ts';
-import { labelKey, labelTable } from '../../src/engines/duckdb/layout.ts';
+import { labelKey, labelTable, noLabel } from '../../src/engines/duckdb/layout.ts';
 
 /** What is wrong with one dictionary of a file; writing purchases anew does not mend it. */
 export type DictionaryDamage = {
@@ -20,15 +20,18 @@ type Dictionary = {
   readonly value: string;
   /** The column of the purchases that holds its keys. */
   readonly key: string;
+  /** Of the purchases that must have an entry. */
+  readonly condition: string;
 };
 
 const dictionaries: readonly Dictionary[] = [
-  { name: 'customer', table: 'customer', value: 'id', key: 'customer_key' },
+  { name: 'customer', table: 'customer', value: 'id', key: 'customer_key', condition: 'true' },
   ...purchaseLabels.map((label) => ({
     name: label,
     table: labelTable(label),
     value: 'value',
     key: labelKey(label),
+    condition: `${labelKey(label)} <> ${noLabel}`,
   })),
 ];
 
@@ -47,7 +50,7 @@ export async function findDictionaryDamage(
         (
           select count(*) from ${raw(catalog)}.purchase
           anti join ${table} as known on known.key = ${key}
-          where ${key} is not null
+          where ${raw(names.condition)}
         )`;
   });
   const found = await query(join(inspections, ' union all '));

@@ -30,7 +30,7 @@ beforeAll(async () => {
   await connection.run(`attach '${directory.path}/purchases.duckdb' as file`);
   await connection.run(createLayout('file'));
   await connection.run(`
-    insert into file.label_payment_status values (0, 'paid'), (1, 'voided'), (2, 'refunded');
+    insert into file.label_payment_status values (1, 'paid'), (2, 'voided'), (3, 'refunded');
     -- Nine in ten within one month of ten years; a hundred at the very same instant; some late.
     insert into file.purchase by name
     select n as id, n * 7919 % 40000 as customer_id, n * 7919 % 40000 as customer_key,
@@ -40,7 +40,7 @@ beforeAll(async () => {
         when n % 3001 < 100 then 157680000000000
         else 157680000000000 + n * 9000000 end) as created_at,
       make_timestamp(1800000000000000) as updated_at,
-      case when n % 5000 = 1 then 1 when n > ${count} - 60 or n = 7 then 2 when n % 3 = 0 then 0 end
+      case when n % 5000 = 1 then 2 when n > ${count} - 60 or n = 7 then 3 when n % 3 = 0 then 1 else 0 end
         as payment_status_key
     from range(1, ${count + 1}) as numbers(n);
     checkpoint file;
@@ -59,7 +59,7 @@ async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
   const conditions: Sql[] = [
     filters.paymentStatus === undefined
       ? sql`true`
-      : sql`payment_status_key = ${['paid', 'voided', 'refunded'].indexOf(filters.paymentStatus)}::integer`,
+      : sql`payment_status_key = ${['', 'paid', 'voided', 'refunded'].indexOf(filters.paymentStatus)}::integer`,
     filters.customerId === undefined ? sql`true` : sql`customer_id = ${filters.customerId}`,
     filters.minValueInCents === undefined
       ? sql`true`

@@ -95,7 +95,7 @@ export const repairableDamages: readonly Damage[] = [
   },
   {
     name: 'no label for a label',
-    statement: (id) => `update purchase set platform_key = null where id = ${id}`,
+    statement: (id) => `update purchase set platform_key = 0 where id = ${id}`,
     found: one,
   },
   {

@@ -13,7 +13,7 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { boundValues, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import { interruptible } from './interruption.ts';
-import { labelKey, labelTable } from './layout.ts';
+import { labelKey, labelTable, noLabel } from './layout.ts';
 
 /**
  * A connection of its own for each export: it keeps nobody waiting who asks a question.
@@ -151,7 +151,8 @@ function readChunk(chunk: DuckDBDataChunk, dictionaries: Dictionaries): Purchase
     const vector = chunk.getColumnVector(index) as PackedVector;
     const values = kind === 'label' ? dictionaries.get(name) : undefined;
     if (values !== undefined) {
-      return { keys: (vector.items as Int32Array).slice(), present: bitmapOf(vector), values };
+      const keys = (vector.items as Int32Array).slice();
+      return { keys, present: bitmapOfLabels(keys), values };
     }
     if (kind === 'text' || kind === 'label' || kind === 'coupons') {
       return Array.from({ length: rowCount }, (_, row) => vector.getItem(row) as string | null);
@@ -159,6 +160,15 @@ function readChunk(chunk: DuckDBDataChunk, dictionaries: Dictionaries): Purchase
     return { integers: (vector.items as BigInt64Array).slice(), present: bitmapOf(vector) };
   });
   return { rowCount, data };
+}
+
+function bitmapOfLabels(keys: Int32Array): Bitmap | null {
+  if (!keys.includes(noLabel)) return null;
+  const bitmap = new Uint8Array(Math.ceil(keys.length / 8));
+  keys.forEach((key, row) => {
+    if (key !== noLabel) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
+  });
+  return bitmap;
 }
 
 function bitmapOf({ validity: { data } }: PackedVector): Bitmap | null {

@@ -51,8 +51,7 @@ export async function createGeneration(
       select purchases, coalesce(epoch_us(first), 0), coalesce(epoch_us(last), 0), value
       from (
         select count(*) as purchases, min(created_at) as first, max(created_at) as last,
-          case when count(currency_key) = count(*) and min(currency_key) = max(currency_key)
-            then min(currency_key) end as key
+          case when min(currency_key) = max(currency_key) then min(currency_key) end as key
         from ${raw(catalog)}.purchase) as extent
       left join ${raw(catalog)}.label_currency using (key)`,
   );

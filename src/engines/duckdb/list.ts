@@ -13,7 +13,7 @@ import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-q
 import { type DuckDBRow, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation, LabelKeys } from './labels.ts';
-import { labelKey } from './layout.ts';
+import { labelKey, noLabel } from './layout.ts';
 import { windowsBetween } from './time-windows.ts';
 
 export async function listPurchases(
@@ -140,9 +140,8 @@ async function readPurchases(
     purchaseFromRow(
       row.map((value, index) => {
         const column = purchaseColumns[index];
-        return column?.kind === 'label' && value !== null
-          ? labelOf(column.name, Number(value))
-          : value;
+        if (column?.kind !== 'label') return value;
+        return value === noLabel ? null : labelOf(column.name, Number(value));
       }) as PurchaseRow,
     ),
   );
@@ -159,7 +158,7 @@ function labelKeysIn(rows: readonly DuckDBRow[]): LabelKeys {
   const keys = new Map<PurchaseLabel, Set<number>>();
   purchaseColumns.forEach(({ name, kind }, index) => {
     if (kind !== 'label') return;
-    const present = rows.map((row) => row[index]).filter((key) => key !== null);
+    const present = rows.map((row) => row[index]).filter((key) => key !== noLabel);
     keys.set(name, new Set(present.map(Number)));
   });
   return keys;

@@ -6,7 +6,7 @@ import type { PurchaseStatsQuery, StatsDimension } from '../../domain/purchase-q
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './labels.ts';
-import { labelKey, labelTable } from './layout.ts';
+import { labelKey, labelTable, noLabel } from './layout.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 
 const nothing: PurchaseStats = {
@@ -110,7 +110,8 @@ async function readCurrency(
     sql`
       select value, coalesce(least_key <> greatest_key, false)
       from (
-        select min(currency_key) as least_key, max(currency_key) as greatest_key
+        select min(currency_key) filter (where currency_key <> ${raw(String(noLabel))}) as least_key,
+          max(currency_key) as greatest_key
         from ${raw(catalog)}.purchase where ${matching}) as keys
       left join ${raw(catalog)}.label_currency on key = least_key`,
   );

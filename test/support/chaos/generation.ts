@@ -4,7 +4,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../../src/engines/duckdb/connection.ts';
-import { labelKey, labelTable } from '../../../src/engines/duckdb/layout.ts';
+import { labelKey, labelTable, noLabel } from '../../../src/engines/duckdb/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
@@ -134,7 +134,7 @@ async function findFaults(
   for (const label of purchaseLabels) {
     await expectNone(
       `purchases whose ${label} is in no dictionary`,
-      `${source(catalog)} where ${labelKey(label)} is not null and ${labelTable(label)}.key is null`,
+      `${source(catalog)} where ${labelKey(label)} <> ${noLabel} and ${labelTable(label)}.key is null`,
     );
   }
   return faults;
