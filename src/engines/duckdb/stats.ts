@@ -2,7 +2,11 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import type { PurchaseGroup, PurchaseStats, PurchaseTotals } from '../../domain/purchase-engine.ts';
-import type { PurchaseStatsQuery, StatsDimension } from '../../domain/purchase-query.ts';
+import type {
+  PurchaseFilters,
+  PurchaseStatsQuery,
+  StatsDimension,
+} from '../../domain/purchase-query.ts';
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './labels.ts';
@@ -35,7 +39,7 @@ export async function purchaseStats(
       : await readRanking(connection, catalog, matching, groupBy, day, groupLimit + 1);
   const totals =
     (isEverything ? generation.totals : null) ??
-    (await readTotals(connection, generation, matching, ranking));
+    (await readTotals(connection, generation, filters, matching, ranking));
   // A generation never changes: its own totals are those of any later question.
   if (isEverything) generation.totals = totals;
   const groups = ranking?.groups ?? [];
@@ -52,13 +56,15 @@ type Sums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
 async function readTotals(
   connection: DuckDBConnection,
   { catalog, extent }: Generation,
+  { customerId }: PurchaseFilters,
   matching: Sql,
   ranking: Sums | null,
 ): Promise<PurchaseTotals> {
   const { purchaseCount, revenueInCents } =
     ranking ?? (await readSums(connection, catalog, matching));
   if (purchaseCount === 0n) return nothing;
-  const customerCount = await countCustomers(connection, catalog, matching);
+  const customerCount =
+    customerId === undefined ? await countCustomers(connection, catalog, matching) : 1n;
   const [currency, mixedCurrencies] =
     extent.currency === null
       ? await readCurrency(connection, catalog, matching)
