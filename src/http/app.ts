@@ -33,7 +33,6 @@ import {
   unknownRoute,
 } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
-import { createForeground } from './foreground.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
@@ -99,9 +98,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const freshAnswers = createFreshAnswers(purchases, waitMs);
   const popular = createPopularQuestions(purchases);
   const datedAnswers = createDatedAnswers(purchases, answers, popular);
-  const foreground = createForeground();
   const exports = {
-    foreground,
     places: createExportPlaces(options.exports ?? defaultExports),
     stalledAfterMs: options.stalledAfterMs ?? 30_000,
   };
@@ -177,9 +174,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   app.decorateRequest('credential', null as never);
-  app.decorateRequest('leaveForeground', null as never);
   app.addHook('onRequest', async (request, reply) => {
-    request.leaveForeground = foreground.enter();
     reply.headers(securityHeaders).header('Request-Id', request.id);
     // Before the key: a browser asks without one.
     if (admitOrigin(corsOrigins, request, reply).isPreflight) return reply.code(204).send();
@@ -189,10 +184,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.addHook('preClose', async () => freshAnswers.stopWaiting());
   app.addHook('onClose', () => popular.close());
-  app.addHook('onResponse', async (request, reply) => {
-    request.leaveForeground();
-    logAnswer(request, reply);
-  });
+  app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
   // No operation takes a body (section 4); whatever comes is not even parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));

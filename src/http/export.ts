@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
 import type { ExportPlaces } from './export-places.ts';
-import type { Foreground } from './foreground.ts';
 import type { Format } from './formats/format.ts';
 import type { Table, TableBatch } from './formats/table.ts';
 
@@ -21,15 +20,7 @@ export type Export = {
   ): Promise<void>;
 };
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** To be called where nobody waits for the answer as a whole. */
-    leaveForeground: () => void;
-  }
-}
-
 export type ExportOptions = {
-  readonly foreground: Foreground;
   readonly places: ExportPlaces;
   /** An export in which nothing has moved for so long, whoever's fault it is, is broken off. */
   readonly stalledAfterMs: number;
@@ -43,10 +34,9 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   { format, table, name, open }: Export,
-  { foreground, places, stalledAfterMs }: ExportOptions,
+  { places, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
   const leave = places.take(request.credential.keyId, reply);
-  request.leaveForeground();
   const stalled = new AbortController();
   const watch = setTimeout(
     () => stalled.abort(new Error(`nothing has moved for ${stalledAfterMs} ms`)),
@@ -55,7 +45,7 @@ export async function sendExport(
   try {
     await open(
       async ({ answer: batches, asOf }, signal) => {
-        const parts = written(format, table, batches, foreground, watch);
+        const parts = written(format, table, batches, watch);
         // Before the head is sent: what fails here is still answered with an error.
         const first = request.method === 'HEAD' ? null : await parts.next();
         describe(reply, format, name, asOf);
@@ -102,25 +92,15 @@ async function* written(
   format: Format,
   table: Table,
   batches: AsyncIterable<TableBatch>,
-  foreground: Foreground,
   watch: NodeJS.Timeout,
 ): AsyncGenerator<Uint8Array, void> {
   const writer = format.writer(table);
   let beginning: Uint8Array | null = writer.begin();
-  const iterator = batches[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      // Reading a batch is work on this thread, as writing it is.
-      await foreground.turn();
-      const next = await iterator.next();
-      if (next.done) break;
-      const rows = writer.write(next.value);
-      yield beginning === null ? rows : Buffer.concat([beginning, rows]);
-      beginning = null;
-      watch.refresh();
-    }
-  } finally {
-    await iterator.return?.();
+  for await (const batch of batches) {
+    const rows = writer.write(batch);
+    yield beginning === null ? rows : Buffer.concat([beginning, rows]);
+    beginning = null;
+    watch.refresh();
   }
   yield Buffer.concat([beginning ?? new Uint8Array(0), writer.end()]);
 }
