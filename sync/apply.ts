@@ -1,6 +1,14 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { labelTable, noLabel, storedColumns } from '../src/engines/duckdb/layout.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  firstKey,
+  labelDictionary,
+  labelTable,
+  noLabel,
+  storedColumns,
+} from '../src/engines/duckdb/layout.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { completeLoad, type Watermark, writeWatermark } from './watermark.ts';
 
@@ -78,15 +86,18 @@ export async function inTransaction(
 
 /** Gives every staged label and customer that has no key yet the next ones. */
 export function extendDictionaries(catalog: string): string {
-  const extend = (table: string, value: string, column: string, first: number) => `
+  const extend = (dictionary: Dictionary, column: string) => {
+    const { table, value } = dictionary;
+    return `
     insert into ${catalog}.${table} (key, ${value})
-    select (select coalesce(max(key) + 1, ${first}) from ${catalog}.${table})
+    select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${catalog}.${table})
         + row_number() over () - 1, staged.value
     from (select distinct ${column} as value from staging where ${column} is not null) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
+  };
   return [
-    extend('customer', 'id', 'customer_id', 0),
-    ...purchaseLabels.map((label) => extend(labelTable(label), 'value', label, noLabel + 1)),
+    extend(customerDictionary, 'customer_id'),
+    ...purchaseLabels.map((label) => extend(labelDictionary(label), label)),
   ].join('\n');
 }
 

@@ -1,5 +1,11 @@
 import { BIGINT, type DuckDBConnection, LIST, listValue, VARCHAR } from '@duckdb/node-api';
-import { labelTable, noLabel } from '../src/engines/duckdb/layout.ts';
+import type { PurchaseLabel } from '../src/domain/purchase.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  firstKey,
+  labelDictionary,
+} from '../src/engines/duckdb/layout.ts';
 
 type Value = bigint | string;
 
@@ -10,22 +16,9 @@ export type DictionaryKeys = {
    * ones. To be called within a transaction, after whose failure the file must be
    * opened anew: what it learned is remembered.
    */
-  ofLabels(label: string, values: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>;
+  ofLabels(label: PurchaseLabel, values: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>;
   ofCustomers(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<bigint, number>>;
 };
-
-type Dictionary = {
-  readonly table: string;
-  readonly value: string;
-  /** The first entry's key. */
-  readonly first: number;
-};
-const customers: Dictionary = { table: 'customer', value: 'id', first: 0 };
-const dictionaryOf = (label: string): Dictionary => ({
-  table: labelTable(label),
-  value: 'value',
-  first: noLabel + 1,
-});
 
 /** Labels repeat from change to change. Where more than these were seen, remembering begins anew. */
 const mostRemembered = 4_096;
@@ -44,10 +37,11 @@ export function createDictionaryKeys(
   };
 
   const find = async <Of extends Value>(
-    { table, value, first }: Dictionary,
+    dictionary: Dictionary,
     wanted: ReadonlySet<Of>,
     known: ReadonlyMap<Of, number>,
   ): Promise<Map<Of, number>> => {
+    const { table, value } = dictionary;
     const keys = new Map<Of, number>();
     const missing = new Set<Of>();
     const take = (of: Of, key: number) => {
@@ -66,7 +60,7 @@ export function createDictionaryKeys(
     if (missing.size === 0) return keys;
     const add = `
       insert into ${name} (key, ${value})
-      select (select coalesce(max(key) + 1, ${first}) from ${name}) + row_number() over () - 1, added
+      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${name}) + row_number() over () - 1, added
       from (select unnest($1) as added)
       returning ${value}, key`;
     for (const [of, key] of await read(add, missing)) take(of, key);
@@ -76,12 +70,12 @@ export function createDictionaryKeys(
   return {
     async ofLabels(label, values) {
       const known = remembered.get(label) ?? new Map<string, number>();
-      const keys = await find(dictionaryOf(label), values, known);
+      const keys = await find(labelDictionary(label), values, known);
       if (known.size + keys.size > mostRemembered) known.clear();
       for (const [value, key] of keys) known.set(value, key);
       remembered.set(label, known);
       return keys;
     },
-    ofCustomers: (ids) => find(customers, ids, new Map()),
+    ofCustomers: (ids) => find(customerDictionary, ids, new Map()),
   };
 }

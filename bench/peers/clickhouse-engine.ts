@@ -6,6 +6,7 @@ import {
   purchaseFromRow,
 } from '../../src/domain/purchase.ts';
 import {
+  emptyStats,
   type PurchaseEngine,
   type PurchasePage,
   type PurchaseStats,
@@ -108,16 +109,6 @@ function purchaseValue(value: ClickHouseValue, index: number): bigint | string |
   return isInteger[index] ? integer(value) : String(value);
 }
 
-const nothing: PurchaseStats = {
-  purchaseCount: 0n,
-  customerCount: 0n,
-  revenueInCents: 0n,
-  currency: null,
-  mixedCurrencies: false,
-  groups: [],
-  groupsTruncated: false,
-};
-
 /** The whole answer in one statement. */
 async function stats(
   clickhouse: ClickHouse,
@@ -127,7 +118,7 @@ async function stats(
   if (groupBy === undefined) {
     const [row] = await clickhouse.query(sql`
       select count(), sum(purchase_value_in_cents), ${distinct} from purchase ${where}`);
-    return row === undefined ? nothing : totalsOf(row);
+    return row === undefined ? emptyStats : totalsOf(row);
   }
   // The groups add up to the totals, all but what is counted once in however many of them.
   const rows = await clickhouse.query(sql`
@@ -143,7 +134,7 @@ async function stats(
     order by revenue desc, purchases desc, key asc nulls last
     limit ${raw(String(groupLimit + 1))}`);
   const [first] = rows;
-  if (first === undefined) return nothing;
+  if (first === undefined) return emptyStats;
   return {
     ...totalsOf(first),
     groups: rows.slice(0, groupLimit).map(([, , , key, purchases, revenue]) => ({
@@ -161,7 +152,7 @@ const distinct = raw('tuple(uniqExact(customer_id), groupUniqArray(2)(currency))
 function totalsOf([purchases, revenue, distinct]: ClickHouseRow): PurchaseStats {
   const [customers, currencies] = distinct as readonly [string, readonly string[]];
   return {
-    ...nothing,
+    ...emptyStats,
     purchaseCount: integer(purchases),
     customerCount: integer(customers),
     revenueInCents: integer(revenue),

@@ -27,6 +27,17 @@ export type Bitmap = Uint8Array;
 export const isPresent = (bitmap: Bitmap | null, row: number): boolean =>
   bitmap === null || (((bitmap[row >> 3] as number) >> (row & 7)) & 1) === 1;
 
+/** The bitmap of rows of which `hasValue` tells; null where it says so of all. */
+export function bitmapOf(rowCount: number, hasValue: (row: number) => boolean): Bitmap | null {
+  const bitmap = new Uint8Array(Math.ceil(rowCount / 8));
+  let areAllPresent = true;
+  for (let row = 0; row < rowCount; row += 1) {
+    if (hasValue(row)) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
+    else areAllPresent = false;
+  }
+  return areAllPresent ? null : bitmap;
+}
+
 export const isPackedIntegers = (data: ColumnData): data is PackedIntegers => 'integers' in data;
 export const isPackedLabels = (data: ColumnData): data is PackedLabels =>
   // An array has keys as well, of another kind.

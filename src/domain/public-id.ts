@@ -17,7 +17,8 @@ export type IdentifiedResource = keyof typeof idPrefixes;
 
 // Part of every identifier ever handed out: changing it breaks them all.
 const alphabet = '50WMOeSiBRDxH1sYn9J2XfCEtw478NlyzkubTQGvodp3gLr6AhajqPFmIZcVUK';
-const sqids = new Sqids({ alphabet, minLength: 12, blocklist: new Set() });
+const leastLength = 12;
+const sqids = new Sqids({ alphabet, minLength: leastLength, blocklist: new Set() });
 
 // sqids takes numbers up to 2^53 - 1; a greater id is written as two of them.
 const halfBits = 32n;
@@ -35,7 +36,6 @@ export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): s
 // What sqids makes of a number that it takes as one depends on the remainder by the
 // alphabet's length: a first character, the digits, and what fills up to the least length.
 const base = alphabet.length - 1;
-const leastLength = 12;
 type Spelling = { readonly first: string; readonly digits: string[]; readonly filling: string };
 let spellings: readonly Spelling[] | undefined;
 

@@ -30,6 +30,17 @@ export type PurchaseStats = PurchaseTotals & {
   readonly groupsTruncated: boolean;
 };
 
+/** The statistics of no purchase. */
+export const emptyStats: PurchaseStats = {
+  purchaseCount: 0n,
+  customerCount: 0n,
+  revenueInCents: 0n,
+  currency: null,
+  mixedCurrencies: false,
+  groups: [],
+  groupsTruncated: false,
+};
+
 /** Some purchases, column by column in the order of `purchaseColumns`. */
 export type PurchaseBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
 

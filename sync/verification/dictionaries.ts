@@ -1,7 +1,6 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import { purchaseLabels } from '../../src/domain/purchase.ts';
 import type { DuckDBRow } from '../../src/engines/duckdb/connection.ts';
-import { labelKey, labelTable, noLabel } from '../../src/engines/duckdb/layout.ts';
+import { dictionaries } from '../../src/engines/duckdb/layout.ts';
 
 /** What is wrong with one dictionary of a file; writing purchases anew does not mend it. */
 export type DictionaryDamage = {
@@ -13,27 +12,6 @@ export type DictionaryDamage = {
   /** Purchases with a key that has no entry. */
   readonly danglingPurchases: number;
 };
-
-type Dictionary = {
-  readonly name: string;
-  readonly table: string;
-  readonly value: string;
-  /** The column of the purchases that holds its keys. */
-  readonly key: string;
-  /** Of the purchases that must have an entry. */
-  readonly condition: string;
-};
-
-const dictionaries: readonly Dictionary[] = [
-  { name: 'customer', table: 'customer', value: 'id', key: 'customer_key', condition: 'true' },
-  ...purchaseLabels.map((label) => ({
-    name: label,
-    table: labelTable(label),
-    value: 'value',
-    key: labelKey(label),
-    condition: `${labelKey(label)} <> ${noLabel}`,
-  })),
-];
 
 /** The dictionaries of a file that are not what they must be: one entry a key, one a value. */
 export async function findDictionaryDamage(
@@ -50,7 +28,7 @@ export async function findDictionaryDamage(
         (
           select count(*) from ${raw(catalog)}.purchase
           anti join ${table} as known on known.key = ${key}
-          where ${raw(names.condition)}
+          where ${names.absent === null ? sql`true` : sql`${key} <> ${names.absent}::integer`}
         )`;
   });
   const found = await query(join(inspections, ' union all '));

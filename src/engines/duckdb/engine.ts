@@ -6,7 +6,7 @@ import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { createExportConnections, exportPurchases } from './export.ts';
-import { followGenerations } from './generations.ts';
+import { followGenerations, type GenerationLease } from './generations.ts';
 import { askToHurry } from './hurry.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
@@ -52,24 +52,30 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   };
   const generations = followGenerations(instance, { ...options, onReplaced });
 
+  const withLease = async <Result>(
+    organizationId: bigint,
+    use: (lease: GenerationLease) => Promise<Result>,
+  ): Promise<Result> => {
+    const lease = await generations.acquire(organizationId);
+    if (lease === null) throw new NoGenerationError();
+    try {
+      return await use(lease);
+    } finally {
+      lease.release();
+    }
+  };
+
   const answerFrom = <Answer>(
     organizationId: bigint,
     signal: AbortSignal | undefined,
     askers: Askers | undefined,
     ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
   ): Promise<AsOf<Answer>> =>
-    admission.run(
-      askers ?? new Askers(`organization ${organizationId}`),
-      signal,
-      async (connection) => {
-        const lease = await generations.acquire(organizationId);
-        if (lease === null) throw new NoGenerationError();
-        try {
-          return { answer: await ask(connection, lease.generation), asOf: lease.asOf };
-        } finally {
-          lease.release();
-        }
-      },
+    admission.run(askers ?? new Askers(`organization ${organizationId}`), signal, (connection) =>
+      withLease(organizationId, async ({ generation, asOf }) => ({
+        answer: await ask(connection, generation),
+        asOf,
+      })),
     );
 
   /** What would answer now, without a question to it. */
@@ -107,17 +113,12 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
         purchaseStats(connection, generation, query),
       ),
     export: (organizationId, filters, take, signal) =>
-      exports.run(signal, async (connection, either) => {
-        const lease = await generations.acquire(organizationId);
-        if (lease === null) throw new NoGenerationError();
-        try {
-          const { generation, asOf } = lease;
-          const answer = exportPurchases(connection, generation.catalog, filters, either);
-          return await take({ answer, asOf }, either);
-        } finally {
-          lease.release();
-        }
-      }),
+      exports.run(signal, (connection, either) =>
+        withLease(organizationId, ({ generation: { catalog }, asOf }) => {
+          const answer = exportPurchases(connection, catalog, filters, either);
+          return take({ answer, asOf }, either);
+        }),
+      ),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
     version: async (organizationId) => {
       const lease = await look(organizationId);

@@ -6,7 +6,7 @@ import type {
 } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw } from 'sql-template-tag';
-import type { Bitmap, ColumnData } from '../../domain/column-data.ts';
+import { type Bitmap, bitmapOf, type ColumnData } from '../../domain/column-data.ts';
 import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
 import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
@@ -152,26 +152,17 @@ function readChunk(chunk: DuckDBDataChunk, dictionaries: Dictionaries): Purchase
     const values = kind === 'label' ? dictionaries.get(name) : undefined;
     if (values !== undefined) {
       const keys = (vector.items as Int32Array).slice();
-      return { keys, present: bitmapOfLabels(keys), values };
+      return { keys, present: bitmapOf(rowCount, (row) => keys[row] !== noLabel), values };
     }
     if (kind === 'text' || kind === 'label' || kind === 'coupons') {
       return Array.from({ length: rowCount }, (_, row) => vector.getItem(row) as string | null);
     }
-    return { integers: (vector.items as BigInt64Array).slice(), present: bitmapOf(vector) };
+    return { integers: (vector.items as BigInt64Array).slice(), present: copyOfBitmap(vector) };
   });
   return { rowCount, data };
 }
 
-function bitmapOfLabels(keys: Int32Array): Bitmap | null {
-  if (!keys.includes(noLabel)) return null;
-  const bitmap = new Uint8Array(Math.ceil(keys.length / 8));
-  keys.forEach((key, row) => {
-    if (key !== noLabel) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
-  });
-  return bitmap;
-}
-
-function bitmapOf({ validity: { data } }: PackedVector): Bitmap | null {
+function copyOfBitmap({ validity: { data } }: PackedVector): Bitmap | null {
   return data === null
     ? null
     : new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();

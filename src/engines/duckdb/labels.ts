@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { type PurchaseLabel, purchaseLabels } from '../../domain/purchase.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from './connection.ts';
 import { labelTable } from './layout.ts';
 
@@ -23,6 +24,17 @@ export type Extent = {
   /** The currency that every single purchase has; null where there is no such one. */
   readonly currency: string | null;
 };
+
+/** When what the filters leave can have been created; `since` is after `until` where nothing can. */
+export function stretchOf(
+  { first, last }: Extent,
+  { createdSince = first, createdUntil = last }: PurchaseFilters,
+): { readonly since: bigint; readonly until: bigint } {
+  return {
+    since: createdSince > first ? createdSince : first,
+    until: createdUntil < last ? createdUntil : last,
+  };
+}
 
 /**
  * The values behind label keys, as far as they were asked for. Joining ten

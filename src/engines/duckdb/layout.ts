@@ -1,4 +1,9 @@
-import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
+import {
+  type PurchaseColumn,
+  type PurchaseLabel,
+  purchaseColumns,
+  purchaseLabels,
+} from '../../domain/purchase.ts';
 
 /**
  * The layout of an organization's DuckDB file. A file of another version is
@@ -21,6 +26,43 @@ export const noLabel = 0;
 export const labelKey = (label: string): string => `${label}_key`;
 /** The dictionary of a label. */
 export const labelTable = (label: string): string => `label_${label}`;
+
+/** What stands in the purchase table as small dense integers, each with a table of its own. */
+export type Dictionary = {
+  /** A label, or `customer`. */
+  readonly name: PurchaseLabel | 'customer';
+  /** Of keys and values. */
+  readonly table: string;
+  /** That table's column of values, and the column of the purchases that holds keys. */
+  readonly value: string;
+  readonly key: string;
+  /** Stands in the purchases where there is no value; null where there always is one. */
+  readonly absent: number | null;
+};
+
+export const customerDictionary: Dictionary = {
+  name: 'customer',
+  table: 'customer',
+  value: 'id',
+  key: 'customer_key',
+  absent: null,
+};
+
+export const labelDictionary = (label: PurchaseLabel): Dictionary => ({
+  name: label,
+  table: labelTable(label),
+  value: 'value',
+  key: labelKey(label),
+  absent: noLabel,
+});
+
+export const dictionaries: readonly Dictionary[] = [
+  customerDictionary,
+  ...purchaseLabels.map(labelDictionary),
+];
+
+/** Keys are dense from here on. */
+export const firstKey = ({ absent }: Dictionary): number => (absent === null ? 0 : absent + 1);
 
 /** The purchase table's columns for one column of a purchase. */
 export function storedColumns(column: PurchaseColumn): { name: string; type: string }[] {

@@ -9,10 +9,10 @@ import {
   purchaseFromRow,
 } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
-import type { Generation, LabelKeys } from './labels.ts';
+import { type Generation, type LabelKeys, stretchOf } from './labels.ts';
 import { labelKey, noLabel } from './layout.ts';
 import { windowsBetween } from './time-windows.ts';
 
@@ -26,12 +26,14 @@ export async function listPurchases(
   const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
+  const { since, until } = stretchOf(generation.extent, filters);
   const purchases = await readPage(connection, generation, {
     listed,
     most: limit + 1,
-    since: latest(generation.extent.first, filters.createdSince),
-    until: earliest(generation.extent.last, cursor?.createdAt, filters.createdUntil),
-    isScattered: isScattered(filters),
+    since,
+    until: cursor !== null && cursor.createdAt < until ? cursor.createdAt : until,
+    // One customer's are few, and lie anywhere: no window is worth a look of its own.
+    isScattered: filters.customerId !== undefined,
   });
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
 }
@@ -113,17 +115,6 @@ async function readPage(
 
 const isSince = (instant: bigint): Sql =>
   sql`and created_at >= ${new DuckDBTimestampValue(instant)}`;
-
-/** One customer's purchases are few, and lie anywhere: no window is worth a look of its own. */
-const isScattered = ({ customerId }: PurchaseFilters): boolean => customerId !== undefined;
-
-function earliest(first: bigint, ...others: readonly (bigint | undefined)[]): bigint {
-  return others.reduce<bigint>((least, other = least) => (other < least ? other : least), first);
-}
-
-function latest(first: bigint, other: bigint = first): bigint {
-  return other > first ? other : first;
-}
 
 /** The purchases that `selection` (where, order, limit) picks, their labels looked up. */
 async function readPurchases(

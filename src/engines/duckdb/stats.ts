@@ -1,7 +1,12 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
-import type { PurchaseGroup, PurchaseStats, PurchaseTotals } from '../../domain/purchase-engine.ts';
+import {
+  emptyStats,
+  type PurchaseGroup,
+  type PurchaseStats,
+  type PurchaseTotals,
+} from '../../domain/purchase-engine.ts';
 import type {
   PurchaseFilters,
   PurchaseStatsQuery,
@@ -13,23 +18,13 @@ import type { Generation } from './labels.ts';
 import { labelKey, labelTable, noLabel } from './layout.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 
-const nothing: PurchaseStats = {
-  purchaseCount: 0n,
-  customerCount: 0n,
-  revenueInCents: 0n,
-  currency: null,
-  mixedCurrencies: false,
-  groups: [],
-  groupsTruncated: false,
-};
-
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, generation.catalog, filters);
-  if (matching === null) return nothing;
+  if (matching === null) return emptyStats;
   const isEverything = Object.values(filters).every((value) => value === undefined);
   const { catalog } = generation;
   const day = () => dayGrouping(generation.extent, filters, timeZone);
@@ -62,7 +57,7 @@ async function readTotals(
 ): Promise<PurchaseTotals> {
   const { purchaseCount, revenueInCents } =
     ranking ?? (await readSums(connection, catalog, matching));
-  if (purchaseCount === 0n) return nothing;
+  if (purchaseCount === 0n) return emptyStats;
   const customerCount =
     customerId === undefined ? await countCustomers(connection, catalog, matching) : 1n;
   const [currency, mixedCurrencies] =

@@ -17,6 +17,7 @@ import {
 } from 'apache-arrow';
 import {
   type Bitmap,
+  bitmapOf,
   type ColumnData,
   isPackedIntegers,
   isPackedLabels,
@@ -171,11 +172,5 @@ function packLabels(labels: PlainValues): PackedLabels {
   return { keys, present: presentOf(labels), values: [...known.keys()] };
 }
 
-function presentOf(values: PlainValues): Bitmap | null {
-  if (!values.includes(null)) return null;
-  const bitmap = new Uint8Array(Math.ceil(values.length / 8));
-  values.forEach((value, row) => {
-    if (value !== null) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
-  });
-  return bitmap;
-}
+const presentOf = (values: PlainValues): Bitmap | null =>
+  bitmapOf(values.length, (row) => values[row] !== null);
