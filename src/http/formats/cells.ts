@@ -6,54 +6,49 @@ import {
   type PackedIntegers,
 } from '../../domain/column-data.ts';
 import { formatInstant } from '../../domain/instant.ts';
-import type { TableColumnKind } from './table.ts';
+import type { LineCell } from './lines.ts';
+import { quotings } from './quoting.ts';
 
-/** How a text format writes the values of a column. */
-export type CellStyle = {
-  /** Text that has been made of a value. */
-  readonly write: Readonly<Record<TableColumnKind, (text: string) => string>>;
-  /** In place of no value. */
-  readonly absent: string;
-};
-
-type Cell = (row: number) => string;
+export type Cell = (row: number) => string;
 
 /**
- * What each row shows of a column. Millions of cells go this way: numbers and instants
- * are written without a bigint wherever a double is as exact, each label once.
+ * Writes what each row shows of a column, batch after batch. Millions of cells go this
+ * way: numbers and instants are written without a bigint wherever a double is as exact,
+ * each label once.
  */
-export function cellsOf(kind: TableColumnKind, style: CellStyle, data: ColumnData): Cell {
-  const { absent } = style;
-  const write = style.write[kind];
-  if (isPackedLabels(data)) {
-    const { keys, present } = data;
-    const written = writtenLabels(data.values, write);
-    return (row) => (isPresent(present, row) ? (written[keys[row] as number] as string) : absent);
-  }
-  if (isPackedIntegers(data)) {
-    const { present } = data;
-    const digits = kind === 'instant' ? instantsOf(data) : digitsOf(data);
-    return (row) => (isPresent(present, row) ? write(digits(row)) : absent);
-  }
-  return (row) => {
-    const value = data[row] ?? null;
-    if (value === null) return absent;
-    return write(kind === 'instant' ? formatInstant(value as bigint) : String(value));
+export function cellWriter({
+  kind,
+  before,
+  quoting,
+  after,
+  absent,
+}: LineCell): (data: ColumnData) => Cell {
+  const quote = quotings[quoting];
+  const write = (text: string): string => before + quote(text) + after;
+  // A dictionary is the same array from batch to batch.
+  const written = new WeakMap<readonly string[], readonly string[]>();
+  const writtenLabels = (values: readonly string[]): readonly string[] => {
+    const known = written.get(values) ?? values.map(write);
+    written.set(values, known);
+    return known;
   };
-}
-
-// A dictionary is the same array from batch to batch.
-const labelsByStyle = new WeakMap<object, WeakMap<readonly string[], string[]>>();
-
-function writtenLabels(
-  values: readonly string[],
-  write: (text: string) => string,
-): readonly string[] {
-  const known = labelsByStyle.get(write) ?? new WeakMap<readonly string[], string[]>();
-  labelsByStyle.set(write, known);
-  const written = known.get(values) ?? values.map(write);
-  known.set(values, written);
-  return written;
+  return (data) => {
+    if (isPackedLabels(data)) {
+      const { keys, present } = data;
+      const labels = writtenLabels(data.values);
+      return (row) => (isPresent(present, row) ? (labels[keys[row] as number] as string) : absent);
+    }
+    if (isPackedIntegers(data)) {
+      const { present } = data;
+      const digits = kind === 'instant' ? instantsOf(data) : digitsOf(data);
+      return (row) => (isPresent(present, row) ? write(digits(row)) : absent);
+    }
+    return (row) => {
+      const value = data[row] ?? null;
+      if (value === null) return absent;
+      return write(kind === 'instant' ? formatInstant(value as bigint) : String(value));
+    };
+  };
 }
 
 const highStep = 2 ** 32;

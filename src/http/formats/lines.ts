@@ -1,0 +1,51 @@
+import type { ColumnData } from '../../domain/column-data.ts';
+import { type Cell, cellWriter } from './cells.ts';
+import { type Format, nothing } from './format.ts';
+import type { Quoting } from './quoting.ts';
+import type { Table, TableColumnKind } from './table.ts';
+
+/** How a format writes a row as a line of text. */
+export type Line = {
+  readonly before: string;
+  readonly cells: readonly LineCell[];
+  readonly after: string;
+};
+
+/** A cell is `before`, the quoted text and `after`; without a value it is `absent`. */
+export type LineCell = {
+  readonly kind: TableColumnKind;
+  readonly before: string;
+  readonly quoting: Quoting;
+  readonly after: string;
+  readonly absent: string;
+};
+
+export type LinesFormat = Format & {
+  /** What precedes the lines. */
+  begin(table: Table): string;
+  line(table: Table): Line;
+};
+
+export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
+  return {
+    ...format,
+    writer: (table) => {
+      const { before, cells, after } = format.line(table);
+      const writers = cells.map(cellWriter);
+      return {
+        begin: () => Buffer.from(format.begin(table)),
+        write: ({ rowCount, data }) => {
+          const written: Cell[] = writers.map((write, index) => write(data[index] as ColumnData));
+          let text = '';
+          for (let row = 0; row < rowCount; row += 1) {
+            text += before;
+            for (const cell of written) text += cell(row);
+            text += after;
+          }
+          return Buffer.from(text);
+        },
+        end: () => nothing,
+      };
+    },
+  };
+}
