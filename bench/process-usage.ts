@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import type { Scope } from './scope.ts';
 
 /** What the system says that a running process has used; Linux only. */
@@ -40,6 +40,22 @@ export function readUsage(pid: number): ProcessUsage | null {
     if (code === 'ENOENT' || code === 'ESRCH' || code === 'EACCES') return null;
     throw error;
   }
+}
+
+/** What a process and its children hold, counting what they share more than once. */
+export function residentBytesOfFamily(pid: number): number {
+  let bytes = readUsage(pid)?.residentBytes ?? Number.NaN;
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8');
+      for (const child of children.split(' ')) {
+        if (child !== '') bytes += readUsage(Number(child))?.residentBytes ?? 0;
+      }
+    }
+  } catch {
+    // Ended meanwhile.
+  }
+  return bytes;
 }
 
 const samplingIntervalMs = 20;

@@ -6,6 +6,8 @@ import type { Logger } from 'pino';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
+import { createExportProcesses } from './exports/export-process.ts';
+import { createExportWriter } from './exports/writer.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
@@ -58,8 +60,15 @@ export async function startServer(
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
   });
   const purchases = firstAvailable(duckdb, createPostgresEngine(fallbackDatabase));
+  const writeExport = createExportWriter(
+    createExportProcesses({
+      dataDirectory,
+      threads: settings.duckdbThreads,
+      memoryLimit: settings.exportMemoryLimit,
+    }),
+  );
   const app = createApp({
-    services: { database, purchases, publicAppUrl: settings.publicAppUrl },
+    services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
     rateLimitPerMinute: settings.rateLimitPerMinute,
     failedKeysPerMinute: settings.failedKeysPerMinute,
     rateLimitStore: settings.rateLimitStore,

@@ -40,10 +40,7 @@ const variables = z.object({
       'must be origins such as https://app.example.com, by commas',
     )
     .default([]),
-  DUCKDB_MEMORY_LIMIT: z
-    .string()
-    .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
-    .default('1GiB'),
+  DUCKDB_MEMORY_LIMIT: size('1GiB'),
   DUCKDB_THREADS: wholeNumber(1, 256, availableParallelism()),
   QUERY_CONCURRENCY: wholeNumber(1, 100, 3),
   QUERY_QUEUE_LIMIT: wholeNumber(0, 100_000, 500),
@@ -52,6 +49,7 @@ const variables = z.object({
   ANSWER_CACHE_MIB: wholeNumber(0, 65_536, 64),
   EXPORTS_PER_KEY: wholeNumber(1, 100, 2),
   EXPORT_CONCURRENCY: wholeNumber(1, 1000, 4),
+  EXPORT_MEMORY_LIMIT: size('256MiB'),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   MIN_DATA_AS_OF_WAIT_MS: wholeNumber(100, 60_000, 5_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
@@ -90,6 +88,8 @@ export type Settings = {
   /** Exports that run at the same time, of one key and in all. */
   readonly exportsPerKey: number;
   readonly exportConcurrency: number;
+  /** A size as DuckDB writes it, for each export that runs. */
+  readonly exportMemoryLimit: string;
   readonly queryTimeoutMs: number;
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs: number;
@@ -141,6 +141,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
     exportsPerKey: read.EXPORTS_PER_KEY,
     exportConcurrency: read.EXPORT_CONCURRENCY,
+    exportMemoryLimit: read.EXPORT_MEMORY_LIMIT,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
@@ -153,9 +154,10 @@ export function embeddedUrlFile(dataDirectory: string): string {
   return join(dataDirectory, 'postgres.url');
 }
 
-/** What a child process is given: this process's own, and the database to use. */
-export function childEnvironment(databaseUrl: string): NodeJS.ProcessEnv {
-  return { ...process.env, DATABASE_URL: databaseUrl };
+/** What a child process is given: this process's own, and the database to use if any. */
+export function childEnvironment(databaseUrl: string | undefined): NodeJS.ProcessEnv {
+  const { DATABASE_URL: _ours, ...environment } = process.env;
+  return databaseUrl === undefined ? environment : { ...environment, DATABASE_URL: databaseUrl };
 }
 
 /** DATABASE_URL, or the embedded Postgres that `npm start` keeps running. */
@@ -185,6 +187,13 @@ function wholeNumber(least: number, most: number, byDefault: number) {
     .regex(/^\d{1,9}$/, message)
     .transform(Number)
     .refine((number) => number >= least && number <= most, message)
+    .default(byDefault);
+}
+
+function size(byDefault: string) {
+  return z
+    .string()
+    .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
     .default(byDefault);
 }
 

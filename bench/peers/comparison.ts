@@ -9,6 +9,7 @@ import { scratchDirectory } from '../postgres.ts';
 import { decimal } from '../report.ts';
 import type { Scope } from '../scope.ts';
 import { openEngines } from '../suites/engines.ts';
+import { withoutExports } from '../without-exports.ts';
 import { type ClickHouse, openClickHouse } from './clickhouse.ts';
 import { createClickHouseEngine } from './clickhouse-engine.ts';
 import { loadClickHouse } from './clickhouse-table.ts';
@@ -92,7 +93,12 @@ async function requireSameAnswers(
   { database, secret }: { readonly database: Database; readonly secret: string },
 ): Promise<void> {
   const app = createApp({
-    services: { database, purchases: clickhouse, publicAppUrl: 'https://app.example' },
+    services: {
+      database,
+      purchases: clickhouse,
+      writeExport: withoutExports,
+      publicAppUrl: 'https://app.example',
+    },
     rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
     failedKeysPerMinute: 1,
     answerCacheBytes: 0,

@@ -10,6 +10,7 @@ import { createDatabase } from '../postgres.ts';
 import { decimal, spread } from '../report.ts';
 import type { Scope } from '../scope.ts';
 import type { Suite } from '../suite.ts';
+import { withoutExports } from '../without-exports.ts';
 
 /** The plot's: the table has all. */
 const shownLists = 15;
@@ -92,7 +93,12 @@ async function measure(
   scope.afterwards(() => database.end());
   const statements = recordStatements(database);
   const app = createApp({
-    services: { database, purchases: createPostgresEngine(database), publicAppUrl: 'https://app' },
+    services: {
+      database,
+      purchases: createPostgresEngine(database),
+      writeExport: withoutExports,
+      publicAppUrl: 'https://app',
+    },
     rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
     failedKeysPerMinute: 1,
     log: pino({ level: 'silent' }),

@@ -44,6 +44,13 @@ export const emptyStats: PurchaseStats = {
 /** Some purchases, column by column in the order of `purchaseColumns`. */
 export type PurchaseBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
 
+/** What all purchases that match some filters are read from. */
+export type ExportSource =
+  /** Read as they are asked for, so that memory stays bounded whatever their number. */
+  | { readonly batches: AsyncIterable<PurchaseBatch> }
+  /** An open file of the DuckDB layout, which never changes: also of what does not match. */
+  | { readonly descriptor: number };
+
 /** An answer and the instant (microseconds since 1970) of the data it shows. */
 export type AsOf<Answer> = { readonly answer: Answer; readonly asOf: bigint };
 
@@ -84,16 +91,15 @@ export interface PurchaseEngine {
   ): Promise<AsOf<PurchaseStats>>;
 
   /**
-   * Hands all purchases that match to `take`, in batches and in no promised order, all
-   * of one instant and each exactly once. They are read as `take` asks for them, so that
-   * memory stays bounded whatever their number. Once `take` has settled, everything that
-   * was held for them is let go; the signal that it is given tells it not to wait for
-   * anything else, because no more rows will come. Resolves with what `take` gives.
+   * Gives `take` what all purchases that match are read from, in no promised order, all
+   * of one instant and each exactly once. Once `take` has settled, everything that was
+   * held for it is let go; the signal that it is given tells it to end, because no more
+   * will come. Resolves with what `take` gives.
    */
   export<Result>(
     organizationId: bigint,
     filters: PurchaseFilters,
-    take: (rows: AsOf<AsyncIterable<PurchaseBatch>>, signal: AbortSignal) => Promise<Result>,
+    take: (source: AsOf<ExportSource>, signal: AbortSignal) => Promise<Result>,
     signal?: AbortSignal,
   ): Promise<Result>;
 

@@ -4,18 +4,16 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
 import type { ExportPlaces } from './export-places.ts';
-import type { Format } from './formats/format.ts';
-import type { Table, TableBatch } from './formats/table.ts';
+import type { FormatDescription } from './formats/format.ts';
 
-/** What an export sends: rows as they come, and how to write them. */
+/** What an export sends: a file, while it is written. */
 export type Export = {
-  readonly format: Format;
-  readonly table: Table;
+  readonly format: FormatDescription;
   /** The file's name, without the instant and the extension. */
   readonly name: string;
-  /** Opens the rows for as long as `take` runs. */
+  /** Opens the file for as long as `take` runs; it is written as it is read. */
   open(
-    take: (rows: AsOf<AsyncIterable<TableBatch>>, signal: AbortSignal) => Promise<void>,
+    take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void>;
 };
@@ -33,7 +31,7 @@ export type ExportOptions = {
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
-  { format, table, name, open }: Export,
+  { format, name, open }: Export,
   { places, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
   const leave = places.take(request.credential.keyId, reply);
@@ -42,13 +40,15 @@ export async function sendExport(
     () => stalled.abort(new Error(`nothing has moved for ${stalledAfterMs} ms`)),
     stalledAfterMs,
   );
+  let isBegun = false;
   try {
     await open(
-      async ({ answer: batches, asOf }, signal) => {
-        const parts = written(format, table, batches, watch);
+      async ({ answer, asOf }, signal) => {
+        const parts = watched(answer, watch);
         // Before the head is sent: what fails here is still answered with an error.
         const first = request.method === 'HEAD' ? null : await parts.next();
         describe(reply, format, name, asOf);
+        isBegun = true;
         if (first === null) {
           await parts.return();
           reply.send(Readable.from([]));
@@ -68,8 +68,8 @@ export async function sendExport(
       AbortSignal.any([request.signal, stalled.signal]),
     );
   } catch (error) {
-    if (!reply.sent) throw error;
-    // Fastify has destroyed the socket. Who left needs no word of it.
+    if (!isBegun) throw error;
+    // The body's end destroys the socket. Who left needs no word of it.
     if (!request.signal.aborted) request.log.error({ err: error }, 'broke off an export');
   } finally {
     clearTimeout(watch);
@@ -78,7 +78,12 @@ export async function sendExport(
   return reply;
 }
 
-function describe(reply: FastifyReply, format: Format, name: string, asOf: bigint): void {
+function describe(
+  reply: FastifyReply,
+  format: FormatDescription,
+  name: string,
+  asOf: bigint,
+): void {
   const instant = formatInstant(asOf);
   // Colons are not allowed in every file system's names.
   const file = `${name}-${instant.replaceAll(/[-:]/g, '')}.${format.extension}`;
@@ -88,21 +93,14 @@ function describe(reply: FastifyReply, format: Format, name: string, asOf: bigin
     .type(format.contentType);
 }
 
-async function* written(
-  format: Format,
-  table: Table,
-  batches: AsyncIterable<TableBatch>,
+async function* watched(
+  parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,
 ): AsyncGenerator<Uint8Array, void> {
-  const writer = format.writer(table);
-  let beginning: Uint8Array | null = writer.begin();
-  for await (const batch of batches) {
-    const rows = writer.write(batch);
-    yield beginning === null ? rows : Buffer.concat([beginning, rows]);
-    beginning = null;
+  for await (const part of parts) {
+    yield part;
     watch.refresh();
   }
-  yield Buffer.concat([beginning ?? new Uint8Array(0), writer.end()]);
 }
 
 /** Its caller ends `rest`. */

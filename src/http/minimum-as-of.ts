@@ -23,24 +23,28 @@ export type FreshAnswers = {
    * What `answer` gives once the organization's purchases are of `minimum` or later.
    * Rejects with conflict where that takes longer than may be waited.
    */
-  atLeast<Answer>(
-    minimum: bigint,
-    organizationId: bigint,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    answer: () => Promise<Answer>,
-  ): Promise<Answer>;
+  atLeast<Answer>(asked: AskedFreshness, answer: () => Promise<Answer>): Promise<Answer>;
+  /** Resolves once they are of `minimum` or later; rejects as `atLeast` does. */
+  reach(asked: AskedFreshness): Promise<void>;
+  /** Throws conflict where what shows `asOf` is older than was asked for. */
+  requireFresh(asOf: bigint, asked: AskedFreshness): void;
   /** Ends all waiting, as if the time were up. */
   stopWaiting(): void;
+};
+
+/** A request's minimum, of whose purchases, and whom to tell. */
+export type AskedFreshness = {
+  readonly minimum: bigint;
+  readonly organizationId: bigint;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
 };
 
 export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: number): FreshAnswers {
   const waiting = new Set<AbortController>();
   let isStopping = false;
 
-  /** Unless the data turn out to be fresh enough after all. */
-  const refuse = async (minimum: bigint, organizationId: bigint, reply: FastifyReply) => {
-    const freshness = (await purchases.freshness(organizationId)) ?? 0n;
+  const requireFresh = (freshness: bigint, { minimum, reply }: AskedFreshness) => {
     if (freshness >= minimum) return;
     const asOf = formatInstant(freshness);
     reply.header('X-Data-As-Of', asOf);
@@ -52,22 +56,38 @@ export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: num
     );
   };
 
-  return {
-    async atLeast(minimum, organizationId, request, reply, answer) {
-      const timeIsUp = new AbortController();
-      const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
-      waiting.add(timeIsUp);
-      if (isStopping) timeIsUp.abort();
-      const signal = AbortSignal.any([request.signal, timeIsUp.signal]);
-      const reach = async () => {
-        try {
-          await purchases.reach(organizationId, minimum, signal);
-        } catch (error) {
-          if (!timeIsUp.signal.aborted || request.signal.aborted) throw error;
-          await refuse(minimum, organizationId, reply);
-        }
-      };
+  /** Gives `use` what waits, for as long as may be waited in all. */
+  const whileTimeIsLeft = async <Result>(
+    asked: AskedFreshness,
+    use: (reach: () => Promise<void>) => Promise<Result>,
+  ): Promise<Result> => {
+    const { minimum, organizationId, request } = asked;
+    const timeIsUp = new AbortController();
+    const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
+    waiting.add(timeIsUp);
+    if (isStopping) timeIsUp.abort();
+    const signal = AbortSignal.any([request.signal, timeIsUp.signal]);
+    const reach = async () => {
       try {
+        await purchases.reach(organizationId, minimum, signal);
+      } catch (error) {
+        if (!timeIsUp.signal.aborted || request.signal.aborted) throw error;
+        // Unless the data turn out to be fresh enough after all.
+        requireFresh((await purchases.freshness(organizationId)) ?? 0n, asked);
+      }
+    };
+    try {
+      return await use(reach);
+    } finally {
+      clearTimeout(timer);
+      waiting.delete(timeIsUp);
+    }
+  };
+
+  return {
+    atLeast: (asked, answer) =>
+      whileTimeIsLeft(asked, async (reach) => {
+        const { minimum, organizationId } = asked;
         for (;;) {
           await reach();
           const version = await purchases.version(organizationId);
@@ -79,11 +99,9 @@ export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: num
           if (answered.status === 'rejected') throw answered.reason;
           return answered.value;
         }
-      } finally {
-        clearTimeout(timer);
-        waiting.delete(timeIsUp);
-      }
-    },
+      }),
+    reach: (asked) => whileTimeIsLeft(asked, (reach) => reach()),
+    requireFresh,
     stopWaiting() {
       isStopping = true;
       for (const timeIsUp of waiting) timeIsUp.abort();

@@ -3,7 +3,8 @@ import type { Askers } from '../domain/askers.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { Export } from './export.ts';
-import type { AnswerTable, Table } from './formats/table.ts';
+import type { ExportFormatName } from './formats/negotiation.ts';
+import type { AnswerTable } from './formats/table.ts';
 import type { Services } from './services.ts';
 
 /** What a handler is told: its parameters, validated, and whom it answers. */
@@ -61,9 +62,9 @@ export type Route<
       readonly isExport: true;
       readonly isDated?: never;
       readonly name: string;
-      readonly table: Table;
       open(
         call: Call<z.output<Path>, z.output<Query>>,
+        format: ExportFormatName,
         ...opening: Parameters<Export['open']>
       ): Promise<void>;
     }

@@ -37,7 +37,7 @@ export function serve(
   { datedAnswers, freshAnswers, exports }: ServedFrom,
 ) {
   if ('isExport' in route) {
-    serveExport(app, route, exports);
+    serveExport(app, route, exports, freshAnswers);
     return;
   }
   const { url, path, query, response, etag } = route;
@@ -55,13 +55,14 @@ export function serve(
         return answer;
       }
       const minimum = readMinimumAsOf(request);
+      const asking = { organizationId: call.organizationId, request, reply };
       const format = route.table === undefined ? 'json' : formatOf(request, call);
       await route.require?.(call);
       const answer = () => datedAnswers.answer(route, format, serializerOf(reply), call);
       const finished =
         minimum === null
           ? await answer()
-          : await freshAnswers.atLeast(minimum, call.organizationId, request, reply, answer);
+          : await freshAnswers.atLeast({ minimum, ...asking }, answer);
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
         .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);
@@ -82,22 +83,35 @@ export function serve(
 
 function serveExport(
   app: FastifyInstance,
-  { url, path, query, name, table, open }: ExportRoute,
+  { url, path, query: parameters, name, open }: ExportRoute,
   options: ExportOptions,
+  freshAnswers: FreshAnswers,
 ) {
   app.route({
     method: ['GET', 'HEAD'],
     url,
     handler: async (request, reply) => {
-      const call = readCall(request, path, query);
-      const { format } = call.query as { format?: ExportFormatName };
-      const sent = formats[format ?? acceptedExportFormat(request.headers.accept)];
+      const call = readCall(request, path, parameters);
+      const minimum = readMinimumAsOf(request);
+      const { organizationId } = call;
+      const asked = minimum === null ? null : { minimum, organizationId, request, reply };
+      const query = call.query as { format?: ExportFormatName };
+      const format = query.format ?? acceptedExportFormat(request.headers.accept);
       const opened: Export = {
-        format: sent,
-        table,
+        format: formats[format],
         name,
-        open: (take, signal) => open(call, take, signal),
+        open: (take, signal) =>
+          open(
+            call,
+            format,
+            (file, either) => {
+              if (asked !== null) freshAnswers.requireFresh(file.asOf, asked);
+              return take(file, either);
+            },
+            signal,
+          ),
       };
+      if (asked !== null) await freshAnswers.reach(asked);
       return sendExport(request, reply, opened, options);
     },
   });

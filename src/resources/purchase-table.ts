@@ -46,7 +46,8 @@ export function purchaseBatchOnTheWire({ rowCount, data }: PurchaseBatch): Table
 const couponsRemembered = 10_000;
 const coupons = new Map<string, string>();
 
-function writeCoupons(stored: string): string {
+/** Coupons as JSON text, of their stored JSON. */
+export function writeCoupons(stored: string): string {
   const known = coupons.get(stored);
   if (known !== undefined) return known;
   const shown = writeExactly(JSON.stringify(couponsOnTheWire(stored)));

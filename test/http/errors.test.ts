@@ -5,6 +5,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { ApiError, errorStatuses } from '../../src/http/errors.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog } from './recorded-log.ts';
 import { expectRefusal, statusOf } from './refusal.ts';
@@ -20,11 +21,7 @@ describe('errors', () => {
   beforeAll(async () => {
     database = await createTestDatabase();
     app = createCheckedApp({
-      services: {
-        database: database.pool,
-        purchases: createPostgresEngine(database.pool),
-        publicAppUrl: 'https://shop.example/app',
-      },
+      services: testServices(database.pool, createPostgresEngine(database.pool)),
       rateLimitPerMinute: 1_000_000,
       failedKeysPerMinute: 1_000_000,
       log,

@@ -2,17 +2,20 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PurchaseBatch, PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { ExportWriter } from '../../src/http/services.ts';
 import { purchaseTable } from '../../src/resources/purchase-table.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { connectTo, type SocketClient } from '../support/sockets.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './formats/reading.ts';
+import { recordedLog } from './recorded-log.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s', (name) => {
@@ -24,28 +27,28 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   let client: SocketClient;
   let organization: bigint;
   let secret: string;
-  /** Exports whose rows are open, and batches that were read. */
-  const seen = { open: 0, batches: 0 };
+  /** Exports that are open, and bytes that were written. */
+  const seen = { open: 0, bytes: 0 };
+  const recorded = recordedLog();
 
   const watched = (all: PurchaseEngine): PurchaseEngine => ({
     ...all,
-    export: async (organizationId, filters, take, signal) => {
+    export: async (...asked) => {
       seen.open += 1;
-      const counted = async function* (batches: AsyncIterable<PurchaseBatch>) {
-        for await (const batch of batches) {
-          seen.batches += 1;
-          yield batch;
-        }
-      };
       try {
-        const taking: typeof take = ({ answer, asOf }, either) =>
-          take({ answer: counted(answer), asOf }, either);
-        return await all.export(organizationId, filters, taking, signal);
+        return await all.export(...asked);
       } finally {
         seen.open -= 1;
       }
     },
   });
+  const counting = (write: ExportWriter): ExportWriter =>
+    async function* counted(...asked) {
+      for await (const part of write(...asked)) {
+        seen.bytes += part.length;
+        yield part;
+      }
+    };
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -60,11 +63,13 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     for (const values of fc.sample(awkwardPurchase(customers), { numRuns: 150, seed: 11 })) {
       await addPurchase(database.pool, organization, values);
     }
-    // Some tens of megabytes: no socket's buffers hold them.
+    // Some tens of megabytes, compressed as well: no socket's buffers hold them.
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number,
          status, created_at)
-       select $1, $2, number, repeat('x', 1500), 'bulk',
+       select $1, $2, number,
+         (select string_agg(md5((number + part / 100.0)::text), '') from generate_series(1, 47) as part),
+         'bulk',
          timestamptz '2020-01-01' + number * interval '1 second'
        from generate_series(1, 24000) as number`,
       [organization, customers[0]],
@@ -76,14 +81,12 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     }
     const base = await createTestApi(database.pool, folder.path);
     engine = base.purchases;
+    const services = testServices(database.pool, watched(engine));
     api = await createTestApi(database.pool, folder.path, {
-      services: {
-        database: database.pool,
-        purchases: watched(engine),
-        publicAppUrl: 'https://app.example',
-      },
+      services: { ...services, writeExport: counting(services.writeExport) },
       exports: { perKey: 2, inAll: 3 },
       stalledAfterMs: 60_000,
+      log: recorded.log,
     });
     const { close } = api;
     api = { ...api, close: async () => Promise.all([close(), base.close()]).then(() => {}) };
@@ -104,9 +107,9 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   const untilOpen = async (count: number) => {
     while (seen.open !== count) await sleep(5);
   };
-  const ask = (key = secret, query = '') =>
+  const ask = (key = secret, query = '', headers = '') =>
     client.ask(
-      `GET /v1/purchases/export${query} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+      `GET /v1/purchases/export${query} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n${headers}\r\n`,
     );
 
   /** The rows of the list, page by page, as objects' JSON by id. */
@@ -201,7 +204,7 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
 
   it('of HEAD has the headers of GET, and reads nothing', async () => {
     const found = await get(`${small}&format=ndjson`);
-    const before = seen.batches;
+    const before = seen.bytes;
     const head = await client.send({
       method: 'HEAD',
       url: `/v1/purchases/export?${small}&format=ndjson`,
@@ -211,27 +214,33 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     expect(head.headers['content-type']).toBe(found.headers['content-type']);
     expect(head.headers).not.toHaveProperty('content-length');
     expect(head.headers).toHaveProperty('content-disposition');
-    expect(seen.batches).toBe(before);
+    expect(seen.bytes).toBe(before);
   });
 
-  it('reads no further than a reader who stops, and lets go of it when that one leaves', async () => {
-    const before = seen.batches;
-    const socket = ask();
-    socket.once('data', () => socket.pause());
-    await untilOpen(1);
-    // Until nothing moves any more, for want of a reader.
-    for (let last = -1; seen.batches === before || last !== seen.batches; ) {
-      last = seen.batches;
-      await sleep(300);
-    }
-    expect(seen.batches - before).toBeLessThan(9);
-    socket.destroy();
-    await untilOpen(0);
-    const { rows } = await database.pool.query(
-      `select from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
-    );
-    expect(rows).toEqual([]);
-  });
+  it.each(['identity', 'gzip'])(
+    'reads no further than a reader who stops, and lets go of it when that one leaves: %s',
+    async (encoding) => {
+      const before = seen.bytes;
+      recorded.lines.length = 0;
+      const socket = ask(secret, '', `Accept-Encoding: ${encoding}\r\n`);
+      socket.once('data', () => socket.pause());
+      await untilOpen(1);
+      // Until nothing moves any more, for want of a reader.
+      for (let last = -1; seen.bytes === before || last !== seen.bytes; ) {
+        last = seen.bytes;
+        await sleep(300);
+      }
+      expect(seen.bytes - before).toBeLessThan(30 * 2 ** 20);
+      socket.destroy();
+      await untilOpen(0);
+      const { rows } = await database.pool.query(
+        `select from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
+      );
+      expect(rows).toEqual([]);
+      // Nothing failed.
+      expect(recorded.lines.filter((line) => !line.includes('"level":30'))).toEqual([]);
+    },
+  );
 
   it('of which as many as are allowed run already is refused, of a key and in all', async () => {
     const [second, third] = [
@@ -270,7 +279,7 @@ describe('an export that fails', () => {
     await worker.close();
     const purchases = await createTestDuckDBEngine(database.pool, folder.path);
     const api = await createTestApi(database.pool, folder.path, {
-      services: { database: database.pool, purchases, publicAppUrl: 'https://app.example' },
+      services: testServices(database.pool, purchases),
     });
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const client = await connectTo((api.app.server.address() as AddressInfo).port);

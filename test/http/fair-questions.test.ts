@@ -5,6 +5,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -45,9 +46,8 @@ describe('a key that asks more than there is room for', () => {
         return engine.stats(...question);
       },
     };
-    const publicAppUrl = 'https://app.example';
     api = await createTestApi(database.pool, folder.path, {
-      services: { database: database.pool, purchases: gated, publicAppUrl },
+      services: testServices(database.pool, gated),
     });
   });
   afterAll(async () => {

@@ -6,6 +6,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { connectTo, type SocketClient } from '../support/sockets.ts';
 import { recordedLog } from './recorded-log.ts';
@@ -22,11 +23,7 @@ describe('a caller who hangs up', () => {
     ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
     pool = createPool(database.url, { max: 2, applicationName: 'hung up on' });
     app = createCheckedApp({
-      services: {
-        database: pool,
-        purchases: createPostgresEngine(pool),
-        publicAppUrl: 'https://shop.example/app',
-      },
+      services: testServices(pool, createPostgresEngine(pool)),
       rateLimitPerMinute: 1_000_000,
       failedKeysPerMinute: 1_000_000,
       log,

@@ -18,6 +18,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { recordedLog } from './recorded-log.ts';
 
 const stats = '/v1/purchases/stats';
+const exported = '/v1/purchases/export?format=ndjson';
 
 describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_000 }, () => {
   const { log, lines } = recordedLog();
@@ -88,7 +89,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     let revenue = 100;
     await whileFollowing(async () => {
       await withConnection(database.pool, async (slow) => {
-        for (let round = 0; round < 40; round += 1) {
+        for (let round = 0; round < 36; round += 1) {
           // A transaction that goes on and on holds nobody up.
           if (round === 10) await slow.query('begin');
           if (round === 10) await addPurchase(slow, shop.id, { customer_id: shop.customer });
@@ -105,6 +106,9 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
           expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
           expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
           if (purchase === null) continue;
+          const file = await ask(`${exported}&min_value_in_cents=${round}`, shop, asOf);
+          expect(file.body).toContain(encodeId('purchase', purchase));
+          expect(String(file.headers['x-data-as-of']) >= asOf).toBe(true);
           const one = `/v1/purchases/${encodeId('purchase', purchase)}`;
           expect((await ask(one, shop, asOf)).statusCode).toBe(200);
         }
@@ -144,7 +148,8 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     await buy(shop);
     const asOf = await now();
     const customerPurchases = `/v1/customers/${encodeId('customer', shop.customer)}/purchases`;
-    for (const url of [stats, '/v1/purchases', '/v1/purchases/pur_3vW8kQmZ', customerPurchases]) {
+    const pages = ['/v1/purchases', '/v1/purchases/pur_3vW8kQmZ', customerPurchases];
+    for (const url of [stats, ...pages, exported]) {
       const refused = await ask(url, shop, asOf, impatient);
       expect(refused.statusCode).toBe(409);
       expect(refused.headers['x-data-as-of']).toBe(shown);

@@ -5,6 +5,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
 import { expectRefusal } from './refusal.ts';
@@ -37,11 +38,7 @@ describe('while Postgres is gone', () => {
     const { log, lines } = recordedLog();
     const pool = createPool(databaseUrl, { max: 3, applicationName: 'test' });
     const app = createCheckedApp({
-      services: {
-        database: pool,
-        purchases: createPostgresEngine(pool),
-        publicAppUrl: 'https://shop.example/app',
-      },
+      services: testServices(pool, createPostgresEngine(pool)),
       rateLimitPerMinute: 1_000_000,
       failedKeysPerMinute: 1_000_000,
       log,

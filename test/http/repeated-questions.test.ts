@@ -4,6 +4,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -47,11 +48,7 @@ describe('a question that is asked again', () => {
     await worker.syncAll();
     engine = await createTestDuckDBEngine(database.pool, folder.path);
     api = await createTestApi(database.pool, folder.path, {
-      services: {
-        database: database.pool,
-        purchases: counted(engine),
-        publicAppUrl: 'https://app.example',
-      },
+      services: testServices(database.pool, counted(engine)),
     });
   });
   afterAll(async () => {
@@ -135,11 +132,7 @@ describe('a question that is asked again', () => {
   });
 
   it('is answered anew before anybody asks, where it is popular', async () => {
-    const services = {
-      database: database.pool,
-      purchases: counted(engine),
-      publicAppUrl: 'https://app.example',
-    };
+    const services = testServices(database.pool, counted(engine));
     const another = await createTestApi(database.pool, folder.path, { services });
     const popular = '/v1/purchases/stats?group_by=currency';
     const rare = '/v1/purchases/stats?group_by=platform';

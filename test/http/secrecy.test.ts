@@ -4,6 +4,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { connectTo } from '../support/sockets.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
@@ -17,11 +18,7 @@ describe('the secret of a key', () => {
   beforeAll(async () => {
     database = await createTestDatabase();
     app = createCheckedApp({
-      services: {
-        database: database.pool,
-        purchases: createPostgresEngine(database.pool),
-        publicAppUrl: 'https://shop.example/app',
-      },
+      services: testServices(database.pool, createPostgresEngine(database.pool)),
       rateLimitPerMinute: 1_000_000,
       failedKeysPerMinute: 1_000_000,
       log,

@@ -7,6 +7,7 @@ import type { AppOptions } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createCheckedApp } from './openapi.ts';
+import { testServices } from './services.ts';
 
 export type TestApi = {
   readonly app: FastifyInstance;
@@ -29,7 +30,7 @@ export async function createTestApi(
   const duckdb = await createTestDuckDBEngine(database, dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
   const app = createCheckedApp({
-    services: { database, purchases, publicAppUrl: 'https://app.example' },
+    services: testServices(database, purchases),
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),

@@ -5,7 +5,7 @@ import { Askers } from '../../domain/askers.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
-import { createExportConnections, exportPurchases } from './export.ts';
+import { createEndableTasks } from './endable-tasks.ts';
 import { followGenerations, type GenerationLease } from './generations.ts';
 import { askToHurry } from './hurry.ts';
 import type { Generation } from './labels.ts';
@@ -45,7 +45,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
   const instance = await createInstance({ ...options, spillDirectory });
   const admission = createAdmission(instance, options);
-  const exports = createExportConnections(instance);
+  const exports = createEndableTasks();
   const listeners = new Set<(organizationId: bigint) => void>();
   const onReplaced = (organizationId: bigint) => {
     for (const listener of listeners) listener(organizationId);
@@ -112,12 +112,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       answerFrom(organizationId, signal, askers, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
-    export: (organizationId, filters, take, signal) =>
-      exports.run(signal, (connection, either) =>
-        withLease(organizationId, ({ generation: { catalog }, asOf }) => {
-          const answer = exportPurchases(connection, catalog, filters, either);
-          return take({ answer, asOf }, either);
-        }),
+    export: (organizationId, _filters, take, signal) =>
+      exports.run(signal, (either) =>
+        withLease(organizationId, ({ descriptor, asOf }) =>
+          take({ answer: { descriptor }, asOf }, either),
+        ),
       ),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
     version: async (organizationId) => {

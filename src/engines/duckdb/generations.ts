@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -22,8 +23,10 @@ export type GenerationLease = {
   readonly generation: Generation;
   /** Up to when it is known to show everything; microseconds since 1970. */
   readonly asOf: bigint;
-  /** The generation's file; never used for another one. */
+  /** The name of the generation's file; never used for another one. */
   readonly file: string;
+  /** That file, opened: the worker may have removed it meanwhile. */
+  readonly descriptor: number;
   release(): void;
 };
 
@@ -38,6 +41,7 @@ export type Generations = {
 type Attached = {
   readonly generation: Generation;
   readonly published: PublishedGeneration;
+  readonly descriptor: number;
   /** Never set back: what was known once holds. */
   asOf: bigint;
   users: number;
@@ -86,6 +90,7 @@ export function followGenerations(
   const release = async (attached: Attached) => {
     if (attached.retired && attached.users === 0) {
       await (await connection).run(`detach ${attached.generation.catalog}`);
+      closeSync(attached.descriptor);
     }
   };
 
@@ -108,11 +113,19 @@ export function followGenerations(
     }
     attachments += 1;
     const catalog = `generation_${attachments}`;
-    const generation = await attach(await connection, catalog, organization, published);
+    const path = join(organization.directory, published.file);
+    const descriptor = openSync(path, 'r');
+    const generation = await attach(await connection, catalog, path, organization.id).catch(
+      (error: unknown) => {
+        closeSync(descriptor);
+        throw error;
+      },
+    );
     organization.seen = stamp;
     await replace(organization, {
       generation,
       published,
+      descriptor,
       asOf: published.asOf,
       users: 0,
       retired: false,
@@ -186,6 +199,7 @@ export function followGenerations(
         generation: attached.generation,
         asOf: attached.asOf,
         file: attached.published.file,
+        descriptor: attached.descriptor,
         release() {
           attached.users -= 1;
           release(attached).catch((error) => options.onError(id, error));
@@ -213,17 +227,16 @@ export function followGenerations(
 async function attach(
   connection: DuckDBConnection,
   catalog: string,
-  organization: Organization,
-  published: PublishedGeneration,
+  path: string,
+  organizationId: bigint,
 ): Promise<Generation> {
-  const path = join(organization.directory, published.file);
   await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
     const [watermark] = await queryRows(
       connection,
       sql`select organization_id, layout_version from ${raw(catalog)}.watermark`,
     );
-    if (watermark?.[0] !== organization.id || watermark[1] !== layoutVersion) {
+    if (watermark?.[0] !== organizationId || watermark[1] !== layoutVersion) {
       throw new Error(`${path} is not the organization's file, or not complete`);
     }
     const generation = await createGeneration(connection, catalog);

@@ -1,15 +1,16 @@
 import type { Table, TableBatch } from './table.ts';
 
-/** A way to write rows, besides JSON. */
-export type Format = {
+/** What is told of a way to write rows, besides JSON. */
+export type FormatDescription = {
   /** What `Accept` asks for. */
   readonly mediaType: string;
   /** What `Content-Type` says. */
   readonly contentType: string;
   /** Of a file's name. */
   readonly extension: string;
-  writer(table: Table): TableWriter;
 };
+
+export type Format = FormatDescription & { writer(table: Table): TableWriter };
 
 /** Writes one table: its beginning, any number of batches, its end. */
 export type TableWriter = {

@@ -1,6 +1,6 @@
 import { arrow } from './arrow.ts';
 import { csv, csvForExcel } from './csv.ts';
-import type { Format } from './format.ts';
+import type { FormatDescription } from './format.ts';
 import { ndjson } from './ndjson.ts';
 import { parquet } from './parquet.ts';
 
@@ -11,7 +11,7 @@ export const formats = {
   ndjson,
   arrow,
   parquet,
-} as const satisfies Record<string, Format>;
+} as const satisfies Record<string, FormatDescription>;
 type AnyFormatName = keyof typeof formats;
 /** Of answers: a file whose end says where its parts are is worth it for many rows only. */
 export type FormatName = 'json' | Exclude<AnyFormatName, 'parquet'>;

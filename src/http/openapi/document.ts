@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Format } from '../formats/format.ts';
+import type { FormatDescription } from '../formats/format.ts';
 import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
 import { minimumAsOfHeader } from '../minimum-as-of.ts';
@@ -68,6 +68,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
   const { url, summary, path, query, response, etag, isDated, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
+  const isOfInstant = isDated === true || isExport(route);
   return {
     operationId: operationIdOf(url),
     summary,
@@ -79,7 +80,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(etag ? [ifNoneMatch] : []),
-      ...(isDated === true ? [minimumAsOf] : []),
+      ...(isOfInstant ? [minimumAsOf] : []),
     ],
     responses: {
       200: {
@@ -98,7 +99,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
-        ...(isDated === true ? (['conflict'] as const) : []),
+        ...(isOfInstant ? (['conflict'] as const) : []),
         'validation_error',
         'rate_limited',
         'internal_error',
@@ -159,7 +160,7 @@ const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [form
 const isExport = (route: Route): boolean => 'isExport' in route;
 
 /** What an answer that reads as rows may come as besides JSON. */
-function contentsOf(of: readonly Format[]) {
+function contentsOf(of: readonly FormatDescription[]) {
   return Object.fromEntries(
     of.map(({ mediaType }) => [mediaType, { schema: { type: 'string' }, 'x-addition': true }]),
   );

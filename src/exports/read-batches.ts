@@ -1,77 +1,18 @@
-import type {
-  DuckDBConnection,
-  DuckDBDataChunk,
-  DuckDBInstance,
-  DuckDBVector,
-} from '@duckdb/node-api';
-import PQueue from 'p-queue';
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBVector } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { type Bitmap, bitmapOf, type ColumnData } from '../../domain/column-data.ts';
-import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
-import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
-import { boundValues, queryRows } from './connection.ts';
-import { purchasesMatching } from './filters.ts';
-import { interruptible } from './interruption.ts';
-import { labelKey, labelTable, noLabel } from './layout.ts';
+import { type Bitmap, bitmapOf, type ColumnData } from '../domain/column-data.ts';
+import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
+import type { PurchaseBatch } from '../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import { boundValues, queryRows } from '../engines/duckdb/connection.ts';
+import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
 
-/**
- * A connection of its own for each export: it keeps nobody waiting who asks a question.
- * How many there are at a time is the caller's to bound.
- */
-export function createExportConnections(instance: DuckDBInstance) {
-  const closing = new AbortController();
-  const running = new Set<Promise<unknown>>();
-
-  const runNow = async <Result>(
-    signal: AbortSignal,
-    work: (connection: DuckDBConnection, signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> => {
-    signal.throwIfAborted();
-    const connection = await instance.connect();
-    try {
-      return await interruptible(signal, connection, () => work(connection, signal));
-    } finally {
-      connection.closeSync();
-    }
-  };
-
-  return {
-    /** Runs `work`, its queries interrupted once the signal is aborted. */
-    run<Result>(
-      signal: AbortSignal | undefined,
-      work: (connection: DuckDBConnection, signal: AbortSignal) => Promise<Result>,
-    ): Promise<Result> {
-      const signals = signal === undefined ? [closing.signal] : [signal, closing.signal];
-      const result = runNow(AbortSignal.any(signals), work);
-      const settled = result.then(
-        () => {},
-        () => {},
-      );
-      running.add(settled);
-      settled.finally(() => running.delete(settled));
-      return result;
-    },
-    async close() {
-      closing.abort(new Error('the engine is closing'));
-      await Promise.all(running);
-    },
-  };
-}
-
-// All exports together occupy one thread of libuv's pool: a chunk is quickly fetched,
-// and then takes a while to be written and sent.
-const fetches = new PQueue({ concurrency: 1 });
-
-/**
- * All purchases that match, in the order of the file: it needs no sorting, so that the
- * first of a hundred million come as quickly as the first of a hundred.
- */
-export async function* exportPurchases(
+/** All purchases of an attached file that match, column by column. */
+export async function* readBatches(
   connection: DuckDBConnection,
   catalog: string,
   filters: PurchaseFilters,
-  signal: AbortSignal,
 ): AsyncGenerator<PurchaseBatch> {
   const matching = await purchasesMatching(connection, catalog, filters);
   if (matching === null) return;
@@ -79,22 +20,14 @@ export async function* exportPurchases(
   const { select, joins } = selection(catalog, dictionaries);
   const statement = sql`select ${raw(select)} from ${raw(catalog)}.purchase ${raw(joins)} where ${matching}`;
   const { named, types } = boundValues(statement);
-  const result = await fetches.add(() => connection.stream(statement.text, named, types));
-  const fetch = () => fetches.add(() => result.fetchChunk());
-  let next = fetch();
-  try {
-    for (;;) {
-      const chunk = await next;
-      signal.throwIfAborted();
-      if (chunk === null || chunk.rowCount === 0) return;
-      // DuckDB reads on while this one is written.
-      next = fetch();
-      yield readChunk(chunk, dictionaries);
-    }
-  } finally {
-    await next.catch(() => {});
-    // Ends the query, however much of it is left.
-    await connection.run('select 1').catch(() => {});
+  const result = await connection.stream(statement.text, named, types);
+  let next = result.fetchChunk();
+  for (;;) {
+    const chunk = await next;
+    if (chunk === null || chunk.rowCount === 0) return;
+    // DuckDB reads on while this one is written.
+    next = result.fetchChunk();
+    yield readChunk(chunk, dictionaries);
   }
 }
 

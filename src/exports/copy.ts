@@ -1,0 +1,100 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
+import type { Quoting } from '../http/formats/quoting.ts';
+import type { TableColumn } from '../http/formats/table.ts';
+import { purchaseTable } from '../resources/purchase-table.ts';
+import { run, showColumns } from './shown-columns.ts';
+
+// DuckDB opens it anew, so it must be a pipe or a file.
+const standardOutput = raw(`'/dev/stdout'`);
+
+/** Writes the lines of an attached file's purchases, each composed by DuckDB. */
+export async function copyLines(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+  format: LinesFormat,
+): Promise<void> {
+  const { before, cells, after } = format.line(purchaseTable);
+  const shown = await showColumns(connection, catalog, filters, (value, index) =>
+    presentCell(cells[index] as LineCell, purchaseColumns[index] as PurchaseColumn, value),
+  );
+  // COPY ends each line itself.
+  const ending = after.replace(/\n$/, '');
+  const line = sql`concat(${before}, ${join(shown.columns, ', ')}, ${ending})`;
+  await run(
+    connection,
+    sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
+      (format csv, header false, delim '', quote '', escape '', nullstr '')`,
+  );
+}
+
+/** A column's part of the line; where it is null, `concat` passes it over. */
+function presentCell(
+  { before, quoting, after, absent }: LineCell,
+  { kind, required }: PurchaseColumn,
+  value: Sql,
+): Sql {
+  // Letters and digits: nothing in them is ever escaped.
+  const isPlain = kind === 'purchase_id' || kind === 'customer_id';
+  const text = kind === 'instant' ? sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
+  const quoted = sqlQuotings[isPlain && quoting !== 'json' ? 'none' : quoting](text);
+  if (required) return sql`concat(${before}, ${quoted}, ${after})`;
+  if (absent === before && after === '') return sql`concat(${before}, ${quoted})`;
+  return sql`coalesce(${before} || ${quoted} || ${after}, ${absent})`;
+}
+
+/** As `quotings` (http/formats/quoting.ts), in SQL. */
+const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
+  none: (text) => text,
+  json: (text) => sql`to_json(${text})::varchar`,
+  csv: (text) =>
+    sql`case when ${text} = '' or regexp_matches(${text}, '[",\\r\\n]')
+      then '"' || replace(${text}, '"', '""') || '"' else ${text} end`,
+  spreadsheet: (text) => {
+    const guarded = sql`case when regexp_matches(${text}, '^[=+\\-@\\t\\r\\x{ff1d}\\x{ff0b}\\x{ff0d}\\x{ff20}]')
+      then '''' || ${text} else ${text} end`;
+    return sqlQuotings.csv(guarded);
+  },
+};
+
+const columnTypes: Readonly<Record<TableColumn['kind'], string>> = {
+  text: 'varchar',
+  label: 'varchar',
+  integer: 'bigint',
+  instant: 'timestamptz',
+  json: 'varchar',
+};
+const typed = (value: Sql, { kind }: TableColumn): Sql => sql`${value}::${raw(columnTypes[kind])}`;
+const named = (value: Sql, { name }: TableColumn): Sql => sql`${value} as ${raw(name)}`;
+const toParquet = sql`to ${standardOutput} (format parquet)`;
+
+/** Writes an attached file's purchases as Parquet. */
+export async function copyParquet(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+): Promise<void> {
+  const { columns } = purchaseTable;
+  const shown = await showColumns(connection, catalog, filters, (value, index) =>
+    typed(value, columns[index] as TableColumn),
+  );
+  const selected = shown.columns.map((value, index) => named(value, columns[index] as TableColumn));
+  await run(connection, sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`);
+}
+
+/** Writes a CSV file of `purchaseTable` as Parquet. It may be a pipe. */
+export async function copyCsvAsParquet(connection: DuckDBConnection, path: string): Promise<void> {
+  const columns = purchaseTable.columns.map(({ name, kind }) => `${name}: '${columnTypes[kind]}'`);
+  await run(
+    connection,
+    sql`copy (
+      select * from read_csv(${path}, columns = {${raw(columns.join(', '))}},
+        auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', new_line = '\\r\\n',
+        nullstr = '', allow_quoted_nulls = false, parallel = false, max_line_size = 8388608, buffer_size = 33554432)
+    ) ${toParquet}`,
+  );
+}

@@ -1,0 +1,132 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { closeSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { Socket } from 'node:net';
+import { setPriority } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import type { ExportFormatName } from '../http/formats/negotiation.ts';
+import { childEnvironment } from '../settings.ts';
+import type { ExportFailure, ExportOrder } from './order.ts';
+import { openPipe } from './pipe.ts';
+
+const program = fileURLToPath(new URL('./program.ts', import.meta.url));
+const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+
+/** Exports take what questions leave of the processors. */
+const niceness = 10;
+
+export type ExportProcessOptions = {
+  readonly threads: number;
+  /** Of each process; as DuckDB writes sizes. */
+  readonly memoryLimit: string;
+  readonly dataDirectory: string;
+};
+
+/** What a process of its own writes. Its memory, and its work, end with it. */
+export type ExportProcesses = {
+  /** The purchases of an open file of the DuckDB layout. */
+  writeFile(
+    descriptor: number,
+    filters: PurchaseFilters,
+    format: ExportFormatName,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void>;
+  /** The CSV of an export as Parquet. */
+  writeParquet(
+    csv: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void>;
+};
+
+export function createExportProcesses(options: ExportProcessOptions): ExportProcesses {
+  const { threads, memoryLimit, dataDirectory } = options;
+  let started = 0;
+  const limits = () => {
+    started += 1;
+    const folder = `export-${process.pid}-${started}`;
+    return { threads, memoryLimit, spillDirectory: join(dataDirectory, 'spill', folder) };
+  };
+  return {
+    writeFile: (descriptor, filters, format, signal) =>
+      writtenBy({ ...limits(), format, source: { filters } }, { descriptor }, signal),
+    writeParquet: (csv, signal) =>
+      writtenBy({ ...limits(), format: 'parquet', source: 'csv' }, { csv }, signal),
+  };
+}
+
+type Input = { readonly descriptor: number } | { readonly csv: AsyncIterable<Uint8Array> };
+
+/** Throws what the process says where it fails; the process ends with the generator. */
+async function* writtenBy(
+  order: ExportOrder,
+  input: Input,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  signal.throwIfAborted();
+  const output = await openPipe();
+  const child = fork(program, [], {
+    execArgv: ['--import', loader],
+    env: childEnvironment(undefined),
+    serialization: 'advanced',
+    stdio: [
+      'csv' in input ? 'pipe' : 'ignore',
+      output.writable,
+      'inherit',
+      'descriptor' in input ? input.descriptor : 'ignore',
+      'ipc',
+    ],
+  });
+  closeSync(output.writable);
+  const ended = outcomeOf(child);
+  const bytes = new Socket({ fd: output.readable, readable: true, writable: false });
+  const fed =
+    'csv' in input && child.stdin !== null
+      ? pipeline(Readable.from(input.csv), child.stdin)
+      : Promise.resolve();
+  // Awaited below, once there is nothing more to read.
+  fed.catch(() => {});
+  const end = () => {
+    child.kill('SIGKILL');
+    bytes.destroy(signal.aborted ? (signal.reason as Error) : undefined);
+  };
+  signal.addEventListener('abort', end, { once: true });
+  try {
+    if (child.pid !== undefined) setPriority(child.pid, niceness);
+    // Where it cannot be sent, the process ends without a word.
+    child.send(order, () => {});
+    for await (const part of bytes) yield part as Uint8Array;
+    signal.throwIfAborted();
+    await fed;
+    const failure = await ended;
+    if (failure !== null) throw new Error(`the export process failed: ${failure}`);
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    signal.removeEventListener('abort', end);
+    end();
+    await Promise.allSettled([ended, fed]);
+    await rm(order.spillDirectory, { recursive: true, force: true });
+  }
+}
+
+/** Null where the process ended well; otherwise what it says of its failure. */
+function outcomeOf(child: ChildProcess): Promise<string | null> {
+  return new Promise((resolve) => {
+    let told: string | undefined;
+    child.once('message', ({ failure }: ExportFailure) => {
+      told = failure;
+    });
+    child.once('error', ({ message }) => resolve(message));
+    child.once('exit', (code, signal) => {
+      const settle = () => resolve(code === 0 ? null : (told ?? `it ended with ${signal ?? code}`));
+      // What it said may still be on its way.
+      if (child.connected) child.once('disconnect', settle);
+      else settle();
+    });
+  });
+}

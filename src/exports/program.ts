@@ -1,0 +1,18 @@
+import type { ExportFailure, ExportOrder } from './order.ts';
+import { writeOrder } from './write-order.ts';
+
+// Started by the API (export-process.ts), which ends it. A terminal's Ctrl-C reaches both.
+process.on('SIGINT', () => {});
+process.on('SIGTERM', () => {});
+// Nobody is left who reads; DuckDB's threads are not asked.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+
+process.once('message', async (order: ExportOrder) => {
+  try {
+    await writeOrder(order);
+    process.exit(0);
+  } catch (error) {
+    const told: ExportFailure = { failure: error instanceof Error ? error.message : String(error) };
+    process.send?.(told, () => process.exit(1));
+  }
+});

@@ -1,0 +1,102 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import { boundValues } from '../engines/duckdb/connection.ts';
+import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
+import { writeCoupons } from '../resources/purchase-table.ts';
+import { fillTable, type Row } from './fill-table.ts';
+import { createSpellings, spellIds } from './spelled-ids.ts';
+
+/** The rows of an export, in SQL. */
+export type ShownColumns = {
+  /** Of each column of `purchaseTable`. */
+  readonly columns: readonly Sql[];
+  /** What follows `from`, the conditions included. */
+  readonly from: Sql;
+};
+
+/**
+ * What an attached file's purchases show of the columns of `purchaseTable`: texts, bigints
+ * and timestamps, as `present` makes of them whatever the format needs. Of texts that
+ * repeat it is asked once each, and thus of all a label's values rather than of all rows.
+ */
+export async function showColumns(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+  present: (value: Sql, index: number) => Sql,
+): Promise<ShownColumns> {
+  const matching = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
+  await createSpellings(connection);
+  const columns: Sql[] = [];
+  const joins: Sql[] = [];
+  for (const [index, column] of purchaseColumns.entries()) {
+    const shown = await showColumn(connection, catalog, matching, column, (value) =>
+      present(value, index),
+    );
+    columns.push(shown.shown);
+    joins.push(shown.join);
+  }
+  const from = sql`${raw(catalog)}.purchase ${join(joins, ' ')} where ${matching}`;
+  return { columns, from };
+}
+
+async function showColumn(
+  connection: DuckDBConnection,
+  catalog: string,
+  matching: Sql,
+  { name, kind }: PurchaseColumn,
+  present: (value: Sql) => Sql,
+): Promise<{ readonly shown: Sql; readonly join: Sql }> {
+  const stored = sql`purchase.${raw(name)}`;
+  switch (kind) {
+    case 'purchase_id':
+    case 'customer_id': {
+      const resource = kind === 'purchase_id' ? 'purchase' : 'customer';
+      const { shown, join } = await spellIds(connection, resource, catalog, name);
+      return { shown: present(shown), join };
+    }
+    case 'label': {
+      const table = raw(`shown_${name}`);
+      const statement = sql`
+        create temp table ${table} as
+        select key, ${present(sql`value`)} as shown from ${raw(`${catalog}.${labelTable(name)}`)}
+        union all
+        select ${raw(String(noLabel))}::integer, ${present(sql`null::varchar`)}`;
+      await run(connection, statement);
+      const on = sql`${table}.key = purchase.${raw(labelKey(name))}`;
+      return { shown: sql`${table}.shown`, join: sql`join ${table} on ${on}` };
+    }
+    case 'coupons': {
+      const found = sql`
+        select distinct ${stored} from ${raw(catalog)}.purchase
+        where ${stored} is not null and ${matching}`;
+      const shown = shownCoupons(connection, found);
+      await fillTable(connection, 'shown_coupons', ['stored varchar', 'shown varchar'], shown);
+      return {
+        shown: present(sql`shown_coupons.shown`),
+        join: sql`left join shown_coupons on shown_coupons.stored = ${stored}`,
+      };
+    }
+    default:
+      return { shown: present(stored), join: empty };
+  }
+}
+
+/** Pairs of stored and shown coupons, a few thousand at a time. */
+async function* shownCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
+  const { named, types } = boundValues(found);
+  const result = await connection.stream(found.text, named, types);
+  for (;;) {
+    const chunk = await result.fetchChunk();
+    if (chunk === null || chunk.rowCount === 0) return;
+    yield chunk.getRows().map(([stored]) => [stored as string, writeCoupons(stored as string)]);
+  }
+}
+
+export async function run(connection: DuckDBConnection, statement: Sql): Promise<void> {
+  const { named, types } = boundValues(statement);
+  await connection.run(statement.text, named, types);
+}

@@ -1,0 +1,191 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { open, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseInstant } from '../../src/domain/instant.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createExportProcesses } from '../../src/exports/export-process.ts';
+import { createExportWriter } from '../../src/exports/writer.ts';
+import { writeExactly } from '../../src/http/exact-numbers.ts';
+import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
+import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
+import { exactly } from '../http/formats/reading.ts';
+import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { storedPurchases } from '../support/published.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const writeExport = createExportWriter(
+  createExportProcesses({ threads: 2, memoryLimit: '256MiB', dataDirectory: tmpdir() }),
+);
+
+describe('an export of all purchases that match', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let engines: Record<'duckdb' | 'postgres', PurchaseEngine>;
+  let organization: bigint;
+  let customers: bigint[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    organization = await addOrganization(database.pool);
+    customers = [];
+    for (let count = 0; count < 3; count += 1) {
+      customers.push(await addCustomer(database.pool, organization));
+    }
+    for (const values of fc.sample(awkwardPurchase(customers), { numRuns: 300, seed: 5 })) {
+      await addPurchase(database.pool, organization, values);
+    }
+    // More than one batch of either engine.
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
+       select $1, $2, number, case when number % 2 = 0 then 'n' || number end
+       from generate_series(1, 4500) as number`,
+      [organization, customers[0]],
+    );
+    // More than one number, as sqids has it.
+    for (const id of [2n ** 53n - 1n, 2n ** 53n, 2n ** 62n, 2n ** 63n - 1n]) {
+      await database.pool.query('insert into customers (organization_id, id) values ($1, $2)', [
+        organization,
+        id,
+      ]);
+      await addPurchase(database.pool, organization, { id, customer_id: id });
+    }
+    const worker = await createTestWorker(database.pool, directory.path);
+    await worker.syncAll();
+    await worker.close();
+    const duckdb = await createTestDuckDBEngine(database.pool, directory.path);
+    engines = { duckdb, postgres: createPostgresEngine(database.pool) };
+  });
+  afterAll(async () => {
+    await engines.duckdb.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  const exported = (
+    name: keyof typeof engines,
+    format: ExportFormatName,
+    filters: PurchaseFilters,
+    signal?: AbortSignal,
+    seen: (part: Uint8Array) => void = () => {},
+  ): Promise<Buffer> =>
+    engines[name].export(
+      organization,
+      filters,
+      async ({ answer: source }, either) => {
+        const parts: Uint8Array[] = [];
+        for await (const part of writeExport(source, filters, format, either)) {
+          seen(part);
+          parts.push(part);
+        }
+        return Buffer.concat(parts);
+      },
+      signal,
+    );
+  const linesOf = (bytes: Buffer): string[] => bytes.toString().split('\n').sort();
+
+  it('has the rows of the list, each once, from either engine', async () => {
+    const listed = (await storedPurchases(database.pool, organization))
+      .map((purchase) => writeExactly(JSON.stringify(purchaseOnTheWire(purchase), bigintsAsTold)))
+      .sort();
+    expect(listed).toHaveLength(4804);
+    for (const name of ['duckdb', 'postgres'] as const) {
+      const lines = linesOf(await exported(name, 'ndjson', {}));
+      expect(lines.slice(1).map(exactly)).toEqual(listed.map(exactly));
+    }
+  });
+
+  it.each(['csv', 'csv_excel', 'ndjson'] as const)(
+    'writes the same lines of both for any filters: %s',
+    async (format) => {
+      const filters: fc.Arbitrary<PurchaseFilters> = fc.record(
+        {
+          customerId: fc.constantFrom(...customers),
+          paymentStatus: fc.constantFrom('paid', 'voided'),
+          createdSince: fc.constant(parseInstant('1970-01-01T00:00:00Z', 'down') as bigint),
+          maxValueInCents: fc.constantFrom(100n, 4000n),
+          utm_source: fc.constantFrom<string>(...awkwardLabels, 'n400', 'in no purchase'),
+        },
+        { requiredKeys: [] },
+      );
+      await fc.assert(
+        fc.asyncProperty(filters, async (asked) => {
+          const lines = linesOf(await exported('duckdb', format, asked));
+          expect(lines).toEqual(linesOf(await exported('postgres', format, asked)));
+        }),
+        { numRuns: 8, examples: [[{}]] },
+      );
+    },
+  );
+
+  it.each(['duckdb', 'postgres'] as const)(
+    'from %s is given up when the signal is aborted, and lets go of everything',
+    async (name) => {
+      const leaving = new AbortController();
+      const given = exported(name, 'ndjson', {}, leaving.signal, () =>
+        leaving.abort(new Error('left')),
+      );
+      await expect(given).rejects.toThrow('left');
+      expect(await exported(name, 'ndjson', { maxValueInCents: 10n })).not.toHaveLength(0);
+      const { rows } = await database.pool.query(
+        `select from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
+      );
+      expect(rows).toEqual([]);
+    },
+  );
+
+  it('is not taken for whole where its process is killed', async () => {
+    const reading = exported('duckdb', 'ndjson', {}, undefined, () => {
+      for (const child of childrenOf(process.pid)) process.kill(child, 'SIGKILL');
+    });
+    await expect(reading).rejects.toThrow('it ended with SIGKILL');
+    expect(childrenOf(process.pid)).toEqual([]);
+  });
+
+  it('is ended by the close of its engine', async () => {
+    const engine = await createTestDuckDBEngine(database.pool, directory.path);
+    let closed: Promise<void> | undefined;
+    const given = engine.export(organization, {}, async ({ answer }, signal) => {
+      for await (const _part of writeExport(answer, {}, 'csv', signal)) closed ??= engine.close();
+    });
+    await expect(given).rejects.toThrow('closing');
+    await closed;
+  });
+
+  it.each(['csv', 'arrow', 'parquet'] as const)(
+    'says what its process could not do, and leaves nothing: %s',
+    async (format) => {
+      const path = join(directory.path, 'nothing.duckdb');
+      await writeFile(path, 'no file of purchases');
+      const file = await open(path);
+      const read = async () => {
+        const { signal } = new AbortController();
+        for await (const _part of writeExport({ descriptor: file.fd }, {}, format, signal));
+      };
+      await expect(read()).rejects.toThrow(/export process failed: .*not a valid DuckDB/);
+      await file.close();
+    },
+  );
+});
+
+/** The export processes of this one. */
+function childrenOf(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`)
+    .flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean),
+    )
+    .map(Number)
+    .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('exports/program'));
+}
+
+const bigintsAsTold = (_name: string, value: unknown): unknown =>
+  typeof value === 'bigint' ? `\0${value}` : value;
