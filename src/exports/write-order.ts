@@ -2,6 +2,7 @@ import { openSync, writeSync } from 'node:fs';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../engines/duckdb/connection.ts';
+import { exportPurchases } from '../engines/duckdb/export.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
@@ -9,7 +10,6 @@ import { purchaseBatchOnTheWire, purchaseTable } from '../resources/purchase-tab
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
 import { type ExportOrder, fileDescriptor } from './order.ts';
 import { withStandardInput } from './pipe.ts';
-import { readBatches } from './read-batches.ts';
 
 const catalog = 'exported';
 
@@ -51,7 +51,7 @@ const writers: Readonly<Record<ExportFormatName, Writer>> = {
     const { arrow } = await import('../http/formats/arrow.ts');
     const writer = arrow.writer(purchaseTable);
     write(writer.begin());
-    for await (const batch of readBatches(connection, catalog, filters)) {
+    for await (const batch of exportPurchases(connection, catalog, filters)) {
       write(writer.write(purchaseBatchOnTheWire(batch)));
     }
     write(writer.end());

@@ -174,17 +174,23 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   app.decorateRequest('credential', null as never);
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('Request-Id', request.id);
     // Before the key: a browser asks without one.
-    if (admitOrigin(corsOrigins, request, reply).isPreflight) return reply.code(204).send();
-    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
-      throw new ApiError('invalid_request', 'The Host header is missing.');
+    if (admitOrigin(corsOrigins, request, reply).isPreflight) {
+      reply.code(204).send();
+    } else if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
+      done(new ApiError('invalid_request', 'The Host header is missing.'));
+    } else {
+      done();
     }
   });
   app.addHook('preClose', async () => freshAnswers.stopWaiting());
   app.addHook('onClose', () => popular.close());
-  app.addHook('onResponse', async (request, reply) => logAnswer(request, reply));
+  app.addHook('onResponse', (request, reply, done) => {
+    logAnswer(request, reply);
+    done();
+  });
   // No operation takes a body (section 4); whatever comes is not even parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));

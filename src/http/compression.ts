@@ -44,9 +44,11 @@ export function encodingFor(
   reply: FastifyReply,
   body: string | Buffer | Readable,
 ): Encoding | null {
+  const accepted = request.headers['accept-encoding'];
+  if (accepted === undefined) return null;
   if (!compressibleType.test(String(reply.getHeader('Content-Type')))) return null;
   if (!(body instanceof Readable) && Buffer.byteLength(body) < leastBytes) return null;
-  return preferredEncoding(request.headers['accept-encoding']);
+  return preferredEncoding(accepted);
 }
 
 /** Reads Accept-Encoding (RFC 9110, 12.5.3). Null where the caller likes it plain, or says nothing. */
@@ -72,24 +74,37 @@ export function compressAnswers(app: FastifyInstance): void {
   });
 }
 
-async function compress(
+function compress(
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
-): Promise<unknown> {
+  done: (error: Error | null, body?: unknown) => void,
+): void {
   // Of a stream that failed before its first byte, whose place an error takes.
   reply.removeHeader('Content-Encoding');
-  if (!(typeof body === 'string' || Buffer.isBuffer(body) || body instanceof Readable)) return body;
+  if (!(typeof body === 'string' || Buffer.isBuffer(body) || body instanceof Readable)) {
+    done(null, body);
+    return;
+  }
   const encoding = encodingFor(request, reply, body);
   addVary(reply, 'Accept-Encoding');
-  if (encoding === null) return body;
+  if (encoding === null) {
+    done(null, body);
+    return;
+  }
   reply.header('Content-Encoding', encoding).removeHeader('Content-Length');
   const { whole, part } = compressors[encoding];
-  // Whichever of the two is destroyed takes the other one along.
-  if (body instanceof Readable) return pipeline(body, part(), () => {});
+  if (body instanceof Readable) {
+    // Whichever of the two is destroyed takes the other one along.
+    done(
+      null,
+      pipeline(body, part(), () => {}),
+    );
+    return;
+  }
   const bytes = Buffer.from(body);
   const known = Buffer.isBuffer(body) ? kept.get(body) : undefined;
-  if (known === undefined) return whole(bytes);
-  known[encoding] ??= whole(bytes);
-  return known[encoding];
+  const compressed = known?.[encoding] ?? whole(bytes);
+  if (known !== undefined) known[encoding] = compressed;
+  compressed.then((sent) => done(null, sent), done);
 }

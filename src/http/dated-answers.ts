@@ -46,17 +46,18 @@ export function createDatedAnswers(
         const tag = route.etag ? entityTag(written.body) : null;
         return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
       };
-      const { organizationId, path, query, credential } = call;
+      const { organizationId, path, query, question: of, credential } = call;
       const version = await purchases.version(organizationId);
       if (version === null) return finish(call);
 
-      const question = nameOf(route.url, format, call);
+      // Another organization's question is another one.
+      const question = `${organizationId} ${format} ${of}`;
       popular.note(organizationId, version.name, question, async (signal) => {
         const present = await purchases.version(organizationId);
         if (present === null) return;
         const askers = new Askers(background);
         // Nothing of the request: it is over, and would be kept in memory.
-        const again = { organizationId, path, query, credential, signal, askers };
+        const again = { path, query, question: of, organizationId, credential, signal, askers };
         await answers.answer(`${present.name} ${question}`, background, signal, (both, asking) =>
           finish({ ...again, signal: both, askers: asking }),
         );
@@ -76,14 +77,6 @@ export function createDatedAnswers(
 /** Keys ask for themselves, those of one organization too. */
 export const askerOf = ({ credential }: Pick<AnyCall, 'credential'>): string =>
   `key ${credential.keyId}`;
-
-/** The same question, however it was written, has the same name; another organization's does not. */
-function nameOf(url: string, format: FormatName, { organizationId, path, query }: AnyCall): string {
-  const parameters = Object.entries({ ...(path as object), ...(query as object), format }).sort();
-  return JSON.stringify([organizationId, url, parameters], (_name, value) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
-}
 
 function writeRows(
   format: Exclude<FormatName, 'json'>,

@@ -11,6 +11,8 @@ import type { Services } from './services.ts';
 export type Call<Path, Query> = {
   readonly path: Path;
   readonly query: Query;
+  /** Names the route and the parameters' values, however they were written. */
+  readonly question: string;
   /** From the key, and from nowhere else. */
   readonly organizationId: bigint;
   readonly credential: Credential;

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { z } from 'zod';
+import { LRUCache } from 'lru-cache';
 import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import { askerOf, type DatedAnswers } from './dated-answers.ts';
@@ -40,14 +40,15 @@ export function serve(
     serveExport(app, route, exports, freshAnswers);
     return;
   }
-  const { url, path, query, response, etag } = route;
+  const { url, response, etag } = route;
+  const readCall = createCallReader(route);
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
     handler: async (request, reply) => {
-      const call = readCall(request, path, query);
+      const call = readCall(request);
       if (route.isDated !== true) {
         const answer = await route.handle(call);
         const next = cursorAfter(answer);
@@ -71,32 +72,37 @@ export function serve(
       if (finished.next !== null) linkNextPage(request, reply, finished.next);
       return finished.body;
     },
-    onSend: async (request, reply, payload) => {
+    onSend: (request, reply, payload: unknown, done) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
-      if (reply.statusCode !== 200 || !isWhole(payload)) return payload;
+      if (reply.statusCode !== 200 || !isWhole(payload)) {
+        done(null, payload);
+        return;
+      }
       const isFinished = route.isDated === true || typeof payload !== 'string';
       const content = isFinished ? payload : writeExactly(payload);
-      return etag ? conditional(request, reply, content) : content;
+      done(null, etag ? conditional(request, reply, content) : content);
     },
   });
 }
 
 function serveExport(
   app: FastifyInstance,
-  { url, path, query: parameters, name, open }: ExportRoute,
+  route: ExportRoute,
   options: ExportOptions,
   freshAnswers: FreshAnswers,
 ) {
+  const { url, name, open } = route;
+  const readCall = createCallReader(route);
   app.route({
     method: ['GET', 'HEAD'],
     url,
     handler: async (request, reply) => {
-      const call = readCall(request, path, parameters);
+      const call = readCall(request);
       const minimum = readMinimumAsOf(request);
       const { organizationId } = call;
       const asked = minimum === null ? null : { minimum, organizationId, request, reply };
-      const query = call.query as { format?: ExportFormatName };
-      const format = query.format ?? acceptedExportFormat(request.headers.accept);
+      const inQuery = call.query as { format?: ExportFormatName };
+      const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
       const opened: Export = {
         format: formats[format],
         name,
@@ -126,24 +132,50 @@ function formatOf(request: FastifyRequest, { query }: Call<unknown, unknown>): F
   return format ?? acceptedFormat(request.headers.accept);
 }
 
-function readCall(
-  request: FastifyRequest,
-  path: z.ZodType,
-  query: z.ZodType,
-): Call<unknown, unknown> {
-  const parameters = request.params as Record<string, string>;
-  // The router takes `/customers/` for a customer whose id has no characters.
-  if (Object.values(parameters).includes('')) throw unknownRoute(request);
-  refuseBody(request);
-  const { credential, signal } = request;
-  return {
-    path: readParameters(path, parameters),
-    query: readParameters(query, parseQueryString(queryStringOf(request.raw.url))),
-    organizationId: credential.organizationId,
-    credential,
-    signal,
-    askers: new Askers(askerOf(request)),
+type Parameters = Pick<Call<unknown, unknown>, 'path' | 'query' | 'question'>;
+
+/** What remembered parameters may take, in characters of their URLs. */
+const mostRemembered = 2 ** 20;
+const overhead = 512;
+
+/** Parameters are read off the URL alone, and the same few URLs are asked for again and again. */
+function createCallReader({ url, path, query }: Route) {
+  const known = new LRUCache<string, Parameters>({
+    maxSize: mostRemembered,
+    sizeCalculation: (_parameters, asked) => asked.length + overhead,
+  });
+  const read = (request: FastifyRequest): Parameters => {
+    const inPath = readParameters(path, request.params as Record<string, string>);
+    const inQuery = readParameters(query, parseQueryString(queryStringOf(request.raw.url)));
+    return { path: inPath, query: inQuery, question: nameOf(url, inPath, inQuery) };
   };
+  return (request: FastifyRequest): Call<unknown, unknown> => {
+    const asked = request.raw.url ?? '';
+    let parameters = known.get(asked);
+    if (parameters === undefined) requireNames(request);
+    refuseBody(request);
+    if (parameters === undefined) {
+      parameters = read(request);
+      known.set(asked, parameters);
+    }
+    const { credential, signal } = request;
+    const { organizationId } = credential;
+    const askers = new Askers(askerOf(request));
+    return { ...parameters, organizationId, credential, signal, askers };
+  };
+}
+
+/** The router takes `/customers/` for a customer whose id has no characters. */
+function requireNames(request: FastifyRequest): void {
+  if (Object.values(request.params as object).includes('')) throw unknownRoute(request);
+}
+
+/** The same question, however it was written, has the same name. */
+function nameOf(url: string, path: unknown, query: unknown): string {
+  const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
+  return JSON.stringify([url, parameters], (_name, value) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
 }
 
 function serializerOf(reply: FastifyReply): (answer: unknown) => string {

@@ -2,8 +2,8 @@ import type { FastifyReply } from 'fastify';
 
 /** Names request headers that the answer depends on, beside those that are named already. */
 export function addVary(reply: FastifyReply, ...names: readonly string[]): void {
-  const named = String(reply.getHeader('Vary') ?? '');
-  const all = new Set([...named.split(', '), ...names]);
-  all.delete('');
-  reply.header('Vary', [...all].join(', '));
+  const named = reply.getHeader('Vary');
+  const before = typeof named === 'string' ? named.split(', ') : [];
+  const added = names.filter((name) => !before.includes(name));
+  if (added.length > 0) reply.header('Vary', [...before, ...added].join(', '));
 }

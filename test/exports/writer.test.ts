@@ -31,6 +31,7 @@ describe('an export of all purchases that match', () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let engines: Record<'duckdb' | 'postgres', PurchaseEngine>;
   let organization: bigint;
+  let small: bigint;
   let customers: bigint[];
 
   beforeAll(async () => {
@@ -43,6 +44,11 @@ describe('an export of all purchases that match', () => {
     }
     for (const values of fc.sample(awkwardPurchase(customers), { numRuns: 300, seed: 5 })) {
       await addPurchase(database.pool, organization, values);
+    }
+    small = await addOrganization(database.pool);
+    const customer = await addCustomer(database.pool, small);
+    for (const values of fc.sample(awkwardPurchase([customer]), { numRuns: 50, seed: 6 })) {
+      await addPurchase(database.pool, small, values);
     }
     // More than one batch of either engine.
     await database.pool.query(
@@ -77,9 +83,10 @@ describe('an export of all purchases that match', () => {
     filters: PurchaseFilters,
     signal?: AbortSignal,
     seen: (part: Uint8Array) => void = () => {},
+    of = organization,
   ): Promise<Buffer> =>
     engines[name].export(
-      organization,
+      of,
       filters,
       async ({ answer: source }, either) => {
         const parts: Uint8Array[] = [];
@@ -126,6 +133,16 @@ describe('an export of all purchases that match', () => {
       );
     },
   );
+
+  it('is the same where there are too few for a process', async () => {
+    const few = (name: keyof typeof engines, format: ExportFormatName) =>
+      exported(name, format, {}, undefined, undefined, small);
+    for (const format of ['csv', 'ndjson'] as const) {
+      const lines = linesOf(await few('duckdb', format));
+      expect(lines.length).toBeGreaterThan(40);
+      expect(lines).toEqual(linesOf(await few('postgres', format)));
+    }
+  });
 
   it.each(['duckdb', 'postgres'] as const)(
     'from %s is given up when the signal is aborted, and lets go of everything',

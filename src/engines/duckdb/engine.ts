@@ -6,8 +6,10 @@ import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { createEndableTasks } from './endable-tasks.ts';
+import { exportPurchases } from './export.ts';
 import { followGenerations, type GenerationLease } from './generations.ts';
 import { askToHurry } from './hurry.ts';
+import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
@@ -29,6 +31,9 @@ export type DuckDBEngineOptions = {
   /** Told of a generation that cannot be served; the one before it goes on. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
+
+/** An export of more gets the file: whoever writes it can do so elsewhere, at no cost to others. */
+const mostInBatches = 2_000;
 
 /** Thrown where an organization has no published generation: another engine must answer. */
 export class NoGenerationError extends Error {
@@ -112,11 +117,17 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       answerFrom(organizationId, signal, askers, (connection, generation) =>
         purchaseStats(connection, generation, query),
       ),
-    export: (organizationId, _filters, take, signal) =>
+    export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        withLease(organizationId, ({ descriptor, asOf }) =>
-          take({ answer: { descriptor }, asOf }, either),
-        ),
+        withLease(organizationId, async ({ generation: { catalog, extent }, descriptor, asOf }) => {
+          if (extent.purchases > mostInBatches)
+            return take({ answer: { descriptor }, asOf }, either);
+          const connection = await instance.connect();
+          const batches = exportPurchases(connection, catalog, filters);
+          return interruptible(either, connection, () =>
+            take({ answer: { batches }, asOf }, either),
+          ).finally(() => connection.closeSync());
+        }),
       ),
     freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
     version: async (organizationId) => {

@@ -1,15 +1,15 @@
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBVector } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { type Bitmap, bitmapOf, type ColumnData } from '../domain/column-data.ts';
-import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
-import type { PurchaseBatch } from '../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { boundValues, queryRows } from '../engines/duckdb/connection.ts';
-import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
+import { type Bitmap, bitmapOf, type ColumnData } from '../../domain/column-data.ts';
+import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
+import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { boundValues, queryRows } from './connection.ts';
+import { purchasesMatching } from './filters.ts';
+import { labelKey, labelTable, noLabel } from './layout.ts';
 
 /** All purchases of an attached file that match, column by column. */
-export async function* readBatches(
+export async function* exportPurchases(
   connection: DuckDBConnection,
   catalog: string,
   filters: PurchaseFilters,
@@ -22,12 +22,16 @@ export async function* readBatches(
   const { named, types } = boundValues(statement);
   const result = await connection.stream(statement.text, named, types);
   let next = result.fetchChunk();
-  for (;;) {
-    const chunk = await next;
-    if (chunk === null || chunk.rowCount === 0) return;
-    // DuckDB reads on while this one is written.
-    next = result.fetchChunk();
-    yield readChunk(chunk, dictionaries);
+  try {
+    for (;;) {
+      const chunk = await next;
+      if (chunk === null || chunk.rowCount === 0) return;
+      // DuckDB reads on while this one is written.
+      next = result.fetchChunk();
+      yield readChunk(chunk, dictionaries);
+    }
+  } finally {
+    await next.catch(() => {});
   }
 }
 
