@@ -11,12 +11,16 @@ import { run, showColumns } from './shown-columns.ts';
 // DuckDB opens it anew, so it must be a pipe or a file.
 const standardOutput = raw(`'/dev/stdout'`);
 
-/** Writes the lines of an attached file's purchases, each composed by DuckDB. */
+/**
+ * Writes the lines of an attached file's purchases, each composed by DuckDB. `begin` is
+ * called before the first of them, once they are known to be readable.
+ */
 export async function copyLines(
   connection: DuckDBConnection,
   catalog: string,
   filters: PurchaseFilters,
   format: LinesFormat,
+  begin: () => void,
 ): Promise<void> {
   const { before, cells, after } = format.line(purchaseTable);
   const shown = await showColumns(connection, catalog, filters, (value, index) =>
@@ -25,6 +29,7 @@ export async function copyLines(
   // COPY ends each line itself.
   const ending = after.replace(/\n$/, '');
   const line = sql`concat(${before}, ${join(shown.columns, ', ')}, ${ending})`;
+  begin();
   await run(
     connection,
     sql`copy (select ${line} from ${shown.from}) to ${standardOutput}

@@ -6,10 +6,11 @@ import { exportPurchases } from '../engines/duckdb/export.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
-import { purchaseBatchOnTheWire, purchaseTable } from '../resources/purchase-table.ts';
+import { purchaseTable } from '../resources/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
 import { type ExportOrder, fileDescriptor } from './order.ts';
 import { withStandardInput } from './pipe.ts';
+import { writtenIn } from './written-batches.ts';
 
 const catalog = 'exported';
 
@@ -36,10 +37,10 @@ type Writer = (connection: DuckDBConnection, filters: PurchaseFilters) => Promis
 
 const linesOf =
   (format: typeof csv): Writer =>
-  async (connection, filters) => {
-    write(Buffer.from(format.begin(purchaseTable)));
-    await copyLines(connection, catalog, filters, format);
-  };
+  (connection, filters) =>
+    copyLines(connection, catalog, filters, format, () =>
+      write(Buffer.from(format.begin(purchaseTable))),
+    );
 
 const writers: Readonly<Record<ExportFormatName, Writer>> = {
   csv: linesOf(csv),
@@ -49,12 +50,9 @@ const writers: Readonly<Record<ExportFormatName, Writer>> = {
   arrow: async (connection, filters) => {
     // Takes longer to load than everything else together.
     const { arrow } = await import('../http/formats/arrow.ts');
-    const writer = arrow.writer(purchaseTable);
-    write(writer.begin());
-    for await (const batch of exportPurchases(connection, catalog, filters)) {
-      write(writer.write(purchaseBatchOnTheWire(batch)));
+    for await (const part of writtenIn(arrow, exportPurchases(connection, catalog, filters))) {
+      write(part);
     }
-    write(writer.end());
   },
 };
 

@@ -1,9 +1,7 @@
-import type { PurchaseBatch } from '../domain/purchase-engine.ts';
-import type { Format } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
 import type { ExportWriter } from '../http/services.ts';
-import { purchaseBatchOnTheWire, purchaseTable } from '../resources/purchase-table.ts';
 import type { ExportProcesses } from './export-process.ts';
+import { writtenIn } from './written-batches.ts';
 
 /**
  * Files are written by processes of their own: DuckDB composes what it is to write, and
@@ -17,14 +15,4 @@ export function createExportWriter({ writeFile, writeParquet }: ExportProcesses)
       ? writeParquet(writtenIn(formats.csv, batches), signal)
       : writtenIn(formats[format], batches);
   };
-}
-
-async function* writtenIn(
-  format: Format,
-  batches: AsyncIterable<PurchaseBatch>,
-): AsyncGenerator<Uint8Array, void> {
-  const writer = format.writer(purchaseTable);
-  yield writer.begin();
-  for await (const batch of batches) yield writer.write(purchaseBatchOnTheWire(batch));
-  yield writer.end();
 }

@@ -184,11 +184,15 @@ describe('an export of all purchases that match', () => {
       const path = join(directory.path, 'nothing.duckdb');
       await writeFile(path, 'no file of purchases');
       const file = await open(path);
+      let parts = 0;
       const read = async () => {
         const { signal } = new AbortController();
-        for await (const _part of writeExport({ descriptor: file.fd }, {}, format, signal));
+        for await (const _part of writeExport({ descriptor: file.fd }, {}, format, signal))
+          parts += 1;
       };
       await expect(read()).rejects.toThrow(/export process failed: .*not a valid DuckDB/);
+      // An answer that has not begun can still be an error.
+      expect(parts).toBe(0);
       await file.close();
     },
   );
