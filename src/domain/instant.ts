@@ -57,10 +57,38 @@ function offsetMinutes(text: string | undefined): number | null {
 
 /** Writes an instant in UTC with six digits of a second, always. */
 export function formatInstant(instant: bigint): string {
+  const exactly = Number(instant);
+  if (Number.isSafeInteger(exactly)) return formatMicroseconds(exactly);
   const milliseconds = Number(instant / 1000n);
   const microseconds = Number(instant % 1000n);
   // Division truncates towards zero; before 1970 the remainder is negative.
   const whole = microseconds < 0 ? milliseconds - 1 : milliseconds;
   const rest = microseconds < 0 ? microseconds + 1000 : microseconds;
   return `${new Date(whole).toISOString().slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
+}
+
+const dayLength = 86_400_000_000;
+const twoDigits = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
+
+// Days repeat: each has its place among these few.
+const places = 64;
+const daysWritten = new Array<number>(places).fill(Number.NaN);
+const dates = new Array<string>(places).fill('');
+
+/**
+ * As `formatInstant`, several times as fast, of an instant that a double holds: whole
+ * microseconds within `Number.MAX_SAFE_INTEGER`.
+ */
+export function formatMicroseconds(instant: number): string {
+  const day = Math.floor(instant / dayLength);
+  const place = day & (places - 1);
+  if (daysWritten[place] !== day) {
+    dates[place] = new Date(day * 86_400_000).toISOString().slice(0, 11);
+    daysWritten[place] = day;
+  }
+  const ofDay = instant - day * dayLength;
+  const second = Math.floor(ofDay / 1_000_000);
+  const minute = Math.floor(second / 60);
+  const fraction = 1_000_000 + (ofDay - second * 1_000_000);
+  return `${dates[place]}${twoDigits[Math.floor(minute / 60)]}:${twoDigits[minute % 60]}:${twoDigits[second % 60]}.${String(fraction).slice(1)}Z`;
 }

@@ -57,12 +57,14 @@ const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> =
 /** Coupons as responses show them, of their stored JSON. */
 export const couponsOnTheWire = coupons.write;
 
+const fields = purchaseColumns.map(({ name, kind }) => ({ name, write: written[kind] }));
+
 /** A purchase as responses show it: what has no value is left out. */
 export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
   const wire: Record<string, unknown> = { object: 'purchase' };
-  for (const { name, kind } of purchaseColumns) {
+  for (const { name, write } of fields) {
     const value = purchase[name];
-    if (value !== null) wire[name] = written[kind](value as never);
+    if (value !== null) wire[name] = write(value as never);
   }
   // Deprecated, kept for compatibility, always empty.
   wire.attributed_flow_ids = [];

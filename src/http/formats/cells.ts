@@ -5,7 +5,7 @@ import {
   isPresent,
   type PackedIntegers,
 } from '../../domain/column-data.ts';
-import { formatInstant } from '../../domain/instant.ts';
+import { formatInstant, formatMicroseconds } from '../../domain/instant.ts';
 import type { LineCell } from './lines.ts';
 import { quotings } from './quoting.ts';
 
@@ -72,26 +72,12 @@ function digitsOf(data: PackedIntegers): Cell {
   return (row) => String(doubles(row) ?? data.integers[row]);
 }
 
-const dayMicroseconds = 86_400_000_000;
-const twoDigits = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
-
-/** As `formatInstant`, and several times as fast: days repeat. */
 function instantsOf(data: PackedIntegers): Cell {
   const doubles = doublesOf(data);
-  let lastDay = Number.NaN;
-  let date = '';
   return (row) => {
     const instant = doubles(row);
-    if (instant === null) return formatInstant(data.integers[row] as bigint);
-    const day = Math.floor(instant / dayMicroseconds);
-    if (day !== lastDay) {
-      lastDay = day;
-      date = new Date(day * 86_400_000).toISOString().slice(0, 11);
-    }
-    const ofDay = instant - day * dayMicroseconds;
-    const second = Math.floor(ofDay / 1_000_000);
-    const minute = Math.floor(second / 60);
-    const fraction = 1_000_000 + (ofDay - second * 1_000_000);
-    return `${date}${twoDigits[Math.floor(minute / 60)]}:${twoDigits[minute % 60]}:${twoDigits[second % 60]}.${String(fraction).slice(1)}Z`;
+    return instant === null
+      ? formatInstant(data.integers[row] as bigint)
+      : formatMicroseconds(instant);
   };
 }
