@@ -8,7 +8,7 @@ export type ExportLimits = { readonly perKey: number; readonly inAll: number };
 const retryAfter = 10;
 
 export type ExportPlaces = {
-  /** Takes a place until the returned function is called. Throws rate_limited where there is none. */
+  /** Takes a place until the returned function is called, once or again. Throws rate_limited where there is none. */
   take(keyId: bigint, reply: FastifyReply): () => void;
 };
 
@@ -28,7 +28,10 @@ export function createExportPlaces({ perKey, inAll }: ExportLimits): ExportPlace
       }
       running.set(keyId, ofKey + 1);
       total += 1;
+      let hasLeft = false;
       return () => {
+        if (hasLeft) return;
+        hasLeft = true;
         const left = (running.get(keyId) as number) - 1;
         if (left === 0) running.delete(keyId);
         else running.set(keyId, left);

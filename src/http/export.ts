@@ -54,7 +54,7 @@ export async function sendExport(
           reply.send(Readable.from([]));
           return;
         }
-        const body = Readable.from(startingWith(first, parts), { objectMode: false });
+        const body = Readable.from(startingWith(first, parts, leave), { objectMode: false });
         // Whoever does not read on would not be told otherwise.
         const breakOff = () => body.destroy(signal.reason as Error);
         signal.addEventListener('abort', breakOff, { once: true });
@@ -103,12 +103,14 @@ async function* watched(
   }
 }
 
-/** Its caller ends `rest`. */
+/** Its caller ends `rest`. `atEnd` is called before anybody can see that there is no more. */
 async function* startingWith(
   first: IteratorResult<Uint8Array, void>,
   rest: AsyncGenerator<Uint8Array, void>,
+  atEnd: () => void,
 ): AsyncGenerator<Uint8Array> {
   // Nothing at all would end a stream of bytes early.
   if (!first.done && first.value.length > 0) yield first.value;
   for await (const part of rest) if (part.length > 0) yield part;
+  atEnd();
 }

@@ -247,6 +247,20 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     },
   );
 
+  it('has left its place when its end arrives', async () => {
+    const one = await createTestApi(database.pool, folder.path, {
+      exports: { perKey: 1, inAll: 1 },
+    });
+    try {
+      const url = `/v1/purchases/export?${small}&format=ndjson`;
+      for (let round = 0; round < 20; round += 1) {
+        expect((await one.get(url, secret)).statusCode).toBe(200);
+      }
+    } finally {
+      await one.close();
+    }
+  });
+
   it('of which as many as are allowed run already is refused, of a key and in all', async () => {
     const [second, third] = [
       await addKey(database.pool, organization),
