@@ -129,7 +129,7 @@ describe('an export of all purchases that match', () => {
           const lines = linesOf(await exported('duckdb', format, asked));
           expect(lines).toEqual(linesOf(await exported('postgres', format, asked)));
         }),
-        { numRuns: 8, examples: [[{}]] },
+        { numRuns: 5, examples: [[{}]] },
       );
     },
   );
