@@ -5,7 +5,7 @@ import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { labelKey, labelTable } from '../../src/engines/duckdb/layout.ts';
+import { joinLabels } from '../../src/engines/duckdb/export.ts';
 import {
   organizationDirectory,
   readPublished,
@@ -120,11 +120,7 @@ async function measureRates(
   const shown = purchaseColumns.map(({ name, kind }) =>
     kind === 'label' ? `of_${name}.value as ${name}` : `purchase.${name}`,
   );
-  const joins = purchaseLabels.map(
-    (label) =>
-      `left join file.${labelTable(label)} as of_${label} on of_${label}.key = purchase.${labelKey(label)}`,
-  );
-  const rows = `select ${shown.join(', ')} from file.purchase ${joins.join(' ')}`;
+  const rows = `select ${shown.join(', ')} from file.purchase ${joinLabels('file', purchaseLabels)}`;
   const seconds = new Map<string, number[]>();
   const greatest = new Map<string, number>();
   const time = async (name: string, work: () => Promise<unknown>) => {

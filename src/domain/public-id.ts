@@ -54,9 +54,13 @@ export const idSpellings = (): {
   readonly spellings: readonly Spelling[];
   readonly least: number;
 } => {
-  spellings ??= readSpellings();
-  return { spellings, least: leastLength - 1 };
+  return { spellings: allSpellings(), least: leastLength - 1 };
 };
+
+function allSpellings(): readonly Spelling[] {
+  spellings ??= readSpellings();
+  return spellings;
+}
 
 /** Read off the library's own ids: every digit is the last one of some small number. */
 function readSpellings(): Spelling[] {
@@ -77,8 +81,7 @@ function readSpellings(): Spelling[] {
 export function encodeId(resource: IdentifiedResource, id: bigint): string {
   const number = Number(id);
   if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeIdWithLibrary(resource, id);
-  spellings ??= readSpellings();
-  const { first, digits, filling } = spellings[number % alphabet.length] as Spelling;
+  const { first, digits, filling } = allSpellings()[number % alphabet.length] as Spelling;
   let text = '';
   let rest = number;
   do {

@@ -2,11 +2,12 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import { runStatement } from '../engines/duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
-import type { Quoting } from '../http/formats/quoting.ts';
+import { patterns, type Quoting } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
-import { run, showColumns } from './shown-columns.ts';
+import { showColumns } from './shown-columns.ts';
 
 // DuckDB opens it anew, so it must be a pipe or a file.
 const standardOutput = raw(`'/dev/stdout'`);
@@ -30,7 +31,7 @@ export async function copyLines(
   const ending = after.replace(/\n$/, '');
   const line = sql`concat(${before}, ${join(shown.columns, ', ')}, ${ending})`;
   begin();
-  await run(
+  await runStatement(
     connection,
     sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
       (format csv, header false, delim '', quote '', escape '', nullstr '')`,
@@ -52,18 +53,20 @@ function presentCell(
   return sql`coalesce(${before} || ${quoted} || ${after}, ${absent})`;
 }
 
-/** As `quotings` (http/formats/quoting.ts), in SQL. */
+const matches = (text: Sql, pattern: string): Sql =>
+  sql`regexp_matches(${text}, ${raw(`'${pattern}'`)})`;
+
+/** As `quotings`, in SQL. */
 const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
   none: (text) => text,
   json: (text) => sql`to_json(${text})::varchar`,
   csv: (text) =>
-    sql`case when ${text} = '' or regexp_matches(${text}, '[",\\r\\n]')
+    sql`case when ${text} = '' or ${matches(text, patterns.needsQuotes)}
       then '"' || replace(${text}, '"', '""') || '"' else ${text} end`,
-  spreadsheet: (text) => {
-    const guarded = sql`case when regexp_matches(${text}, '^[=+\\-@\\t\\r\\x{ff1d}\\x{ff0b}\\x{ff0d}\\x{ff20}]')
-      then '''' || ${text} else ${text} end`;
-    return sqlQuotings.csv(guarded);
-  },
+  spreadsheet: (text) =>
+    sqlQuotings.csv(
+      sql`case when ${matches(text, patterns.isFormula)} then '''' || ${text} else ${text} end`,
+    ),
 };
 
 const columnTypes: Readonly<Record<TableColumn['kind'], string>> = {
@@ -88,13 +91,16 @@ export async function copyParquet(
     typed(value, columns[index] as TableColumn),
   );
   const selected = shown.columns.map((value, index) => named(value, columns[index] as TableColumn));
-  await run(connection, sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`);
+  await runStatement(
+    connection,
+    sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`,
+  );
 }
 
 /** Writes a CSV file of `purchaseTable` as Parquet. It may be a pipe. */
 export async function copyCsvAsParquet(connection: DuckDBConnection, path: string): Promise<void> {
   const columns = purchaseTable.columns.map(({ name, kind }) => `${name}: '${columnTypes[kind]}'`);
-  await run(
+  await runStatement(
     connection,
     sql`copy (
       select * from read_csv(${path}, columns = {${raw(columns.join(', '))}},

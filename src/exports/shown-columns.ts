@@ -2,7 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { boundValues } from '../engines/duckdb/connection.ts';
+import { runStatement, streamChunks } from '../engines/duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
 import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
@@ -65,7 +65,7 @@ async function showColumn(
         select key, ${present(sql`value`)} as shown from ${raw(`${catalog}.${labelTable(name)}`)}
         union all
         select ${raw(String(noLabel))}::integer, ${present(sql`null::varchar`)}`;
-      await run(connection, statement);
+      await runStatement(connection, statement);
       const on = sql`${table}.key = purchase.${raw(labelKey(name))}`;
       return { shown: sql`${table}.shown`, join: sql`join ${table} on ${on}` };
     }
@@ -87,16 +87,7 @@ async function showColumn(
 
 /** Pairs of stored and shown coupons, a few thousand at a time. */
 async function* shownCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
-  const { named, types } = boundValues(found);
-  const result = await connection.stream(found.text, named, types);
-  for (;;) {
-    const chunk = await result.fetchChunk();
-    if (chunk === null || chunk.rowCount === 0) return;
+  for await (const chunk of streamChunks(connection, found)) {
     yield chunk.getRows().map(([stored]) => [stored as string, writeCoupons(stored as string)]);
   }
-}
-
-export async function run(connection: DuckDBConnection, statement: Sql): Promise<void> {
-  const { named, types } = boundValues(statement);
-  await connection.run(statement.text, named, types);
 }

@@ -11,11 +11,18 @@ export const minimumAsOfHeader = 'X-Min-Data-As-Of';
 const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
 /** Null where the request does not ask; rejects what is no instant, or several. */
-export function readMinimumAsOf({ headers }: FastifyRequest): bigint | null {
+export function readAskedFreshness(
+  request: FastifyRequest,
+  reply: FastifyReply,
+): AskedFreshness | null {
   // Node joins what is sent repeatedly with commas, which no instant has.
-  const given = headers[minimumAsOfHeader.toLowerCase()];
+  const given = request.headers[minimumAsOfHeader.toLowerCase()];
   if (given === undefined) return null;
-  return readParameters(schema, { [minimumAsOfHeader]: String(given) })[minimumAsOfHeader] ?? null;
+  const { [minimumAsOfHeader]: minimum } = readParameters(schema, {
+    [minimumAsOfHeader]: String(given),
+  });
+  if (minimum === undefined) return null;
+  return { minimum, organizationId: request.credential.organizationId, request, reply };
 }
 
 export type FreshAnswers = {

@@ -14,7 +14,7 @@ import {
   type FormatName,
   formats,
 } from './formats/negotiation.ts';
-import { type FreshAnswers, readMinimumAsOf } from './minimum-as-of.ts';
+import { type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
@@ -55,15 +55,11 @@ export function serve(
         if (next !== null) linkNextPage(request, reply, next);
         return answer;
       }
-      const minimum = readMinimumAsOf(request);
-      const asking = { organizationId: call.organizationId, request, reply };
+      const asked = readAskedFreshness(request, reply);
       const format = route.table === undefined ? 'json' : formatOf(request, call);
       await route.require?.(call);
       const answer = () => datedAnswers.answer(route, format, serializerOf(reply), call);
-      const finished =
-        minimum === null
-          ? await answer()
-          : await freshAnswers.atLeast({ minimum, ...asking }, answer);
+      const finished = asked === null ? await answer() : await freshAnswers.atLeast(asked, answer);
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
         .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);
@@ -98,9 +94,7 @@ function serveExport(
     url,
     handler: async (request, reply) => {
       const call = readCall(request);
-      const minimum = readMinimumAsOf(request);
-      const { organizationId } = call;
-      const asked = minimum === null ? null : { minimum, organizationId, request, reply };
+      const asked = readAskedFreshness(request, reply);
       const inQuery = call.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
       const opened: Export = {

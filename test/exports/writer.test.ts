@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { open, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,8 +7,6 @@ import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createExportProcesses } from '../../src/exports/export-process.ts';
-import { createExportWriter } from '../../src/exports/writer.ts';
 import { writeExactly } from '../../src/http/exact-numbers.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
 import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
@@ -18,13 +15,10 @@ import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts'
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { storedPurchases } from '../support/published.ts';
+import { testExportWriter as writeExport } from '../support/services.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-
-const writeExport = createExportWriter(
-  createExportProcesses({ threads: 2, memoryLimit: '256MiB', dataDirectory: tmpdir() }),
-);
 
 describe('an export of all purchases that match', () => {
   let database: TestDatabase;

@@ -5,17 +5,16 @@ import { createExportWriter } from '../../src/exports/writer.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 
+export const testExportWriter = createExportWriter(
+  createExportProcesses({ threads: 2, memoryLimit: '256MiB', dataDirectory: tmpdir() }),
+);
+
 /** What the API serves from, as the server wires it. */
 export function testServices(database: Database, purchases: PurchaseEngine): Services {
-  const processes = createExportProcesses({
-    threads: 2,
-    memoryLimit: '256MiB',
-    dataDirectory: tmpdir(),
-  });
   return {
     database,
     purchases,
-    writeExport: createExportWriter(processes),
+    writeExport: testExportWriter,
     publicAppUrl: 'https://app.example',
   };
 }

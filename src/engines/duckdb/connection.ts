@@ -1,6 +1,7 @@
 import {
   BIGINT,
   type DuckDBConnection,
+  type DuckDBDataChunk,
   DuckDBInstance,
   type DuckDBType,
   type DuckDBValue,
@@ -39,7 +40,7 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
 /** A statement's parameters as node-api takes them. A bigint is bound as BIGINT. */
-export function boundValues(statement: Sql) {
+function boundValues(statement: Sql) {
   const values = statement.values as DuckDBValue[];
   // node-api would take a bigint for a HUGEINT, which no zone map is compared with.
   const types = Object.fromEntries(
@@ -49,6 +50,32 @@ export function boundValues(statement: Sql) {
   );
   const named = Object.fromEntries(values.map((value, index) => [String(index + 1), value]));
   return { named, types };
+}
+
+/** Runs one statement for what it does. */
+export async function runStatement(connection: DuckDBConnection, statement: Sql): Promise<void> {
+  const { named, types } = boundValues(statement);
+  await connection.run(statement.text, named, types);
+}
+
+/** What a statement gives, chunk by chunk: DuckDB reads on while one is used. */
+export async function* streamChunks(
+  connection: DuckDBConnection,
+  statement: Sql,
+): AsyncGenerator<DuckDBDataChunk> {
+  const { named, types } = boundValues(statement);
+  const result = await connection.stream(statement.text, named, types);
+  let next = result.fetchChunk();
+  try {
+    for (;;) {
+      const chunk = await next;
+      if (chunk === null || chunk.rowCount === 0) return;
+      next = result.fetchChunk();
+      yield chunk;
+    }
+  } finally {
+    await next.catch(() => {});
+  }
 }
 
 /** Runs one statement and returns its rows. */

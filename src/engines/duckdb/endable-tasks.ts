@@ -12,18 +12,15 @@ export function createEndableTasks() {
       const either = AbortSignal.any(signals);
       if (either.aborted) return Promise.reject(either.reason);
       const result = work(either);
-      const settled = result.then(
-        () => {},
-        () => {},
-      );
-      running.add(settled);
-      settled.finally(() => running.delete(settled));
+      running.add(result);
+      const forget = () => running.delete(result);
+      result.then(forget, forget);
       return result;
     },
     /** Resolves when all of it has ended. */
     async close() {
       closing.abort(new Error('the engine is closing'));
-      await Promise.all(running);
+      await Promise.allSettled(running);
     },
   };
 }

@@ -4,7 +4,7 @@ import { type Bitmap, bitmapOf, type ColumnData } from '../../domain/column-data
 import { type PurchaseLabel, purchaseColumns, purchaseLabels } from '../../domain/purchase.ts';
 import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
-import { boundValues, queryRows } from './connection.ts';
+import { queryRows, streamChunks } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import { labelKey, labelTable, noLabel } from './layout.ts';
 
@@ -19,19 +19,8 @@ export async function* exportPurchases(
   const dictionaries = await readDictionaries(connection, catalog);
   const { select, joins } = selection(catalog, dictionaries);
   const statement = sql`select ${raw(select)} from ${raw(catalog)}.purchase ${raw(joins)} where ${matching}`;
-  const { named, types } = boundValues(statement);
-  const result = await connection.stream(statement.text, named, types);
-  let next = result.fetchChunk();
-  try {
-    for (;;) {
-      const chunk = await next;
-      if (chunk === null || chunk.rowCount === 0) return;
-      // DuckDB reads on while this one is written.
-      next = result.fetchChunk();
-      yield readChunk(chunk, dictionaries);
-    }
-  } finally {
-    await next.catch(() => {});
+  for await (const chunk of streamChunks(connection, statement)) {
+    yield readChunk(chunk, dictionaries);
   }
 }
 
@@ -68,11 +57,17 @@ function selection(catalog: string, dictionaries: Dictionaries) {
     if (kind !== 'label') return `purchase.${name}`;
     return dictionaries.has(name) ? `purchase.${labelKey(name)}` : `of_${name}.value`;
   });
-  const joins = joined.map(
-    (label) =>
-      `left join ${catalog}.${labelTable(label)} as of_${label} on of_${label}.key = purchase.${labelKey(label)}`,
-  );
-  return { select: select.join(', '), joins: joins.join(' ') };
+  return { select: select.join(', '), joins: joinLabels(catalog, joined) };
+}
+
+/** Joins the values of labels to an attached file's purchases, each as `of_<label>.value`. */
+export function joinLabels(catalog: string, labels: readonly PurchaseLabel[]): string {
+  return labels
+    .map(
+      (label) =>
+        `left join ${catalog}.${labelTable(label)} as of_${label} on of_${label}.key = purchase.${labelKey(label)}`,
+    )
+    .join(' ');
 }
 
 /** What the vectors have and their types leave out, or keep for themselves. */

@@ -105,14 +105,14 @@ export function createLayout(catalog: string): string {
       ({ name, type }) => `${name} ${type}${constraintOf(column)}${compressionOf(column)}`,
     ),
   );
-  const dictionaries = purchaseLabels.map(
+  const labelTables = purchaseLabels.map(
     (label) =>
       `create table ${catalog}.${labelTable(label)} (key integer not null, value varchar not null);`,
   );
   return `
     create table ${catalog}.purchase (${columns.join(', ')});
     create table ${catalog}.customer (key integer not null, id bigint not null);
-    ${dictionaries.join('\n    ')}
+    ${labelTables.join('\n    ')}
     -- One row, once the first load is complete: what the rows above show.
     create table ${catalog}.watermark (
       layout_version integer not null,

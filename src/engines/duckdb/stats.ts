@@ -15,7 +15,7 @@ import type {
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation, LabelCache } from './labels.ts';
-import { labelKey, labelTable, noLabel } from './layout.ts';
+import { firstKey, labelDictionary, labelKey, labelTable } from './layout.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 
 export async function purchaseStats(
@@ -94,9 +94,9 @@ async function readTotals(
  * The least and the greatest key, counted from the first one; `noLabel` is greater than all
  * for the least. To leave it out by a filter, or a null, would take half as long again.
  */
-const firstKey = noLabel + 1;
+const firstCurrency = firstKey(labelDictionary('currency'));
 const currencyKeys = raw(
-  `min((currency_key - ${firstKey}) & ${2 ** 31 - 1}), max(currency_key) - ${firstKey}`,
+  `min((currency_key - ${firstCurrency}) & ${2 ** 31 - 1}), max(currency_key) - ${firstCurrency}`,
 );
 
 async function readCurrencies(
@@ -106,7 +106,7 @@ async function readCurrencies(
   greatest: number,
 ): Promise<Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'>> {
   if (least !== greatest) return { currency: null, mixedCurrencies: least < greatest };
-  const key = least + firstKey;
+  const key = least + firstCurrency;
   const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([key])]]));
   return { currency: nameOf('currency', key), mixedCurrencies: false };
 }

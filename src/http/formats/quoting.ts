@@ -1,3 +1,13 @@
+/** Regular expressions as JavaScript and DuckDB (RE2) read them alike; without single quotes. */
+export const patterns = {
+  /** What RFC 4180 wants quotes around. */
+  needsQuotes: String.raw`[",\r\n]`,
+  /** What a spreadsheet would take for a formula; the signs of full width, too. */
+  isFormula: String.raw`^[=+\-@\t\r＝＋－＠]`,
+};
+const needsQuotes = new RegExp(patterns.needsQuotes);
+const isFormula = new RegExp(patterns.isFormula);
+
 /** How formats of lines write a text among others. */
 export const quotings = {
   none: (text: string): string => text,
@@ -6,11 +16,10 @@ export const quotings = {
 
   /** RFC 4180, where it is needed; a text without characters is `""`, no value is nothing. */
   csv: (text: string): string =>
-    text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text,
+    text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text,
 
-  /** As `csv`; what a spreadsheet would take for a formula has an apostrophe before it. */
-  spreadsheet: (text: string): string =>
-    quotings.csv(/^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text),
+  /** As `csv`; what would be a formula has an apostrophe before it. */
+  spreadsheet: (text: string): string => quotings.csv(isFormula.test(text) ? `'${text}` : text),
 } as const satisfies Record<string, (text: string) => string>;
 
 export type Quoting = keyof typeof quotings;
