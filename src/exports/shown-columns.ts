@@ -2,7 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { runStatement, streamChunks } from '../engines/duckdb/connection.ts';
+import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
 import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
@@ -71,7 +71,7 @@ async function showColumn(
     }
     case 'coupons': {
       const found = sql`
-        select distinct ${stored} from ${raw(catalog)}.purchase
+        select distinct ${stored} as stored from ${raw(catalog)}.purchase
         where ${stored} is not null and ${matching}`;
       const shown = shownCoupons(connection, found);
       await fillTable(connection, 'shown_coupons', ['stored varchar', 'shown varchar'], shown);
@@ -85,9 +85,20 @@ async function showColumn(
   }
 }
 
-/** Pairs of stored and shown coupons, a few thousand at a time. */
+const couponsAtOnce = 10_000n;
+
+/**
+ * Pairs of stored and shown coupons, some thousands at a time. In statements of their own:
+ * a stream would end early once the table that they go to is written, without a word.
+ */
 async function* shownCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
-  for await (const chunk of streamChunks(connection, found)) {
-    yield chunk.getRows().map(([stored]) => [stored as string, writeCoupons(stored as string)]);
+  await runStatement(connection, sql`create temp table stored_coupons as ${found}`);
+  for (let begin = 0n; ; begin += couponsAtOnce) {
+    const rows = await queryRows(
+      connection,
+      sql`select stored from stored_coupons where rowid >= ${begin} and rowid < ${begin + couponsAtOnce}`,
+    );
+    if (rows.length === 0) return;
+    yield rows.map(([stored]) => [stored as string, writeCoupons(stored as string)]);
   }
 }

@@ -1,0 +1,31 @@
+import { DuckDBInstance } from '@duckdb/node-api';
+import sql from 'sql-template-tag';
+import { expect, it } from 'vitest';
+import { purchaseColumns } from '../../src/domain/purchase.ts';
+import { queryRows } from '../../src/engines/duckdb/connection.ts';
+import { createLayout } from '../../src/engines/duckdb/layout.ts';
+import { showColumns } from '../../src/exports/shown-columns.ts';
+
+it('shows the coupons of every purchase, however many differ', async () => {
+  // More than DuckDB's appender holds before it writes.
+  const count = 250_000;
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  await connection.run(`attach ':memory:' as shop`);
+  await connection.run(createLayout('shop'));
+  await connection.run(`
+    insert into shop.purchase
+      (id, customer_id, customer_key, purchase_value_in_cents, created_at, updated_at, coupons)
+    select n, 1, 0, 100, timestamp '2026-01-01', timestamp '2026-01-01', '[{"code": "C' || n || '"}]'
+    from range(1, ${count + 1}) as numbers (n)`);
+  const { columns, from } = await showColumns(connection, 'shop', {}, (value) => value);
+  const coupons = columns[purchaseColumns.findIndex(({ name }) => name === 'coupons')];
+  const [row] = await queryRows(
+    connection,
+    sql`select count(*), count(distinct shown), count(*) filter (where shown = '[{"code":"C' || id || '"}]')
+      from (select ${coupons} as shown, purchase.id as id from ${from})`,
+  );
+  expect(row).toEqual([BigInt(count), BigInt(count), BigInt(count)]);
+  connection.closeSync();
+  instance.closeSync();
+});
