@@ -3,6 +3,8 @@ import {
   type DuckDBConnection,
   type DuckDBDataChunk,
   DuckDBInstance,
+  type DuckDBMaterializedResult,
+  type DuckDBPreparedStatement,
   type DuckDBType,
   type DuckDBValue,
 } from '@duckdb/node-api';
@@ -39,23 +41,35 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
-/** A statement's parameters as node-api takes them. A bigint is bound as BIGINT. */
-function boundValues(statement: Sql) {
-  const values = statement.values as DuckDBValue[];
-  // node-api would take a bigint for a HUGEINT, which no zone map is compared with.
-  const types = Object.fromEntries(
-    values.flatMap((value, index) =>
-      typeof value === 'bigint' ? [[String(index + 1), BIGINT as DuckDBType]] : [],
-    ),
-  );
-  const named = Object.fromEntries(values.map((value, index) => [String(index + 1), value]));
-  return { named, types };
+/** A bigint is bound as BIGINT: node-api would take it for a HUGEINT, which no zone map is compared with. */
+function bindValues(prepared: DuckDBPreparedStatement, { values }: Sql): void {
+  const types = values.map((value) => (typeof value === 'bigint' ? BIGINT : undefined));
+  // Without a type of its own node-api finds a value's; its declarations do not say so.
+  prepared.bind(values as DuckDBValue[], types as DuckDBType[]);
+}
+
+/**
+ * Prepares and runs one statement; whoever reads the result does so without waiting.
+ * node-api's own `runAndReadAll` goes to its thread pool five times where this does twice,
+ * or once: for a small answer that takes as long as the statement does.
+ */
+async function execute(
+  connection: DuckDBConnection,
+  statement: Sql,
+): Promise<DuckDBMaterializedResult> {
+  if (statement.values.length === 0) return connection.run(statement.text);
+  const prepared = await connection.prepare(statement.text);
+  try {
+    bindValues(prepared, statement);
+    return await prepared.run();
+  } finally {
+    prepared.destroySync();
+  }
 }
 
 /** Runs one statement for what it does. */
 export async function runStatement(connection: DuckDBConnection, statement: Sql): Promise<void> {
-  const { named, types } = boundValues(statement);
-  await connection.run(statement.text, named, types);
+  await execute(connection, statement);
 }
 
 /** What a statement gives, chunk by chunk: DuckDB reads on while one is used. */
@@ -63,11 +77,12 @@ export async function* streamChunks(
   connection: DuckDBConnection,
   statement: Sql,
 ): AsyncGenerator<DuckDBDataChunk> {
-  const { named, types } = boundValues(statement);
-  const result = await connection.stream(statement.text, named, types);
-  let next = result.fetchChunk();
+  const prepared = await connection.prepare(statement.text);
+  let next: Promise<DuckDBDataChunk | null> = Promise.resolve(null);
   try {
-    for (;;) {
+    bindValues(prepared, statement);
+    const result = await prepared.stream();
+    for (next = result.fetchChunk(); ; ) {
       const chunk = await next;
       if (chunk === null || chunk.rowCount === 0) return;
       next = result.fetchChunk();
@@ -75,6 +90,7 @@ export async function* streamChunks(
     }
   } finally {
     await next.catch(() => {});
+    prepared.destroySync();
   }
 }
 
@@ -83,9 +99,12 @@ export async function queryRows(
   connection: DuckDBConnection,
   statement: Sql,
 ): Promise<DuckDBRow[]> {
-  const { named, types } = boundValues(statement);
-  const reader = await connection.runAndReadAll(statement.text, named, types);
-  return reader.getRows() as DuckDBRow[];
+  const result = await execute(connection, statement);
+  const rows: DuckDBRow[] = [];
+  for (let chunk = 0; chunk < result.chunkCount; chunk += 1) {
+    rows.push(...(result.getChunk(chunk).getRows() as DuckDBRow[]));
+  }
+  return rows;
 }
 
 /** A path as a SQL string, for ATTACH takes no parameters. */
