@@ -17,11 +17,13 @@ import { lists } from './suites/lists.ts';
 import { load } from './suites/load.ts';
 import { memory } from './suites/memory.ts';
 import { micro } from './suites/micro.ts';
+import { timeZones } from './suites/time-zones.ts';
 import { writes } from './suites/writes.ts';
 
 const suites: readonly Suite[] = [
   engines,
   growth,
+  timeZones,
   http,
   micro,
   lists,

@@ -13,6 +13,7 @@ import {
 } from '@duckdb/node-api';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
 import { noLabel, storedColumns } from '../src/engines/duckdb/layout.ts';
+import { quarterHourOf } from '../src/engines/duckdb/quarter-hours.ts';
 import { assignments, inTransaction } from './apply.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { chunkRows, type StagedPurchase } from './staging.ts';
@@ -114,7 +115,9 @@ async function createEncoder(
     if (kind === 'customer_id') return [value, customers.get(value as bigint) ?? null];
     if (kind === 'label') return [value === null ? noLabel : (keys.get(name)?.get(value) ?? null)];
     if (value === null) return [null];
-    return [kind === 'instant' ? new DuckDBTimestampValue(value as bigint) : value];
+    if (kind !== 'instant') return [value];
+    const instant = new DuckDBTimestampValue(value as bigint);
+    return name === 'created_at' ? [instant, quarterHourOf(value as bigint)] : [instant];
   };
   return (row) => purchaseColumns.flatMap((column, place) => encode(column, row[place] ?? null));
 }

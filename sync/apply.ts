@@ -9,6 +9,7 @@ import {
   noLabel,
   storedColumns,
 } from '../src/engines/duckdb/layout.ts';
+import { creationQuarter, quarterHourSql } from '../src/engines/duckdb/quarter-hours.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { completeLoad, type Watermark, writeWatermark } from './watermark.ts';
 
@@ -121,6 +122,7 @@ export function encodedPurchases(catalog: string): string {
 
 function encoded({ name, kind }: PurchaseColumn, stored: string): string {
   if (stored === 'customer_key') return 'customer.key';
+  if (stored === creationQuarter.name) return quarterHourSql(`staging.${name}`);
   if (kind === 'label') {
     return `case when staging.${name} is null then ${noLabel} else ${labelTable(name)}.key end`;
   }

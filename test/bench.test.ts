@@ -53,6 +53,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const tables = {
       engines: 'statistics by utm_campaign',
       growth: '100 → 1,000',
+      'time-zones': 'times UTC',
       http: 'statistics, 304 Not Modified',
       micro: 'a public id from a number',
       lists: 'Slowest median inside Postgres',
@@ -128,7 +129,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, http, micro, lists, load, freshness, writes, memory',
+      'engines, growth, time-zones, http, micro, lists, load, freshness, writes, memory',
     );
   });
 });

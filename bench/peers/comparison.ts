@@ -7,6 +7,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { readSettings } from '../../src/settings.ts';
 import { scratchDirectory } from '../postgres.ts';
 import { decimal } from '../report.ts';
+import { timeInRounds } from '../rounds.ts';
 import type { Scope } from '../scope.ts';
 import { openEngines } from '../suites/engines.ts';
 import { withoutExports } from '../without-exports.ts';
@@ -15,7 +16,6 @@ import { createClickHouseEngine } from './clickhouse-engine.ts';
 import { loadClickHouse } from './clickhouse-table.ts';
 import { type Figure, figureOf } from './figures.ts';
 import { type PeerQuestion, peerQuestions } from './questions.ts';
-import { timeInRounds } from './rounds.ts';
 import { type Service, startApi } from './service.ts';
 import { statementsOf } from './statements.ts';
 

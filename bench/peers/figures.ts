@@ -1,7 +1,7 @@
 import { median, pairedRatios, type Summary, summarize } from '../measurements.ts';
 import { decimal, figureTable, spread } from '../report.ts';
+import type { Times } from '../rounds.ts';
 import { type PeerQuestion, type QuestionKind, targets } from './questions.ts';
-import type { Times } from './rounds.ts';
 
 const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
 type Contender = (typeof contenders)[number];

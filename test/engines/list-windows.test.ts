@@ -7,6 +7,7 @@ import { createInstance, queryRows } from '../../src/engines/duckdb/connection.t
 import { createGeneration, type Generation } from '../../src/engines/duckdb/labels.ts';
 import { createLayout } from '../../src/engines/duckdb/layout.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
+import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
 import { windowsBetween } from '../../src/engines/duckdb/time-windows.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -39,6 +40,7 @@ beforeAll(async () => {
         when n % 10 = 0 then n * 1000000 * 1052
         when n % 3001 < 100 then 157680000000000
         else 157680000000000 + n * 9000000 end) as created_at,
+      ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour,
       make_timestamp(1800000000000000) as updated_at,
       case when n % 5000 = 1 then 2 when n > ${count} - 60 or n = 7 then 3 when n % 3 = 0 then 1 else 0 end
         as payment_status_key

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
+import { dayGrouping } from '../../src/engines/duckdb/local-day.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { localDayReader } from '../support/local-day.ts';
@@ -44,14 +45,26 @@ function telling(): bigint[] {
   return [...new Set(near)];
 }
 
+const copies = 5;
+
+/** Each quarter of an hour of a spring, when many clocks change, and a moment before each. */
+function dense(): bigint[] {
+  const [from, to] = [microseconds('2026-03-01T00:00Z'), microseconds('2026-04-07T00:00Z')];
+  const instants: bigint[] = [];
+  for (let at = from; at < to; at += hour / 4n) instants.push(at - 1n, at);
+  return instants;
+}
+
 describe('a day in a time zone', () => {
   let database: TestDatabase;
   let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let worker: Awaited<ReturnType<typeof createTestWorker>>;
   let engines: Record<'postgres' | 'duckdb', PurchaseEngine>;
-  const shops = { near: 0n, far: 0n, empty: 0n };
+  const shops = { near: 0n, dense: 0n, far: 0n, empty: 0n };
   const instants = {
     near: telling(),
+    // So many that quarters of an hour are summed up before days are.
+    dense: Array.from({ length: copies }, dense).flat(),
     // Some that no calendar of the zone is known for, where the day is the one in UTC.
     far: ['0001-01-01T00:00Z', '1899-12-31T23:59Z', '2100-01-01T00:00Z', '9999-12-31T23:59Z']
       .map(microseconds)
@@ -63,7 +76,7 @@ describe('a day in a time zone', () => {
     database = await createTestDatabase();
     folder = await temporaryDirectory();
     worker = await createTestWorker(database.pool, folder.path);
-    for (const name of ['near', 'far', 'empty'] as const) {
+    for (const name of ['near', 'dense', 'far', 'empty'] as const) {
       const organization = await addOrganization(database.pool);
       const customer = await addCustomer(database.pool, organization);
       await database.pool.query(
@@ -108,6 +121,15 @@ describe('a day in a time zone', () => {
     const expected = countBy(instants.near.map(localDayReader(zone)));
     expect(await daysBy(engines.postgres, shops.near, zone)).toEqual(expected);
     expect(await daysBy(engines.duckdb, shops.near, zone)).toEqual(expected);
+  });
+
+  it.each(zones)('%s has the same days where purchases are many', async (zone) => {
+    const [sorted, purchases] = [dense(), instants.dense.length];
+    const [first, last] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
+    expect(dayGrouping({ purchases, first, last, currency: null }, {}, zone).day).not.toBeNull();
+    const days = sorted.map(localDayReader(zone));
+    const expected = countBy(Array.from({ length: copies }, () => days).flat());
+    expect(await daysBy(engines.duckdb, shops.dense, zone)).toEqual(expected);
   });
 
   it.each(zones)('%s is told of the days between bounds as well', async (zone) => {

@@ -15,8 +15,9 @@ it('shows the coupons of every purchase, however many differ', async () => {
   await connection.run(createLayout('shop'));
   await connection.run(`
     insert into shop.purchase
-      (id, customer_id, customer_key, purchase_value_in_cents, created_at, updated_at, coupons)
-    select n, 1, 0, 100, timestamp '2026-01-01', timestamp '2026-01-01', '[{"code": "C' || n || '"}]'
+      (id, customer_id, customer_key, purchase_value_in_cents, created_at, created_quarter_hour, updated_at,
+        coupons)
+    select n, 1, 0, 100, timestamp '2026-01-01', 0, timestamp '2026-01-01', '[{"code": "C' || n || '"}]'
     from range(1, ${count + 1}) as numbers (n)`);
   const { columns, from } = await showColumns(connection, 'shop', {}, (value) => value);
   const coupons = columns[purchaseColumns.findIndex(({ name }) => name === 'coupons')];

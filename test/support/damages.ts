@@ -66,6 +66,12 @@ export const repairableDamages: readonly Damage[] = [
     found: one,
   },
   {
+    name: 'a purchase counted for another quarter of an hour',
+    statement: (id) =>
+      `update purchase set created_quarter_hour = created_quarter_hour + 1 where id = ${id}`,
+    found: one,
+  },
+  {
     name: 'a purchase moved beyond all calendars',
     statement: (id) => `update purchase set created_at = 'infinity' where id = ${id}`,
     found: one,

@@ -4,6 +4,7 @@ import {
   purchaseColumns,
   purchaseLabels,
 } from '../../domain/purchase.ts';
+import { creationQuarter } from './quarter-hours.ts';
 
 /**
  * The layout of an organization's DuckDB file. A file of another version is
@@ -15,7 +16,7 @@ import {
  * creation; there is no index and no primary key, for zone maps find rows by
  * time and by id, and an index would cost every update.
  */
-export const layoutVersion = 2;
+export const layoutVersion = 3;
 
 /**
  * Stands where a purchase has no value; the keys of values are greater. A NULL would take
@@ -76,7 +77,10 @@ export function storedColumns(column: PurchaseColumn): { name: string; type: str
         { name: 'customer_key', type: 'integer' },
       ];
     case 'instant':
-      return [{ name: column.name, type: 'timestamp' }];
+      return [
+        { name: column.name, type: 'timestamp' },
+        ...(column.name === 'created_at' ? [creationQuarter] : []),
+      ];
     case 'text':
     case 'coupons':
       return [{ name: column.name, type: 'varchar' }];

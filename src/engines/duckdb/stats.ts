@@ -136,9 +136,16 @@ async function readRanking(
     from ${raw(catalog)}.purchase
     where ${matching}
     group by 1`;
-  const groupedByDay = ({ key, date }: DayGrouping) => sql`
-    select strftime(${date}, '%Y-%m-%d') as name, purchase_count, revenue
-    from (${ranking(key)})`;
+  const ofDays = ({ key, day }: DayGrouping) =>
+    day === null
+      ? ranking(key)
+      : sql`
+        select ${day} as key, sum(purchase_count)::bigint as purchase_count, sum(revenue) as revenue
+        from (${ranking(key)})
+        group by 1`;
+  const groupedByDay = (grouping: DayGrouping) => sql`
+    select strftime(${grouping.date}, '%Y-%m-%d') as name, purchase_count, revenue
+    from (${ofDays(grouping)})`;
   const named =
     groupBy === 'day'
       ? groupedByDay(day())

@@ -10,6 +10,7 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../../src/engines/duckdb/published-generation.ts';
+import { creationQuarter, quarterHourSql } from '../../../src/engines/duckdb/quarter-hours.ts';
 import type { Row } from './history.ts';
 
 export type Generation = {
@@ -118,6 +119,10 @@ async function findFaults(
   await expectNone(
     'purchases with another customer’s key',
     `${source(catalog)} where customer.id is distinct from purchase.customer_id`,
+  );
+  await expectNone(
+    'purchases counted for another quarter of an hour',
+    `${catalog}.purchase where ${creationQuarter.name} <> ${quarterHourSql('epoch_us(created_at)')}`,
   );
   const dictionaries = [
     ['customer', 'id'],
