@@ -253,7 +253,8 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     });
     try {
       const url = `/v1/purchases/export?${small}&format=ndjson`;
-      for (let round = 0; round < 20; round += 1) {
+      // Each of DuckDB's starts a process.
+      for (let round = 0; round < (name === 'duckdb' ? 4 : 20); round += 1) {
         expect((await one.get(url, secret)).statusCode).toBe(200);
       }
     } finally {
