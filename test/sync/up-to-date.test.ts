@@ -7,11 +7,12 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
-import { readUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
+import { readUpToDate, writeUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { currentSnapshot, readNews } from '../../sync/change-log.ts';
 import type { OrganizationSync } from '../../sync/organization-sync.ts';
 import { createOrganizationTask, type OrganizationTask } from '../../sync/organization-task.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -77,6 +78,28 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     await untilUpToDate(one, last);
     expect(published(one)?.purchases).toBe(2);
     expect(instantOf(one, before)).toBeNull();
+  });
+
+  it('keeps nobody from what is newer, whatever a worker that is gone said last', async () => {
+    const [one] = organizations as [bigint];
+    const worker = startWorker('1/1');
+    await untilUpToDate(one, 0n);
+    const reader = await createTestDuckDBEngine(database.pool, directory.path);
+    const count = async () =>
+      (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer.purchaseCount;
+    try {
+      expect(await count()).toBe(1n);
+      await worker.end('SIGKILL');
+      const asOf = (instantOf(one) as bigint) + 3_600_000_000n;
+      const generations = new Map([[one, published(one)?.file as string]]);
+      writeUpToDate(directory.path, 'of another shard', { asOf, generations });
+      while ((await reader.freshness(one)) !== asOf) await sleep(10);
+      await buy(one);
+      startWorker('1/1');
+      while ((await count()) !== 2n) await sleep(10);
+    } finally {
+      await reader.close();
+    }
   });
 
   it('is looked at long before its time where somebody waits', async () => {

@@ -1,13 +1,11 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import type { DuckDBInstance } from '@duckdb/node-api';
 import { isSameDatabase } from '../../postgres/system-identifier.ts';
-import { queryRows, quotePath } from './connection.ts';
-import { createGeneration, type Generation } from './labels.ts';
+import { attachGeneration } from './attach-generation.ts';
+import type { Generation } from './labels.ts';
 import { layoutVersion } from './layout.ts';
-import { listPurchases } from './list.ts';
 import {
   currentFile,
   organizationDirectory,
@@ -15,7 +13,6 @@ import {
   readPublished,
   stampOf,
 } from './published-generation.ts';
-import { purchaseStats } from './stats.ts';
 import { readUpToDate } from './up-to-date.ts';
 
 /** An attached generation, valid until it is released. */
@@ -44,6 +41,8 @@ type Attached = {
   readonly descriptor: number;
   /** Never set back: what was known once holds. */
   asOf: bigint;
+  /** When a worker last said that it is the newest one, by this process's clock. */
+  confirmedAt: number;
   users: number;
   retired: boolean;
 };
@@ -62,8 +61,17 @@ type Organization = {
 };
 
 const pollIntervalMs = 100;
+/** For how long what a worker said last holds: it may be gone, and another one at work. */
+const confirmationHoldsMs = 1_000;
 const longestPauseMs = 60_000;
 const idleBeforeDetachMs = 15 * 60_000;
+
+/**
+ * Whether a worker goes on saying that nothing newer is to come. A look at each of a
+ * thousand quiet organizations' files would keep this process busy.
+ */
+const isConfirmed = ({ confirmedAt }: Attached): boolean =>
+  performance.now() - confirmedAt < confirmationHoldsMs;
 
 /**
  * Follows what the worker publishes: attaches a new generation, warms it,
@@ -115,18 +123,22 @@ export function followGenerations(
     const catalog = `generation_${attachments}`;
     const path = join(organization.directory, published.file);
     const descriptor = openSync(path, 'r');
-    const generation = await attach(await connection, catalog, path, organization.id).catch(
-      (error: unknown) => {
-        closeSync(descriptor);
-        throw error;
-      },
-    );
+    const generation = await attachGeneration(
+      await connection,
+      catalog,
+      path,
+      organization.id,
+    ).catch((error: unknown) => {
+      closeSync(descriptor);
+      throw error;
+    });
     organization.seen = stamp;
     await replace(organization, {
       generation,
       published,
       descriptor,
       asOf: published.asOf,
+      confirmedAt: Number.NEGATIVE_INFINITY,
       users: 0,
       retired: false,
     });
@@ -154,16 +166,26 @@ export function followGenerations(
     return organization.refreshing;
   };
 
+  /** Takes notice of what workers say of a generation. */
+  const confirm = ({ id }: Organization, attached: Attached): void => {
+    const instant = upToDate.instantOf(id, attached.published.file);
+    if (instant === null) attached.confirmedAt = Number.NEGATIVE_INFINITY;
+    if (instant === null || instant <= attached.asOf) return;
+    attached.asOf = instant;
+    attached.confirmedAt = performance.now();
+  };
+
   const follow = async () => {
     const { signal } = closing;
     while (!signal.aborted) {
       await sleep(pollIntervalMs, undefined, { ref: false, signal }).catch(() => {});
       for (const organization of organizations.values()) {
         if (organization.current === null || signal.aborted) continue;
+        confirm(organization, organization.current);
         if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
           organizations.delete(organization.id);
           await replace(organization, null);
-        } else {
+        } else if (!isConfirmed(organization.current)) {
           await refreshOnce(organization);
         }
       }
@@ -193,8 +215,7 @@ export function followGenerations(
       const attached = organization.current;
       if (attached === null) return null;
       attached.users += 1;
-      const instant = upToDate.instantOf(id, attached.published.file);
-      if (instant !== null && instant > attached.asOf) attached.asOf = instant;
+      confirm(organization, attached);
       return {
         generation: attached.generation,
         asOf: attached.asOf,
@@ -222,32 +243,6 @@ export function followGenerations(
       (await connection).closeSync();
     },
   };
-}
-
-async function attach(
-  connection: DuckDBConnection,
-  catalog: string,
-  path: string,
-  organizationId: bigint,
-): Promise<Generation> {
-  await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
-  try {
-    const [watermark] = await queryRows(
-      connection,
-      sql`select organization_id, layout_version from ${raw(catalog)}.watermark`,
-    );
-    if (watermark?.[0] !== organizationId || watermark[1] !== layoutVersion) {
-      throw new Error(`${path} is not the organization's file, or not complete`);
-    }
-    const generation = await createGeneration(connection, catalog);
-    // The first questions to a fresh file are slow; nobody should have to ask them.
-    await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
-    await listPurchases(connection, generation, { filters: {}, limit: 1 });
-    return generation;
-  } catch (error) {
-    await connection.run(`detach ${catalog}`);
-    throw error;
-  }
 }
 
 function isServable(published: PublishedGeneration, systemIdentifier: string): boolean {
