@@ -1,6 +1,8 @@
 import { median, pairedRatios, type Summary, summarize } from '../measurements.ts';
-import { decimal, figureTable, spread } from '../report.ts';
+import type { Plot } from '../plots.ts';
+import { decimal, type FigureTable, spread } from '../report.ts';
 import type { Times } from '../rounds.ts';
+import type { ReportText } from '../suite.ts';
 import { type PeerQuestion, type QuestionKind, targets } from './questions.ts';
 
 const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
@@ -53,17 +55,17 @@ const headings: Readonly<Record<Contender, string>> = {
 /** Of these two the quartiles are shown as well. */
 const isCompared = (contender: Contender) => contender === 'http' || contender === 'clickhouse';
 
-export function describeFigures(figures: readonly Figure[]): string {
+export function describeFigures(figures: readonly Figure[]): ReportText {
   const shown = contenders.filter((contender) =>
     figures.some(({ milliseconds }) => !Number.isNaN(milliseconds[contender].median)),
   );
-  const table = figureTable(
-    [
+  const table: FigureTable = {
+    head: [
       'question',
       ...shown.map((contender) => headings[contender]),
       ...['ratio', 'target', '', 'engines', 'CPU'],
     ],
-    figures.map((figure) => [
+    rows: figures.map((figure) => [
       figure.question,
       ...shown.map((contender) => {
         const measured = figure.milliseconds[contender];
@@ -75,8 +77,24 @@ export function describeFigures(figures: readonly Figure[]): string {
       decimal(figure.engineRatio.median, 2),
       decimal(figure.engineCpuRatio, 2),
     ]),
-  );
-  return [table, ...kindsOf(figures), legend].join('\n');
+  };
+  return [table, ...kindsOf(figures), legend];
+}
+
+/** A picture of each kind of questions. */
+export function plotFigures(figures: readonly Figure[]): Plot[] {
+  return Object.entries(targets).map(([kind, target]) => ({
+    kind: 'bars',
+    title: `How many times faster than ClickHouse: ${kind}`,
+    note: 'ClickHouse within the measuring process over the whole HTTP answer of the service, round by round. To the left of 1 ClickHouse is faster.',
+    unit: '×',
+    scale: 'log',
+    baseline: 1,
+    target: { label: `aim: ${decimal(target)} or more`, value: target },
+    bars: figures
+      .filter((figure) => figure.kind === kind)
+      .map(({ question, ratio }) => ({ label: question, value: ratio })),
+  }));
 }
 
 function kindsOf(figures: readonly Figure[]): string[] {
@@ -89,7 +107,8 @@ function kindsOf(figures: readonly Figure[]): string[] {
   });
 }
 
-const legend = `HTTP: the API in a process of its own, over a socket, with the key's check in Postgres and
-the answer as JSON; nothing is remembered. Engine: its engine within this process. DuckDB: the
-engine's statements, without the engine. ClickHouse: within this process, without HTTP, key or
-JSON of the API. Ratio: ClickHouse / HTTP; engines, CPU: ClickHouse / engine.`;
+const legend =
+  "HTTP: the API in a process of its own, over a socket, with the key's check in Postgres and " +
+  'the answer as JSON; nothing is remembered. Engine: its engine within the measuring process. ' +
+  "DuckDB: the engine's statements, without the engine. ClickHouse: within the measuring process, " +
+  'without HTTP, key or JSON of the API. Ratio: ClickHouse / HTTP; engines, CPU: ClickHouse / engine.';

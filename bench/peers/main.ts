@@ -1,36 +1,49 @@
-import { writeFileSync } from 'node:fs';
-import { availableParallelism, loadavg } from 'node:os';
-import { version as duckdbVersion } from '@duckdb/node-api';
 import { createProgram, runProgram, wholeNumberOption } from '../../src/commands/command-line.ts';
 import { untilStopped } from '../../src/stop-signals.ts';
+import { loadAverage, readCircumstances } from '../circumstances.ts';
 import { startServer } from '../postgres.ts';
-import { decimal } from '../report.ts';
+import { writePage } from '../report-html/page.ts';
+import { printSuite, writeFigures } from '../run.ts';
 import { withScope } from '../scope.ts';
 import { comparePeers, type PeerOptions } from './comparison.ts';
-import { describeFigures } from './figures.ts';
+import { describeFigures, plotFigures } from './figures.ts';
 
-type Options = PeerOptions & { readonly json?: string };
+type Options = PeerOptions & { readonly json?: string; readonly html?: string };
 
-const program = createProgram(
-  'npm run bench:peers --',
-  'The service against ClickHouse on the same purchases, in interleaved rounds.',
-)
+const description = 'The service against ClickHouse on the same purchases, in interleaved rounds.';
+
+const program = createProgram('npm run bench:peers --', description)
   .option('--purchases <number>', 'of the one organization', wholeNumberOption(1000), 1_000_000)
   .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1), 42)
   .option('--rounds <number>', 'measurements of each question', wholeNumberOption(1), 15)
   .option('--customer-index', 'give ClickHouse an index of customers; DuckDB has none')
   .option('--with-postgres', 'ask Postgres as well: slow')
   .option('--json <file>', 'also write all figures there')
-  .action(async ({ json, ...options }: Options) => {
+  .option('--html <file>', 'also draw them on a page of their own')
+  .action(async ({ json, html, ...options }: Options) => {
     const stopped = untilStopped();
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
+      const circumstances = await readCircumstances(server);
       const { figures, clickhouseVersion } = await comparePeers(scope, server, options);
-      const made = { command: commandOf(options), machine: machine(clickhouseVersion) };
-      console.log(`${describeFigures(figures)}\nMade by: ${made.command}\n${made.machine}`);
-      if (json !== undefined) {
-        writeFileSync(json, `${JSON.stringify({ ...made, figures }, null, 2)}\n`);
-      }
+      const { purchases, seed, rounds } = options;
+      const measured = {
+        name: 'peers',
+        description,
+        command: commandOf(options),
+        seed,
+        loadAverage: loadAverage(),
+        report: {
+          options: { purchases, seed, rounds },
+          text: [...describeFigures(figures), `ClickHouse ${clickhouseVersion}.`],
+          plots: plotFigures(figures),
+          figures: { clickhouseVersion, questions: figures },
+        },
+      };
+      const run = { circumstances, suites: [measured] };
+      printSuite(measured, run);
+      if (json !== undefined) writeFigures(json, run);
+      if (html !== undefined) writePage(html, run);
     }).catch((error: unknown) => {
       if (!stopped.aborted) throw error;
       console.error('Stopped; nothing is left behind.');
@@ -45,11 +58,4 @@ function commandOf({ purchases, seed, rounds, customerIndex, withPostgres }: Pee
   const sizes = `--purchases ${purchases} --seed ${seed} --rounds ${rounds}`;
   const flags = `${customerIndex ? ' --customer-index' : ''}${withPostgres ? ' --with-postgres' : ''}`;
   return `npm run bench:peers -- ${sizes}${flags}`;
-}
-
-/** Where the figures come from: others at work on the machine make them worth less. */
-function machine(clickhouseVersion: string): string {
-  const load = decimal(loadavg()[0] ?? Number.NaN);
-  const versions = `Node ${process.version}, DuckDB ${duckdbVersion()}, ClickHouse ${clickhouseVersion}`;
-  return `On ${availableParallelism()} cores with a load average of ${load}: ${versions}.`;
 }

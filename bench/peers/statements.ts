@@ -1,4 +1,4 @@
-import { DuckDBConnection } from '@duckdb/node-api';
+import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api';
 
 /**
  * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
@@ -7,17 +7,29 @@ import { DuckDBConnection } from '@duckdb/node-api';
  */
 export async function statementsOf(answer: () => Promise<unknown>): Promise<() => Promise<void>> {
   const { prototype } = DuckDBConnection;
-  const put = prototype.runAndReadAll;
+  const { run, prepare } = prototype;
   const noted: (() => Promise<unknown>)[] = [];
-  prototype.runAndReadAll = function (...given) {
-    const again = () => put.apply(this, given);
-    noted.push(again);
-    return again();
+  prototype.run = function (...given) {
+    noted.push(() => run.apply(this, given));
+    return run.apply(this, given);
+  };
+  prototype.prepare = async function (text) {
+    const prepared = await prepare.call(this, text);
+    const bind = prepared.bind.bind(prepared);
+    prepared.bind = (...values: Parameters<DuckDBPreparedStatement['bind']>) => {
+      noted.push(async () => {
+        const again = await prepare.call(this, text);
+        again.bind(...values);
+        await again.run().finally(() => again.destroySync());
+      });
+      bind(...values);
+    };
+    return prepared;
   };
   try {
     await answer();
   } finally {
-    prototype.runAndReadAll = put;
+    Object.assign(prototype, { run, prepare });
   }
   return async () => {
     for (const again of noted) await again();
