@@ -97,6 +97,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const exclusively = new PQueue({ concurrency: 1 });
 
   const publishNow = async (live: PurchaseFile): Promise<Publication> => {
+    // Where that fails, it may have failed after readers were told.
+    published = null;
     const publication = await publish(live);
     published = publication.generation;
     const { file, purchases } = publication.generation;

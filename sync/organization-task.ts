@@ -214,7 +214,12 @@ export function createOrganizationTask(options: {
     build,
     async reread(ranges) {
       log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
-      const isMended = await queues.changes.add(() => sync.reread(ranges, signal));
+      const isMended = await queues.changes
+        .add(() => sync.reread(ranges, signal))
+        // Whatever it got to, the next run finds out.
+        .finally(() => {
+          hasChanges = true;
+        });
       if (!isMended) await build('load', 'what differs cannot be mended by reading it again');
     },
     isBusy: () => isRunning || building !== null,

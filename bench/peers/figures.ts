@@ -109,6 +109,7 @@ function kindsOf(figures: readonly Figure[]): string[] {
 
 const legend =
   "HTTP: the API in a process of its own, over a socket, with the key's check in Postgres and " +
-  'the answer as JSON; nothing is remembered. Engine: its engine within the measuring process. ' +
+  'the answer as JSON; no answer is remembered, but what a file shows in all (its totals, its only ' +
+  'currency) is, and each purchase has its quarter of an hour stored. Engine: its engine within the measuring process. ' +
   "DuckDB: the engine's statements, without the engine. ClickHouse: within the measuring process, " +
   'without HTTP, key or JSON of the API. Ratio: ClickHouse / HTTP; engines, CPU: ClickHouse / engine.';

@@ -1,4 +1,8 @@
-import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api';
+import {
+  DuckDBConnection,
+  type DuckDBMaterializedResult,
+  type DuckDBPreparedStatement,
+} from '@duckdb/node-api';
 
 /**
  * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
@@ -10,7 +14,7 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
   const { run, prepare } = prototype;
   const noted: (() => Promise<unknown>)[] = [];
   prototype.run = function (...given) {
-    noted.push(() => run.apply(this, given));
+    noted.push(() => read(run.apply(this, given)));
     return run.apply(this, given);
   };
   prototype.prepare = async function (text) {
@@ -20,7 +24,7 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
       noted.push(async () => {
         const again = await prepare.call(this, text);
         again.bind(...values);
-        await again.run().finally(() => again.destroySync());
+        await read(again.run()).finally(() => again.destroySync());
       });
       bind(...values);
     };
@@ -34,4 +38,10 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
   return async () => {
     for (const again of noted) await again();
   };
+}
+
+/** As an engine does, but for what it makes of the chunks. */
+async function read(running: Promise<DuckDBMaterializedResult>): Promise<void> {
+  const result = await running;
+  for (let chunk = 0; chunk < result.chunkCount; chunk += 1) result.getChunk(chunk).getRows();
 }

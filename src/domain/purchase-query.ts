@@ -14,6 +14,10 @@ export type PurchaseFilters = {
   readonly maxValueInCents?: bigint;
 } & { readonly [Label in TrackingLabel]?: string };
 
+/** Whether the filters leave everything. */
+export const isUnfiltered = (filters: PurchaseFilters): boolean =>
+  Object.values(filters).every((value) => value === undefined);
+
 /** One condition per filter: leaving out a filter's SQL is a compile error. */
 export type FilterConditions<Condition> = {
   readonly [Filter in keyof PurchaseFilters]-?: (

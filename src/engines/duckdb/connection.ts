@@ -4,7 +4,6 @@ import {
   type DuckDBDataChunk,
   DuckDBInstance,
   type DuckDBMaterializedResult,
-  type DuckDBPreparedStatement,
   type DuckDBType,
   type DuckDBValue,
 } from '@duckdb/node-api';
@@ -41,11 +40,12 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
-/** A bigint is bound as BIGINT: node-api would take it for a HUGEINT, which no zone map is compared with. */
-function bindValues(prepared: DuckDBPreparedStatement, { values }: Sql): void {
+/** A statement's values and their types, as node-api binds them. */
+function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {
+  // It would take a bigint for a HUGEINT, which no zone map is compared with. Where there is
+  // no type it finds a value's own, which its declarations do not say.
   const types = values.map((value) => (typeof value === 'bigint' ? BIGINT : undefined));
-  // Without a type of its own node-api finds a value's; its declarations do not say so.
-  prepared.bind(values as DuckDBValue[], types as DuckDBType[]);
+  return [values as DuckDBValue[], types as DuckDBType[]];
 }
 
 /**
@@ -60,7 +60,7 @@ async function execute(
   if (statement.values.length === 0) return connection.run(statement.text);
   const prepared = await connection.prepare(statement.text);
   try {
-    bindValues(prepared, statement);
+    prepared.bind(...boundValues(statement));
     return await prepared.run();
   } finally {
     prepared.destroySync();
@@ -77,12 +77,10 @@ export async function* streamChunks(
   connection: DuckDBConnection,
   statement: Sql,
 ): AsyncGenerator<DuckDBDataChunk> {
-  const prepared = await connection.prepare(statement.text);
-  let next: Promise<DuckDBDataChunk | null> = Promise.resolve(null);
+  const result = await connection.stream(statement.text, ...boundValues(statement));
+  let next = result.fetchChunk();
   try {
-    bindValues(prepared, statement);
-    const result = await prepared.stream();
-    for (next = result.fetchChunk(); ; ) {
+    for (;;) {
       const chunk = await next;
       if (chunk === null || chunk.rowCount === 0) return;
       next = result.fetchChunk();
@@ -90,7 +88,6 @@ export async function* streamChunks(
     }
   } finally {
     await next.catch(() => {});
-    prepared.destroySync();
   }
 }
 

@@ -41,8 +41,8 @@ type Attached = {
   readonly descriptor: number;
   /** Never set back: what was known once holds. */
   asOf: bigint;
-  /** When a worker last said that it is the newest one, by this process's clock. */
-  confirmedAt: number;
+  /** Whether a worker goes on saying that nothing newer is to come. */
+  isConfirmed: boolean;
   users: number;
   retired: boolean;
 };
@@ -53,6 +53,8 @@ type Organization = {
   current: Attached | null;
   /** Identifies the CURRENT file that was last looked at. */
   seen: string | null;
+  /** When that was, by this process's clock. */
+  lookedAt: number;
   refreshing: Promise<void> | null;
   lastUsed: number;
   failures: number;
@@ -61,17 +63,10 @@ type Organization = {
 };
 
 const pollIntervalMs = 100;
-/** For how long what a worker said last holds: it may be gone, and another one at work. */
-const confirmationHoldsMs = 1_000;
+/** How seldom is looked where a worker says that there is nothing newer: it may be gone, or wrong. */
+const confirmedPollIntervalMs = 1_000;
 const longestPauseMs = 60_000;
 const idleBeforeDetachMs = 15 * 60_000;
-
-/**
- * Whether a worker goes on saying that nothing newer is to come. A look at each of a
- * thousand quiet organizations' files would keep this process busy.
- */
-const isConfirmed = ({ confirmedAt }: Attached): boolean =>
-  performance.now() - confirmedAt < confirmationHoldsMs;
 
 /**
  * Follows what the worker publishes: attaches a new generation, warms it,
@@ -112,6 +107,7 @@ export function followGenerations(
   };
 
   const refresh = async (organization: Organization) => {
+    organization.lookedAt = performance.now();
     const stamp = stampOf(currentFile(organization.directory));
     if (stamp === organization.seen) return;
     const published = stamp === null ? null : readPublished(organization.directory);
@@ -138,7 +134,7 @@ export function followGenerations(
       published,
       descriptor,
       asOf: published.asOf,
-      confirmedAt: Number.NEGATIVE_INFINITY,
+      isConfirmed: false,
       users: 0,
       retired: false,
     });
@@ -169,11 +165,13 @@ export function followGenerations(
   /** Takes notice of what workers say of a generation. */
   const confirm = ({ id }: Organization, attached: Attached): void => {
     const instant = upToDate.instantOf(id, attached.published.file);
-    if (instant === null) attached.confirmedAt = Number.NEGATIVE_INFINITY;
-    if (instant === null || instant <= attached.asOf) return;
-    attached.asOf = instant;
-    attached.confirmedAt = performance.now();
+    attached.isConfirmed = instant !== null;
+    if (instant !== null && instant > attached.asOf) attached.asOf = instant;
   };
+
+  /** To look at each of a thousand quiet organizations ten times a second keeps a process busy. */
+  const isDue = ({ lookedAt }: Organization, { isConfirmed }: Attached): boolean =>
+    !isConfirmed || performance.now() - lookedAt >= confirmedPollIntervalMs;
 
   const follow = async () => {
     const { signal } = closing;
@@ -185,7 +183,7 @@ export function followGenerations(
         if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
           organizations.delete(organization.id);
           await replace(organization, null);
-        } else if (!isConfirmed(organization.current)) {
+        } else if (isDue(organization, organization.current)) {
           await refreshOnce(organization);
         }
       }
@@ -203,6 +201,7 @@ export function followGenerations(
           directory,
           current: null,
           seen: null,
+          lookedAt: 0,
           refreshing: null,
           lastUsed: 0,
           failures: 0,

@@ -1,6 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../domain/instant.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { type Extent, stretchOf } from './labels.ts';
@@ -28,7 +28,8 @@ export function dayGrouping(
   const { since, until } = stretchOf(extent, filters);
   const offsets = timeZone === undefined ? [] : zoneOffsets(timeZone, since, until);
   if (!offsets.every(isInQuarters)) return byMicroseconds(offsets, since);
-  const areMany = isUnfiltered(filters) && areManyAQuarter(extent, since, until);
+  const { createdSince: _since, createdUntil: _until, ...others } = filters;
+  const areMany = isUnfiltered(others) && areManyAQuarter(extent, since, until);
   if (timeZone === undefined && !areMany) {
     return { key: sql`created_at::date`, day: null, date: sql`key` };
   }
@@ -48,14 +49,11 @@ function dayOfQuarter(quarter: Sql, offsets: readonly ZoneOffset[]): Sql {
   return sql`(${quarter} + ${offset}) // ${raw(String(quarterHoursADay))}`;
 }
 
-/** As offsets are since the clocks of all zones agree with each other's to the quarter. */
+/** As nearly all offsets and changes are since the local mean times were given up. */
 function isInQuarters({ offset, until }: ZoneOffset): boolean {
   const end = until === null ? 0n : until - earliestInstant;
   return offset % quarterHour === 0n && end % quarterHour === 0n;
 }
-
-const isUnfiltered = ({ createdSince, createdUntil, ...others }: PurchaseFilters): boolean =>
-  Object.values(others).every((value) => value === undefined);
 
 /**
  * From here on it pays to sum up quarters, which takes no arithmetic by row, and those to
@@ -70,7 +68,7 @@ function areManyAQuarter({ purchases, first, last }: Extent, since: bigint, unti
 
 const dayLength = quarterHour * BigInt(quarterHoursADay);
 
-/** For the local mean times of old, which differ by seconds. */
+/** For local mean times, which differ by seconds, and for clocks that changed at a minute past midnight. */
 function byMicroseconds(offsets: readonly ZoneOffset[], since: bigint): DayGrouping {
   // Days are counted from before all of them: division rounds towards zero.
   const base = since / dayLength - 2n;

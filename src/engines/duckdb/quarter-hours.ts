@@ -1,8 +1,8 @@
 import { earliestInstant } from '../../domain/instant.ts';
 
 /**
- * Quarters of an hour, counted from `earliestInstant`. Of them are the days of every time
- * zone made, in these years; and DuckDB groups small integers whose range it knows by
+ * Quarters of an hour, counted from `earliestInstant`. Of them are the days of all time
+ * zones made, in these years; and DuckDB groups small integers whose range it knows by
  * addressing, where instants would have to be divided and hashed.
  */
 export const quarterHour = 900_000_000n;

@@ -7,10 +7,11 @@ import {
   type PurchaseStats,
   type PurchaseTotals,
 } from '../../domain/purchase-engine.ts';
-import type {
-  PurchaseFilters,
-  PurchaseStatsQuery,
-  StatsDimension,
+import {
+  isUnfiltered,
+  type PurchaseFilters,
+  type PurchaseStatsQuery,
+  type StatsDimension,
 } from '../../domain/purchase-query.ts';
 import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
@@ -25,7 +26,7 @@ export async function purchaseStats(
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return emptyStats;
-  const isEverything = Object.values(filters).every((value) => value === undefined);
+  const isEverything = isUnfiltered(filters);
   const { catalog } = generation;
   const day = () => dayGrouping(generation.extent, filters, timeZone);
   const ranking =
