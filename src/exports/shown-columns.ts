@@ -4,7 +4,12 @@ import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  labelDictionary,
+  noLabel,
+} from '../engines/duckdb/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { fillTable, type Row } from './fill-table.ts';
 import { createSpellings, spellIds } from './spelled-ids.ts';
@@ -52,31 +57,45 @@ async function showColumn(
 ): Promise<{ readonly shown: Sql; readonly join: Sql }> {
   const stored = sql`purchase.${raw(name)}`;
   switch (kind) {
-    case 'purchase_id':
-    case 'customer_id': {
-      const resource = kind === 'purchase_id' ? 'purchase' : 'customer';
-      const { shown, join } = await spellIds(connection, resource, catalog, name);
+    case 'purchase_id': {
+      const ids = { catalog, table: 'purchase', column: name };
+      const { shown, join } = await spellIds(connection, 'purchase', ids);
       return { shown: present(shown), join };
     }
+    case 'customer_id': {
+      const ids = { catalog, table: customerDictionary.table, column: customerDictionary.value };
+      const { shown, join } = await spellIds(connection, 'customer', ids);
+      const rows = sql`
+        select key, ${present(shown)} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}`;
+      return showByKey(connection, customerDictionary, rows);
+    }
     case 'label': {
-      const table = raw(`shown_${name}`);
-      const statement = sql`
-        create temp table ${table} as
-        select key, ${present(sql`value`)} as shown from ${raw(`${catalog}.${labelTable(name)}`)}
+      const dictionary = labelDictionary(name);
+      const rows = sql`
+        select key, ${present(sql`value`)} as shown from ${raw(`${catalog}.${dictionary.table}`)}
         union all
         select ${raw(String(noLabel))}::integer, ${present(sql`null::varchar`)}`;
-      await runStatement(connection, statement);
-      const on = sql`${table}.key = purchase.${raw(labelKey(name))}`;
-      return { shown: sql`${table}.shown`, join: sql`join ${table} on ${on}` };
+      return showByKey(connection, dictionary, rows);
     }
     case 'coupons': {
       const found = sql`
         select distinct ${stored} as stored from ${raw(catalog)}.purchase
         where ${stored} is not null and ${matching}`;
-      const shown = shownCoupons(connection, found);
-      await fillTable(connection, 'shown_coupons', ['stored varchar', 'shown varchar'], shown);
+      const written = writtenCoupons(connection, found);
+      await fillTable(
+        connection,
+        'written_coupons',
+        ['stored varchar', 'written varchar'],
+        written,
+      );
+      await runStatement(
+        connection,
+        sql`create temp table shown_coupons as
+          select stored, ${present(sql`written`)} as shown from written_coupons`,
+      );
+      await runStatement(connection, sql`drop table written_coupons`);
       return {
-        shown: present(sql`shown_coupons.shown`),
+        shown: sql`coalesce(shown_coupons.shown, ${present(sql`null::varchar`)})`,
         join: sql`left join shown_coupons on shown_coupons.stored = ${stored}`,
       };
     }
@@ -85,13 +104,23 @@ async function showColumn(
   }
 }
 
+/** Creates a table of what each key of a dictionary shows, of rows of `key` and `shown`. */
+async function showByKey(connection: DuckDBConnection, { name, key }: Dictionary, rows: Sql) {
+  const table = raw(`shown_${name}`);
+  await runStatement(connection, sql`create temp table ${table} as ${rows}`);
+  return {
+    shown: sql`${table}.shown`,
+    join: sql`join ${table} on ${table}.key = purchase.${raw(key)}`,
+  };
+}
+
 const couponsAtOnce = 10_000n;
 
 /**
  * Pairs of stored and shown coupons, some thousands at a time. In statements of their own:
  * a stream would end early once the table that they go to is written, without a word.
  */
-async function* shownCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
+async function* writtenCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
   await runStatement(connection, sql`create temp table stored_coupons as ${found}`);
   for (let begin = 0n; ; begin += couponsAtOnce) {
     const rows = await queryRows(

@@ -4,6 +4,13 @@ import { encodeId, type IdentifiedResource, idPrefixes, idSpellings } from '../d
 import { queryRows } from '../engines/duckdb/connection.ts';
 import { fillTable } from './fill-table.ts';
 
+/** A column of numbers of an attached file. */
+export type NumberColumn = {
+  readonly catalog: string;
+  readonly table: string;
+  readonly column: string;
+};
+
 /** What a column of numbers shows as public ids, in SQL, and what must be joined for that. */
 export type SpelledIds = { readonly shown: Sql; readonly join: Sql };
 
@@ -30,24 +37,20 @@ export async function createSpellings(connection: DuckDBConnection): Promise<voi
 }
 
 /**
- * The public ids of `column`, all of whose numbers are in the attached file's purchases:
- * the same as `encodeId` gives, without leaving DuckDB. Beyond what sqids takes as one
- * number there are few, and JavaScript spells them.
+ * The public ids of a column: the same as `encodeId` gives, without leaving DuckDB. Beyond
+ * what sqids takes as one number there are few, and JavaScript spells them.
  */
 export async function spellIds(
   connection: DuckDBConnection,
   resource: IdentifiedResource,
-  catalog: string,
-  column: string,
+  { catalog, table: of, column }: NumberColumn,
 ): Promise<SpelledIds> {
-  const number = sql`purchase.${raw(column)}`;
+  const number = sql`${raw(`${of}.${column}`)}`;
+  const stored = raw(`${catalog}.${of}`);
   const table = `${resource}_spelling`;
   const { spellings } = idSpellings();
   const spelling = sql`join spelling as ${raw(table)} on ${raw(table)}.remainder = ${number} % ${raw(String(spellings.length))}`;
-  const [greatest] = await queryRows(
-    connection,
-    sql`select max(${raw(column)}) from ${raw(catalog)}.purchase`,
-  );
+  const [greatest] = await queryRows(connection, sql`select max(${raw(column)}) from ${stored}`);
   const maximum = (greatest?.[0] ?? 0n) as bigint;
   const shown = spelled(
     resource,
@@ -60,7 +63,7 @@ export async function spellIds(
   const large = `large_${resource}`;
   const numbers = await queryRows(
     connection,
-    sql`select distinct ${raw(column)} from ${raw(catalog)}.purchase where ${raw(column)} > ${largestSpelled}`,
+    sql`select distinct ${raw(column)} from ${stored} where ${raw(column)} > ${largestSpelled}`,
   );
   const rows = numbers.map(([id]) => [id as bigint, encodeId(resource, id as bigint)]);
   await fillTable(connection, large, ['number bigint', 'shown varchar'], [rows]);

@@ -13,6 +13,7 @@ it('shows the coupons of every purchase, however many differ', async () => {
   const connection = await instance.connect();
   await connection.run(`attach ':memory:' as shop`);
   await connection.run(createLayout('shop'));
+  await connection.run('insert into shop.customer values (0, 1)');
   await connection.run(`
     insert into shop.purchase
       (id, customer_id, customer_key, purchase_value_in_cents, created_at, created_quarter_hour, updated_at,
