@@ -29,7 +29,8 @@ export function dayGrouping(
   const offsets = timeZone === undefined ? [] : zoneOffsets(timeZone, since, until);
   if (!offsets.every(isInQuarters)) return byMicroseconds(offsets, since);
   const { createdSince: _since, createdUntil: _until, ...others } = filters;
-  const areMany = isUnfiltered(others) && areManyAQuarter(extent, since, until);
+  const many = timeZone === undefined ? manyAQuarter.utc : manyAQuarter.zone;
+  const areMany = isUnfiltered(others) && expectedAQuarter(extent, since, until) > many;
   if (timeZone === undefined && !areMany) {
     return { key: sql`created_at::date`, day: null, date: sql`key` };
   }
@@ -56,14 +57,16 @@ function isInQuarters({ offset, until }: ZoneOffset): boolean {
 }
 
 /**
- * From here on it pays to sum up quarters, which takes no arithmetic by row, and those to
- * days: the whole file's quarters are addressed, asked for or not.
+ * Purchases asked for by quarter from which on it pays to sum up quarters, which takes no
+ * arithmetic by row, and days from those, instead of dates or of quarters that are shifted
+ * and divided. Measured, from a million to ten.
  */
-const manyAQuarter = 8n;
+const manyAQuarter = { utc: 32, zone: 8 };
 
-function areManyAQuarter({ purchases, first, last }: Extent, since: bigint, until: bigint) {
-  const expected = (BigInt(purchases) * (until - since)) / (last - first + 1n);
-  return expected * quarterHour > manyAQuarter * (last - first);
+/** By all quarters of the file: each is addressed, asked for or not. */
+function expectedAQuarter({ purchases, first, last }: Extent, since: bigint, until: bigint) {
+  const length = Number(last - first) + 1;
+  return (purchases * Number(until - since) * Number(quarterHour)) / length ** 2;
 }
 
 const dayLength = quarterHour * BigInt(quarterHoursADay);
