@@ -45,7 +45,7 @@ function telling(): bigint[] {
   return [...new Set(near)];
 }
 
-const copies = 5;
+const copies = 8;
 
 /** Each quarter of an hour of a spring, when many clocks change, and a moment before each. */
 function dense(): bigint[] {

@@ -61,7 +61,7 @@ function isInQuarters({ offset, until }: ZoneOffset): boolean {
  * arithmetic by row, and days from those, instead of dates or of quarters that are shifted
  * and divided. Measured, from a million to ten.
  */
-const manyAQuarter = { utc: 32, zone: 8 };
+const manyAQuarter = { utc: 32, zone: 12 };
 
 /** By all quarters of the file: each is addressed, asked for or not. */
 function expectedAQuarter({ purchases, first, last }: Extent, since: bigint, until: bigint) {
