@@ -216,9 +216,10 @@ export function createOrganizationTask(options: {
       log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
       const isMended = await queues.changes
         .add(() => sync.reread(ranges, signal))
-        // Whatever it got to, the next run finds out.
-        .finally(() => {
+        .catch((error: unknown) => {
+          // Whatever it got to, the next run finds out.
           hasChanges = true;
+          throw error;
         });
       if (!isMended) await build('load', 'what differs cannot be mended by reading it again');
     },

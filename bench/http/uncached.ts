@@ -1,9 +1,9 @@
 import { Agent, get } from 'node:http';
-import { performance } from 'node:perf_hooks';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, summarize } from '../measurements.ts';
+import { timeInRounds } from '../rounds.ts';
 import type { RunningService } from '../running-service.ts';
 import { type Scope, withScope } from '../scope.ts';
 import { type BenchmarkShop, keyOf } from '../shops.ts';
@@ -57,31 +57,24 @@ export async function measureUncached(
     const figures = [];
     for (const { shop, purchases } of shops) {
       for (const { name, path, ask } of questions) {
-        const times = { engine: [] as number[], http: [] as number[], bare: [] as number[] };
-        for (let round = -1; round < rounds; round += 1) {
-          scope.signal.throwIfAborted();
-          fresh += 1n;
-          const filters = { maxValueInCents: fresh };
-          const url = `${service.api.url}${path}max_value_in_cents=${fresh}`;
-          const ways = {
-            engine: () => ask(engine, shop.organizationId, filters),
-            http: () => request(agent, url, shop),
+        scope.signal.throwIfAborted();
+        const url = `${service.api.url}${path}max_value_in_cents=`;
+        const { organizationId } = shop;
+        const { alone, http, bare } = await timeInRounds(
+          {
+            alone: () => ask(engine, organizationId, { maxValueInCents: ++fresh }),
+            http: () => request(agent, `${url}${++fresh}`, shop),
             bare: () => request(agent, bareUrl, shop),
-          };
-          const names = Object.keys(ways) as (keyof typeof ways)[];
-          for (const way of round % 2 === 0 ? names : names.toReversed()) {
-            const startedAt = performance.now();
-            await ways[way]();
-            if (round >= 0) times[way].push(performance.now() - startedAt);
-          }
-        }
+          },
+          rounds,
+        );
         figures.push({
           question: name,
           purchases,
-          engineMs: summarize(times.engine),
-          httpMs: summarize(times.http),
-          bareMs: summarize(times.bare),
-          ratio: summarize(pairedRatios(times.http, times.engine)),
+          engineMs: summarize(alone.wall),
+          httpMs: summarize(http.wall),
+          bareMs: summarize(bare.wall),
+          ratio: summarize(pairedRatios(http.wall, alone.wall)),
         });
       }
     }

@@ -1,8 +1,5 @@
-import {
-  DuckDBConnection,
-  type DuckDBMaterializedResult,
-  type DuckDBPreparedStatement,
-} from '@duckdb/node-api';
+import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api';
+import { rowsOf } from '../../src/engines/duckdb/connection.ts';
 
 /**
  * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
@@ -14,7 +11,7 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
   const { run, prepare } = prototype;
   const noted: (() => Promise<unknown>)[] = [];
   prototype.run = function (...given) {
-    noted.push(() => read(run.apply(this, given)));
+    noted.push(() => run.apply(this, given).then(rowsOf));
     return run.apply(this, given);
   };
   prototype.prepare = async function (text) {
@@ -24,7 +21,10 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
       noted.push(async () => {
         const again = await prepare.call(this, text);
         again.bind(...values);
-        await read(again.run()).finally(() => again.destroySync());
+        await again
+          .run()
+          .then(rowsOf)
+          .finally(() => again.destroySync());
       });
       bind(...values);
     };
@@ -38,10 +38,4 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
   return async () => {
     for (const again of noted) await again();
   };
-}
-
-/** As an engine does, but for what it makes of the chunks. */
-async function read(running: Promise<DuckDBMaterializedResult>): Promise<void> {
-  const result = await running;
-  for (let chunk = 0; chunk < result.chunkCount; chunk += 1) result.getChunk(chunk).getRows();
 }

@@ -1,11 +1,10 @@
-import { Bench as TimedRun } from 'tinybench';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, summarize } from '../measurements.ts';
 import { createDatabase } from '../postgres.ts';
-import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
+import { questionsFor, requireSameAnswers } from '../questions.ts';
 import { spread } from '../report.ts';
+import { timeInRounds } from '../rounds.ts';
 import { seedShops } from '../shops.ts';
 import type { Bench, Suite } from '../suite.ts';
 
@@ -21,7 +20,17 @@ export const engines: Suite = {
     const figures = [];
     for (const question of questions) {
       bench.scope.signal.throwIfAborted();
-      figures.push({ question: question.name, ...(await compare(shop, question, rounds)) });
+      const contenders = {
+        duckdb: () => question.ask(shop.duckdb),
+        postgres: () => question.ask(shop.postgres),
+      };
+      const { duckdb, postgres } = await timeInRounds(contenders, rounds);
+      figures.push({
+        question: question.name,
+        duckdb: summarize(duckdb.wall),
+        postgres: summarize(postgres.wall),
+        ratio: summarize(pairedRatios(postgres.wall, duckdb.wall)),
+      });
     }
     return {
       options: { purchases, seed, rounds },
@@ -51,30 +60,6 @@ export const engines: Suite = {
     };
   },
 };
-
-/** Interleaved rounds: whatever else the machine does hits both engines alike. */
-async function compare(
-  engine: { readonly duckdb: PurchaseEngine; readonly postgres: PurchaseEngine },
-  question: Question,
-  rounds: number,
-) {
-  const times = { duckdb: [] as number[], postgres: [] as number[] };
-  for (let round = 0; round < rounds; round += 1) {
-    for (const name of ['duckdb', 'postgres'] as const) {
-      const timed = new TimedRun({ iterations: 1, time: 0, warmup: round === 0 });
-      timed.add(name, () => question.ask(engine[name]).then(() => {}));
-      await timed.run();
-      const result = timed.tasks[0]?.result;
-      if (result === undefined || !('latency' in result)) throw new Error('nothing was measured');
-      times[name].push(result.latency.mean);
-    }
-  }
-  return {
-    duckdb: summarize(times.duckdb),
-    postgres: summarize(times.postgres),
-    ratio: summarize(pairedRatios(times.postgres, times.duckdb)),
-  };
-}
 
 /** One organization in Postgres and in a DuckDB file, both engines in this process. */
 export async function openEngines(bench: Bench, purchases: number, seed: number) {

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
 import { pairedRatios, type Summary, summarize } from '../measurements.ts';
@@ -6,6 +5,7 @@ import type { Plot } from '../plots.ts';
 import { createDatabase } from '../postgres.ts';
 import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
 import { spread } from '../report.ts';
+import { timeInRounds } from '../rounds.ts';
 import { seedShops } from '../shops.ts';
 import type { Bench, ReportText, Suite } from '../suite.ts';
 
@@ -79,20 +79,14 @@ async function openShops(bench: Bench, sizes: readonly number[], seed: number): 
 
 /** For each question the times at each size, of the same rounds. */
 async function measure({ scope }: Bench, shops: readonly Shop[], rounds: number) {
-  const names = shops[0]?.names ?? [];
-  const times = names.map((question) => ({
-    question,
-    milliseconds: shops.map((): number[] => []),
-  }));
-  for (let round = 0; round < rounds; round += 1) {
-    for (const [index, { milliseconds }] of times.entries()) {
-      scope.signal.throwIfAborted();
-      for (const [size, shop] of shops.entries()) {
-        const startedAt = performance.now();
-        await shop.ask[index]?.();
-        milliseconds[size]?.push(performance.now() - startedAt);
-      }
-    }
+  const times: { readonly question: string; readonly milliseconds: readonly number[][] }[] = [];
+  for (const [index, question] of (shops[0]?.names ?? []).entries()) {
+    scope.signal.throwIfAborted();
+    const contenders = Object.fromEntries(
+      shops.map(({ ask }, size) => [`size ${size}`, ask[index] ?? null]),
+    );
+    const measured = await timeInRounds(contenders, rounds);
+    times.push({ question, milliseconds: Object.values(measured).map(({ wall }) => wall) });
   }
   return times;
 }

@@ -96,7 +96,11 @@ export async function queryRows(
   connection: DuckDBConnection,
   statement: Sql,
 ): Promise<DuckDBRow[]> {
-  const result = await execute(connection, statement);
+  return rowsOf(await execute(connection, statement));
+}
+
+/** The rows of a result that is there. */
+export function rowsOf(result: DuckDBMaterializedResult): DuckDBRow[] {
   const rows: DuckDBRow[] = [];
   for (let chunk = 0; chunk < result.chunkCount; chunk += 1) {
     rows.push(...(result.getChunk(chunk).getRows() as DuckDBRow[]));
