@@ -2,12 +2,12 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { runStatement } from '../engines/duckdb/connection.ts';
+import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { patterns, type Quoting } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
-import { showColumns } from './shown-columns.ts';
+import { type ShownColumns, showColumns } from './shown-columns.ts';
 
 // DuckDB opens it anew, so it must be a pipe or a file.
 const standardOutput = raw(`'/dev/stdout'`);
@@ -31,10 +31,24 @@ export async function copyLines(
   const ending = after.replace(/\n$/, '');
   const line = sql`concat(${before}, ${join(shown.columns, ', ')}, ${ending})`;
   begin();
-  await runStatement(
+  await copyAll(
     connection,
+    shown,
     sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
       (format csv, header false, delim '', quote '', escape '', nullstr '')`,
+  );
+}
+
+/** Throws where not all purchases were copied. */
+async function copyAll(
+  connection: DuckDBConnection,
+  { purchases }: ShownColumns,
+  statement: Sql,
+): Promise<void> {
+  const [copied] = await queryRows(connection, statement);
+  if (copied?.[0] === purchases) return;
+  throw new Error(
+    `the file is damaged: of ${purchases} purchases only ${copied?.[0]} are readable`,
   );
 }
 
@@ -91,10 +105,8 @@ export async function copyParquet(
     typed(value, columns[index] as TableColumn),
   );
   const selected = shown.columns.map((value, index) => named(value, columns[index] as TableColumn));
-  await runStatement(
-    connection,
-    sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`,
-  );
+  const statement = sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`;
+  await copyAll(connection, shown, statement);
 }
 
 /** Writes a CSV file of `purchaseTable` as Parquet. It may be a pipe. */

@@ -20,6 +20,8 @@ export type ShownColumns = {
   readonly columns: readonly Sql[];
   /** What follows `from`, the conditions included. */
   readonly from: Sql;
+  /** As many as match: rows may be fewer, where a dictionary lacks what they refer to. */
+  readonly purchases: bigint;
 };
 
 /**
@@ -45,7 +47,11 @@ export async function showColumns(
     joins.push(shown.join);
   }
   const from = sql`${raw(catalog)}.purchase ${join(joins, ' ')} where ${matching}`;
-  return { columns, from };
+  const [counted] = await queryRows(
+    connection,
+    sql`select count(*) from ${raw(catalog)}.purchase where ${matching}`,
+  );
+  return { columns, from, purchases: counted?.[0] as bigint };
 }
 
 async function showColumn(

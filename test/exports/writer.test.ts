@@ -1,11 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { open, writeFile } from 'node:fs/promises';
+import { copyFile, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { writeExactly } from '../../src/http/exact-numbers.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
@@ -190,7 +195,41 @@ describe('an export of all purchases that match', () => {
       await file.close();
     },
   );
+
+  it.each([
+    ['csv', 'customer'],
+    ['ndjson', 'label_utm_source'],
+    ['parquet', 'label_utm_source'],
+  ] as const)(
+    'does not end as if whole where a dictionary lacks a value: %s, %s',
+    async (format, dictionary) => {
+      const folder = organizationDirectory(directory.path, organization);
+      const path = join(directory.path, `${dictionary}-${format}.duckdb`);
+      await copyFile(join(folder, readPublished(folder)?.file ?? ''), path);
+      await withoutFirstEntry(path, dictionary);
+      const file = await open(path);
+      const read = async () => {
+        const { signal } = new AbortController();
+        for await (const _part of writeExport({ descriptor: file.fd }, {}, format, signal)) {
+          // Only how it ends matters.
+        }
+      };
+      await expect(read()).rejects.toThrow(/the file is damaged: of 4804 purchases only \d+ are/);
+      await file.close();
+    },
+  );
 });
+
+async function withoutFirstEntry(path: string, dictionary: string): Promise<void> {
+  const instance = await DuckDBInstance.create(path);
+  const connection = await instance.connect();
+  const { rowsChanged } = await connection.run(
+    `delete from ${dictionary} where key = (select min(key) from ${dictionary})`,
+  );
+  expect(rowsChanged).toBe(1);
+  connection.closeSync();
+  instance.closeSync();
+}
 
 /** The export processes of this one. */
 function childrenOf(pid: number): number[] {
