@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { encodeId } from '../domain/public-id.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
 import { createLog } from '../log.ts';
-import { createApiKey, findCredential } from '../postgres/api-keys.ts';
+import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
@@ -102,7 +102,8 @@ async function exampleKey(
   const file = join(dataDirectory, 'example-key');
   if (existsSync(file)) {
     const secret = readFileSync(file, 'utf8').trim();
-    const credential = await findCredential(database, secret);
+    const hash = secretHash(secret);
+    const credential = hash === null ? null : await findCredential(database, hash);
     if (credential?.organizationId === organization.id) return secret;
   }
   const { secret } = await createApiKey(database, {

@@ -20,7 +20,7 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
-import { createKeyCheck, invalidKey, requireScope } from './authentication.ts';
+import { createKeyCheck, invalidKey, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { admitOrigin } from './cors.ts';
 import { createDatedAnswers } from './dated-answers.ts';
@@ -33,6 +33,7 @@ import {
   unknownRoute,
 } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
+import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
@@ -126,14 +127,17 @@ export function createApp(options: AppOptions): FastifyInstance {
     const { signal } = request;
     reply.header('Cache-Control', 'private, no-cache');
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
-    const checked = await checkKey(request);
+    const { presumed, checked: checking } = checkKey(request);
+    request.headStart = giveHeadStart(request, reply, presumed);
+    const checked = await checking;
     if (checked === null) {
       limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
     request.credential = checked.credential;
+    if (presumed?.organizationId !== checked.credential.organizationId) request.headStart = null;
     limitRequests(checked.usage, reply);
-    requireScope(checked.credential, 'read');
+    requireReading(checked.credential);
     signal.throwIfAborted();
   };
 
@@ -174,6 +178,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   app.decorateRequest('credential', null as never);
+  app.decorateRequest('headStart', null);
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('Request-Id', request.id);
     // Before the key: a browser asks without one.

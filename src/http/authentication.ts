@@ -1,8 +1,10 @@
 import type { FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import {
   type Credential,
   findCredential,
   findCredentialAndCount,
+  secretHash,
   type Usage,
 } from '../postgres/api-keys.ts';
 import type { Database } from '../postgres/pool.ts';
@@ -21,30 +23,53 @@ const bearer = /^Bearer +([\x21-\x7e]+) *$/i;
 /** Who sent a request, and what the key has used of its limit with it. */
 export type CheckedKey = { readonly credential: Credential; readonly usage: Usage };
 
+export type KeyCheck = {
+  /** Whose the key was when it was last let pass, for what is not shown before the check. */
+  readonly presumed: Credential | null;
+  /** Null where there is no valid key. */
+  readonly checked: Promise<CheckedKey | null>;
+};
+
+/** Of how many keys it is known that they were let pass. */
+const mostPresumed = 10_000;
+
 /**
- * Finds a request's key (section 5), or null, and counts the request. Asks Postgres
- * every time, so that a revoked key is refused at once, and with one statement,
- * wherever the counts are kept.
+ * Finds a request's key (section 5) and counts the request. Asks Postgres every time,
+ * so that a revoked key is refused at once, and with one statement, wherever the counts
+ * are kept.
  */
 export function createKeyCheck(
   database: Database,
   limit: { readonly perMinute: number; readonly store: 'memory' | 'postgres' },
-): (request: FastifyRequest) => Promise<CheckedKey | null> {
+): (request: FastifyRequest) => KeyCheck {
   const findAndCount =
     limit.store === 'postgres'
-      ? (secret: string) => findCredentialAndCount(database, secret, windowMs)
+      ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
       : countingHere(database, limit.perMinute);
-  return async (request) => {
+  const presumed = new LRUCache<string, Credential>({ max: mostPresumed });
+
+  const check = async (hash: Buffer, name: string) => {
+    const found = await findAndCount(hash);
+    if (found !== null && found.usage.events <= limit.perMinute)
+      presumed.set(name, found.credential);
+    else presumed.delete(name);
+    return found;
+  };
+
+  return (request) => {
     const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
-    return secret === undefined ? null : findAndCount(secret);
+    const hash = secret === undefined ? null : secretHash(secret);
+    if (hash === null) return { presumed: null, checked: Promise.resolve(null) };
+    const name = hash.toString('latin1');
+    return { checked: check(hash, name), presumed: presumed.get(name) ?? null };
   };
 }
 
 /** Counts in this process. */
 function countingHere(database: Database, perMinute: number) {
   const count = createCounter({ name: 'requests', perMinute, sharedIn: undefined });
-  return async (secret: string): Promise<CheckedKey | null> => {
-    const credential = await findCredential(database, secret);
+  return async (hash: Buffer): Promise<CheckedKey | null> => {
+    const credential = await findCredential(database, hash);
     if (credential === null) return null;
     return { credential, usage: await count(String(credential.keyId)) };
   };
@@ -57,7 +82,10 @@ export const invalidKey = (): ApiError =>
     'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
   );
 
-export function requireScope(credential: Credential, scope: 'read'): void {
-  if (credential.scopes.includes(scope)) return;
-  throw new ApiError('permission_denied', `The API key lacks the permission ${scope}.`);
+/** Every operation reads, and none writes. */
+export const mayRead = ({ scopes }: Credential): boolean => scopes.includes('read');
+
+export function requireReading(credential: Credential): void {
+  if (mayRead(credential)) return;
+  throw new ApiError('permission_denied', 'The API key lacks the permission read.');
 }

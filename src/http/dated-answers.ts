@@ -24,6 +24,8 @@ export type DatedAnswers = {
     serialize: (answer: unknown) => string,
     call: AnyCall,
   ): Promise<FinishedAnswer>;
+  /** As `answer`, but null where only Postgres could tell. */
+  answerFromFiles(...asked: Parameters<DatedAnswers['answer']>): Promise<FinishedAnswer | null>;
 };
 
 /** Asks for itself, whenever nobody else wants its place. */
@@ -34,44 +36,57 @@ export function createDatedAnswers(
   answers: AnswerCache,
   popular: PopularQuestions,
 ): DatedAnswers {
-  return {
-    async answer(route, format, serialize, call) {
-      const finish = async (asking: AnyCall): Promise<FinishedAnswer> => {
-        const { answer, asOf } = await route.handle(asking);
-        const table = route.table as AnswerTable<unknown> | undefined;
-        const written =
-          table === undefined || format === 'json'
-            ? { body: writeExactly(serialize(answer)) }
-            : writeRows(format, table, answer);
-        const tag = route.etag ? entityTag(written.body) : null;
-        return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
-      };
-      const { organizationId, path, query, question: of, credential } = call;
-      const version = await purchases.version(organizationId);
-      if (version === null) return finish(call);
+  const answerFromFiles: DatedAnswers['answerFromFiles'] = async (
+    route,
+    format,
+    serialize,
+    call,
+  ) => {
+    const { organizationId, path, query, question: of, credential } = call;
+    const version = await purchases.version(organizationId);
+    if (version === null) return null;
 
-      // Another organization's question is another one.
-      const question = `${organizationId} ${format} ${of}`;
-      popular.note(organizationId, version.name, question, async (signal) => {
-        const present = await purchases.version(organizationId);
-        if (present === null) return;
-        const askers = new Askers(background);
-        // Nothing of the request: it is over, and would be kept in memory.
-        const again = { path, query, question: of, organizationId, credential, signal, askers };
-        await answers.answer(`${present.name} ${question}`, background, signal, (both, asking) =>
-          finish({ ...again, signal: both, askers: asking }),
-        );
-      });
-      const finished = await answers.answer(
-        `${version.name} ${question}`,
-        askerOf(call),
-        call.signal,
-        (signal, askers) => finish({ ...call, signal, askers }),
+    // Another organization's question is another one.
+    const question = `${organizationId} ${format} ${of}`;
+    popular.note(organizationId, version.name, question, async (signal) => {
+      const present = await purchases.version(organizationId);
+      if (present === null) return;
+      const askers = new Askers(background);
+      // Nothing of the request: it is over, and would be kept in memory.
+      const again = { path, query, question: of, organizationId, credential, signal, askers };
+      await answers.answer(`${present.name} ${question}`, background, signal, (both, asking) =>
+        finish(route, format, serialize, { ...again, signal: both, askers: asking }),
       );
-      // The data may have been found to show everything up to a later instant since.
-      return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
-    },
+    });
+    const finished = await answers.answer(
+      `${version.name} ${question}`,
+      askerOf(call),
+      call.signal,
+      (signal, askers) => finish(route, format, serialize, { ...call, signal, askers }),
+    );
+    // The data may have been found to show everything up to a later instant since.
+    return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
   };
+  return {
+    answer: async (...asked) => (await answerFromFiles(...asked)) ?? finish(...asked),
+    answerFromFiles,
+  };
+}
+
+async function finish(
+  route: DatedRoute,
+  format: FormatName,
+  serialize: (answer: unknown) => string,
+  call: AnyCall,
+): Promise<FinishedAnswer> {
+  const { answer, asOf } = await route.handle(call);
+  const table = route.table as AnswerTable<unknown> | undefined;
+  const written =
+    table === undefined || format === 'json'
+      ? { body: writeExactly(serialize(answer)) }
+      : writeRows(format, table, answer);
+  const tag = route.etag ? entityTag(written.body) : null;
+  return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
 }
 
 /** Keys ask for themselves, those of one organization too. */

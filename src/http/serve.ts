@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
+import type { Credential } from '../postgres/api-keys.ts';
 import { askerOf, type DatedAnswers } from './dated-answers.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
@@ -14,11 +15,11 @@ import {
   type FormatName,
   formats,
 } from './formats/negotiation.ts';
-import { type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
+import { asksForFreshness, type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
-import type { Call, ExportRoute, Route } from './route.ts';
+import type { Call, DatedRoute, ExportRoute, Route } from './route.ts';
 import { serializerSchema } from './wire.ts';
 
 export type ServedFrom = {
@@ -47,8 +48,17 @@ export function serve(
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
+    config: {
+      begin: (request, reply, presumed) => {
+        // Who asks how fresh it must be may have to wait first.
+        if (route.isDated !== true || asksForFreshness(request)) return null;
+        const call = readCall(request, presumed);
+        const format = formatOf(route, request, call);
+        return datedAnswers.answerFromFiles(route, format, serializerOf(reply), call);
+      },
+    },
     handler: async (request, reply) => {
-      const call = readCall(request);
+      const call = readCall(request, request.credential);
       if (route.isDated !== true) {
         const answer = await route.handle(call);
         const next = cursorAfter(answer);
@@ -56,9 +66,10 @@ export function serve(
         return answer;
       }
       const asked = readAskedFreshness(request, reply);
-      const format = route.table === undefined ? 'json' : formatOf(request, call);
+      const format = formatOf(route, request, call);
       await route.require?.(call);
-      const answer = () => datedAnswers.answer(route, format, serializerOf(reply), call);
+      const answer = async () =>
+        (await request.headStart) ?? datedAnswers.answer(route, format, serializerOf(reply), call);
       const finished = asked === null ? await answer() : await freshAnswers.atLeast(asked, answer);
       reply
         .header('X-Data-As-Of', formatInstant(finished.asOf))
@@ -93,7 +104,7 @@ function serveExport(
     method: ['GET', 'HEAD'],
     url,
     handler: async (request, reply) => {
-      const call = readCall(request);
+      const call = readCall(request, request.credential);
       const asked = readAskedFreshness(request, reply);
       const inQuery = call.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
@@ -121,7 +132,12 @@ const isWhole = (payload: unknown): payload is string | Buffer =>
   typeof payload === 'string' || Buffer.isBuffer(payload);
 
 /** What the parameter `format` says, for those who cannot set headers; `Accept` otherwise. */
-function formatOf(request: FastifyRequest, { query }: Call<unknown, unknown>): FormatName {
+function formatOf(
+  { table }: DatedRoute,
+  request: FastifyRequest,
+  { query }: Call<unknown, unknown>,
+): FormatName {
+  if (table === undefined) return 'json';
   const { format } = query as { format?: FormatName };
   return format ?? acceptedFormat(request.headers.accept);
 }
@@ -143,7 +159,7 @@ function createCallReader({ url, path, query }: Route) {
     const inQuery = readParameters(query, parseQueryString(queryStringOf(request.raw.url)));
     return { path: inPath, query: inQuery, question: nameOf(url, inPath, inQuery) };
   };
-  return (request: FastifyRequest): Call<unknown, unknown> => {
+  return (request: FastifyRequest, credential: Credential): Call<unknown, unknown> => {
     const asked = request.raw.url ?? '';
     let parameters = known.get(asked);
     if (parameters === undefined) requireNames(request);
@@ -152,9 +168,9 @@ function createCallReader({ url, path, query }: Route) {
       parameters = read(request);
       known.set(asked, parameters);
     }
-    const { credential, signal } = request;
+    const { signal } = request;
     const { organizationId } = credential;
-    const askers = new Askers(askerOf(request));
+    const askers = new Askers(askerOf({ credential }));
     return { ...parameters, organizationId, credential, signal, askers };
   };
 }

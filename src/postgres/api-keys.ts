@@ -39,7 +39,7 @@ function generateSecret(): string {
 }
 
 /** Tells a mistyped secret from a possible one without asking the database. */
-export function isPossibleSecret(secret: string): boolean {
+function isPossibleSecret(secret: string): boolean {
   if (!secretPattern.test(secret)) return false;
   const body = secret.slice(prefix.length);
   return checksum(body.slice(0, secretLength)) === body.slice(secretLength);
@@ -58,6 +58,10 @@ function checksum(text: string): string {
 // A secret has over 200 random bits: a plain hash of it cannot be guessed back.
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
+/** What a secret is known by; null where it cannot be one. */
+export const secretHash = (secret: string): Buffer | null =>
+  isPossibleSecret(secret) ? hashOf(secret) : null;
+
 type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'>;
 const validKey = `
   select api_keys.id, api_keys.name, api_keys.scopes,
@@ -68,16 +72,12 @@ const validKey = `
     and revoked_at is null
     and (expires_at is null or expires_at > now())`;
 
-/** The credential behind a secret; null where it is unknown, expired or revoked. */
-export async function findCredential(
-  database: Database,
-  secret: string,
-): Promise<Credential | null> {
-  if (!isPossibleSecret(secret)) return null;
+/** The credential behind a secret's hash; null where it is unknown, expired or revoked. */
+export async function findCredential(database: Database, hash: Buffer): Promise<Credential | null> {
   const { rows } = await database.query<KeyRow>({
     name: 'find-credential',
     text: validKey,
-    values: [hashOf(secret)],
+    values: [hash],
   });
   return rows[0] === undefined ? null : credentialFrom(rows[0]);
 }
@@ -92,10 +92,9 @@ export type Usage = { readonly events: number; readonly endsAt: number };
  */
 export async function findCredentialAndCount(
   database: Database,
-  secret: string,
+  hash: Buffer,
   windowMs: number,
 ): Promise<{ readonly credential: Credential; readonly usage: Usage } | null> {
-  if (!isPossibleSecret(secret)) return null;
   const now = Date.now();
   const { rows } = await database.query<KeyRow & { points: number; expire: number }>({
     name: 'find-credential-and-count',
@@ -111,7 +110,7 @@ export async function findCredentialAndCount(
         returning points, expire
       )
       select * from valid_key, counted`,
-    values: [hashOf(secret), now, now + windowMs],
+    values: [hash, now, now + windowMs],
   });
   const row = rows[0];
   if (row === undefined) return null;
