@@ -2,7 +2,6 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -13,6 +12,7 @@ import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { childEnvironment } from '../settings.ts';
 import type { ExportFailure, ExportOrder } from './order.ts';
 import { openPipe } from './pipe.ts';
+import { readPipe } from './read-pipe.ts';
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url));
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
@@ -83,7 +83,7 @@ async function* writtenBy(
   });
   closeSync(output.writable);
   const ended = outcomeOf(child);
-  const bytes = new Socket({ fd: output.readable, readable: true, writable: false });
+  const bytes = readPipe(output.readable);
   const fed =
     'csv' in input && child.stdin !== null
       ? pipeline(Readable.from(input.csv), child.stdin)
@@ -99,7 +99,7 @@ async function* writtenBy(
     if (child.pid !== undefined) setPriority(child.pid, niceness);
     // Where it cannot be sent, the process ends without a word.
     child.send(order, () => {});
-    for await (const part of bytes) yield part as Uint8Array;
+    yield* bytes.parts();
     signal.throwIfAborted();
     await fed;
     const failure = await ended;

@@ -5,13 +5,17 @@ import { formatInstant } from '../domain/instant.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
 import type { ExportPlaces } from './export-places.ts';
 import type { FormatDescription } from './formats/format.ts';
+import { LentParts } from './lent-parts.ts';
 
 /** What an export sends: a file, while it is written. */
 export type Export = {
   readonly format: FormatDescription;
   /** The file's name, without the instant and the extension. */
   readonly name: string;
-  /** Opens the file for as long as `take` runs; it is written as it is read. */
+  /**
+   * Opens the file for as long as `take` runs; it is written as it is read. Each part is
+   * valid until the next is asked for.
+   */
   open(
     take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
@@ -54,7 +58,7 @@ export async function sendExport(
           reply.send(Readable.from([]));
           return;
         }
-        const body = Readable.from(startingWith(first, parts, leave), { objectMode: false });
+        const body = new LentParts(startingWith(first, parts, leave));
         // Whoever does not read on would not be told otherwise.
         const breakOff = () => body.destroy(signal.reason as Error);
         signal.addEventListener('abort', breakOff, { once: true });

@@ -91,7 +91,7 @@ describe('an export of all purchases that match', () => {
         const parts: Uint8Array[] = [];
         for await (const part of writeExport(source, filters, format, either)) {
           seen(part);
-          parts.push(part);
+          parts.push(Buffer.from(part));
         }
         return Buffer.concat(parts);
       },
