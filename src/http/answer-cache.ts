@@ -4,6 +4,7 @@ import { Askers } from '../domain/askers.ts';
 /** A response, ready to be sent. */
 export type FinishedAnswer = {
   readonly body: string | Buffer;
+  readonly contentType: string;
   /** Null where the route's answers carry none. */
   readonly entityTag: string | null;
   /** When the data that it shows was read; microseconds since 1970. */
@@ -21,6 +22,7 @@ export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnsw
  * they were made from. The oldest unused ones go when they take too many bytes.
  */
 export type AnswerCache = {
+  known(key: string): FinishedAnswer | undefined;
   /**
    * The answer known by that key, or else `make`'s. Whoever asks for the same while it
    * is being made waits for the same one; it is given up when all of them have left,
@@ -71,6 +73,8 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
   };
 
   return {
+    known: (key) => finished?.get(key),
+
     async answer(key, asker, signal, make) {
       const known = finished?.get(key);
       if (known !== undefined) return known;

@@ -33,6 +33,7 @@ import {
   unknownRoute,
 } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
+import { isHangUp, requireCaller } from './hang-up.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
@@ -123,8 +124,6 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   /** What every request under /v1 must pass before anything else is looked at. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    // Watches from here on: who hangs up while the key is looked up is not answered either.
-    const { signal } = request;
     reply.header('Cache-Control', 'private, no-cache');
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const { presumed, checked: checking } = checkKey(request);
@@ -138,7 +137,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     if (presumed?.organizationId !== checked.credential.organizationId) request.headStart = null;
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
-    signal.throwIfAborted();
+    // Who hung up meanwhile asks nothing any more.
+    requireCaller(request);
   };
 
   const app = Fastify({
@@ -246,7 +246,7 @@ const routeOf = (request: FastifyRequest): string => request.routeOptions.url ??
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const told = toldToCaller(error);
   // Who hung up hears nothing of what was then given up, and nothing failed.
-  if (request.signal.aborted && error === request.signal.reason) {
+  if (isHangUp(error, request)) {
     request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
   } else if (told.type === 'internal_error') {
     request.log.error({ err: error }, 'failed');

@@ -1,4 +1,3 @@
-import { Askers } from '../domain/askers.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
 import { entityTag } from './etag.ts';
@@ -36,34 +35,43 @@ export function createDatedAnswers(
   answers: AnswerCache,
   popular: PopularQuestions,
 ): DatedAnswers {
+  /** Answers anew. Nothing of the request: it is over by then, and would be kept in memory. */
+  const answererOf =
+    (
+      question: string,
+      route: DatedRoute,
+      format: FormatName,
+      serialize: (answer: unknown) => string,
+      { path, query, question: of, organizationId, credential }: AnyCall,
+    ) =>
+    async (signal: AbortSignal): Promise<void> => {
+      const version = await purchases.version(organizationId);
+      if (version === null) return;
+      const call = { path, query, question: of, organizationId, credential };
+      await answers.answer(`${version.name} ${question}`, background, signal, (both, askers) =>
+        finish(route, format, serialize, { ...call, signal: both, askers }),
+      );
+    };
+
   const answerFromFiles: DatedAnswers['answerFromFiles'] = async (
     route,
     format,
     serialize,
     call,
   ) => {
-    const { organizationId, path, query, question: of, credential } = call;
+    const { organizationId } = call;
     const version = await purchases.version(organizationId);
     if (version === null) return null;
-
     // Another organization's question is another one.
-    const question = `${organizationId} ${format} ${of}`;
-    popular.note(organizationId, version.name, question, async (signal) => {
-      const present = await purchases.version(organizationId);
-      if (present === null) return;
-      const askers = new Askers(background);
-      // Nothing of the request: it is over, and would be kept in memory.
-      const again = { path, query, question: of, organizationId, credential, signal, askers };
-      await answers.answer(`${present.name} ${question}`, background, signal, (both, asking) =>
-        finish(route, format, serialize, { ...again, signal: both, askers: asking }),
-      );
-    });
-    const finished = await answers.answer(
-      `${version.name} ${question}`,
-      askerOf(call),
-      call.signal,
-      (signal, askers) => finish(route, format, serialize, { ...call, signal, askers }),
-    );
+    const question = `${organizationId} ${format} ${call.question}`;
+    const again = answererOf(question, route, format, serialize, call);
+    popular.note(organizationId, version.name, question, again);
+    const name = `${version.name} ${question}`;
+    const finished =
+      answers.known(name) ??
+      (await answers.answer(name, askerOf(call), call.signal, (signal, askers) =>
+        finish(route, format, serialize, { ...call, signal, askers }),
+      ));
     // The data may have been found to show everything up to a later instant since.
     return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
   };
@@ -86,7 +94,9 @@ async function finish(
       ? { body: writeExactly(serialize(answer)) }
       : writeRows(format, table, answer);
   const tag = route.etag ? entityTag(written.body) : null;
-  return { ...written, entityTag: tag, asOf, next: cursorAfter(answer) };
+  const contentType =
+    format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType;
+  return { ...written, contentType, entityTag: tag, asOf, next: cursorAfter(answer) };
 }
 
 /** Keys ask for themselves, those of one organization too. */

@@ -5,6 +5,7 @@ import { formatInstant } from '../domain/instant.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
 import type { ExportPlaces } from './export-places.ts';
 import type { FormatDescription } from './formats/format.ts';
+import { signalOf } from './hang-up.ts';
 import { LentParts } from './lent-parts.ts';
 
 /** What an export sends: a file, while it is written. */
@@ -38,6 +39,7 @@ export async function sendExport(
   { format, name, open }: Export,
   { places, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
+  const signal = signalOf(request);
   const leave = places.take(request.credential.keyId, reply);
   const stalled = new AbortController();
   const watch = setTimeout(
@@ -47,7 +49,7 @@ export async function sendExport(
   let isBegun = false;
   try {
     await open(
-      async ({ answer, asOf }, signal) => {
+      async ({ answer, asOf }, either) => {
         const parts = watched(answer, watch);
         // Before the head is sent: what fails here is still answered with an error.
         const first = request.method === 'HEAD' ? null : await parts.next();
@@ -60,8 +62,8 @@ export async function sendExport(
         }
         const body = new LentParts(startingWith(first, parts, leave));
         // Whoever does not read on would not be told otherwise.
-        const breakOff = () => body.destroy(signal.reason as Error);
-        signal.addEventListener('abort', breakOff, { once: true });
+        const breakOff = () => body.destroy(either.reason as Error);
+        either.addEventListener('abort', breakOff, { once: true });
         reply.send(body);
         try {
           await finished(body, { writable: false });
@@ -69,12 +71,12 @@ export async function sendExport(
           await parts.return();
         }
       },
-      AbortSignal.any([request.signal, stalled.signal]),
+      AbortSignal.any([signal, stalled.signal]),
     );
   } catch (error) {
     if (!isBegun) throw error;
     // The body's end destroys the socket. Who left needs no word of it.
-    if (!request.signal.aborted) request.log.error({ err: error }, 'broke off an export');
+    if (!signal.aborted) request.log.error({ err: error }, 'broke off an export');
   } finally {
     clearTimeout(watch);
     leave();

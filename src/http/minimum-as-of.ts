@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import { ApiError } from './errors.ts';
+import { signalOf } from './hang-up.ts';
 import { instant, readParameters } from './parameters.ts';
 
 /** Header of a request: how fresh its answer must be at least. */
@@ -76,12 +77,13 @@ export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: num
     const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
     waiting.add(timeIsUp);
     if (isStopping) timeIsUp.abort();
-    const signal = AbortSignal.any([request.signal, timeIsUp.signal]);
+    const leaving = signalOf(request);
+    const signal = AbortSignal.any([leaving, timeIsUp.signal]);
     const reach = async () => {
       try {
         await purchases.reach(organizationId, minimum, signal);
       } catch (error) {
-        if (!timeIsUp.signal.aborted || request.signal.aborted) throw error;
+        if (!timeIsUp.signal.aborted || leaving.aborted) throw error;
         // Unless the data turn out to be fresh enough after all.
         requireFresh((await purchases.freshness(organizationId)) ?? 0n, asked);
       }

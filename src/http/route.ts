@@ -82,5 +82,6 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
   return definition as unknown as Route;
 }
 
+export type PlainRoute = Extract<Route, { isDated?: false; handle: unknown }>;
 export type DatedRoute = Extract<Route, { isDated: true }>;
 export type ExportRoute = Extract<Route, { isExport: true }>;

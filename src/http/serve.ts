@@ -1,8 +1,9 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { Credential } from '../postgres/api-keys.ts';
+import type { FinishedAnswer } from './answer-cache.ts';
 import { askerOf, type DatedAnswers } from './dated-answers.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
@@ -15,11 +16,12 @@ import {
   type FormatName,
   formats,
 } from './formats/negotiation.ts';
+import { signalOf } from './hang-up.ts';
 import { asksForFreshness, type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
-import type { Call, DatedRoute, ExportRoute, Route } from './route.ts';
+import type { Call, DatedRoute, ExportRoute, PlainRoute, Route } from './route.ts';
 import { serializerSchema } from './wire.ts';
 
 export type ServedFrom = {
@@ -42,43 +44,16 @@ export function serve(
     return;
   }
   const { url, response, etag } = route;
-  const readCall = createCallReader(route);
+  const answering =
+    route.isDated === true
+      ? answerDated(route, datedAnswers, freshAnswers)
+      : { handler: answerPlainly(route) };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
-    config: {
-      begin: (request, reply, presumed) => {
-        // Who asks how fresh it must be may have to wait first.
-        if (route.isDated !== true || asksForFreshness(request)) return null;
-        const call = readCall(request, presumed);
-        const format = formatOf(route, request, call);
-        return datedAnswers.answerFromFiles(route, format, serializerOf(reply), call);
-      },
-    },
-    handler: async (request, reply) => {
-      const call = readCall(request, request.credential);
-      if (route.isDated !== true) {
-        const answer = await route.handle(call);
-        const next = cursorAfter(answer);
-        if (next !== null) linkNextPage(request, reply, next);
-        return answer;
-      }
-      const asked = readAskedFreshness(request, reply);
-      const format = formatOf(route, request, call);
-      await route.require?.(call);
-      const answer = async () =>
-        (await request.headStart) ?? datedAnswers.answer(route, format, serializerOf(reply), call);
-      const finished = asked === null ? await answer() : await freshAnswers.atLeast(asked, answer);
-      reply
-        .header('X-Data-As-Of', formatInstant(finished.asOf))
-        .type(format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType);
-      if (finished.hasMore !== undefined) reply.header('X-Has-More', String(finished.hasMore));
-      if (finished.entityTag !== null) reply.header('ETag', finished.entityTag);
-      if (finished.next !== null) linkNextPage(request, reply, finished.next);
-      return finished.body;
-    },
+    ...answering,
     onSend: (request, reply, payload: unknown, done) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
       if (reply.statusCode !== 200 || !isWhole(payload)) {
@@ -90,6 +65,51 @@ export function serve(
       done(null, etag ? conditional(request, reply, content) : content);
     },
   });
+}
+
+function answerPlainly(route: PlainRoute) {
+  const readCall = createCallReader(route);
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const answer = await route.handle(readCall(request, request.credential));
+    const next = cursorAfter(answer);
+    if (next !== null) linkNextPage(request, reply, next);
+    return answer;
+  };
+}
+
+function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers: FreshAnswers) {
+  const readCall = createCallReader(route);
+  const read = (request: FastifyRequest, reply: FastifyReply, credential: Credential) => {
+    const call = readCall(request, credential);
+    return [route, formatOf(route, request, call), serializerOf(reply), call] as const;
+  };
+
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FinishedAnswer> => {
+    // Where it was begun, its parameters have been read.
+    const begun = route.require === undefined ? await request.headStart : null;
+    if (begun !== null) return begun;
+    const question = read(request, reply, request.credential);
+    const asked = readAskedFreshness(request, reply);
+    await route.require?.(question[3]);
+    const ask = async () => (await request.headStart) ?? datedAnswers.answer(...question);
+    return asked === null ? ask() : freshAnswers.atLeast(asked, ask);
+  };
+
+  const begin: FastifyContextConfig['begin'] = (request, reply, presumed) =>
+    // Who asks how fresh it must be may have to wait first.
+    asksForFreshness(request)
+      ? null
+      : datedAnswers.answerFromFiles(...read(request, reply, presumed));
+
+  const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { body, contentType, asOf, hasMore, entityTag, next } = await answer(request, reply);
+    reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
+    if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
+    if (entityTag !== null) reply.header('ETag', entityTag);
+    if (next !== null) linkNextPage(request, reply, next);
+    return body;
+  };
+  return { config: { begin }, handler };
 }
 
 function serveExport(
@@ -168,10 +188,17 @@ function createCallReader({ url, path, query }: Route) {
       parameters = read(request);
       known.set(asked, parameters);
     }
-    const { signal } = request;
     const { organizationId } = credential;
     const askers = new Askers(askerOf({ credential }));
-    return { ...parameters, organizationId, credential, signal, askers };
+    return {
+      ...parameters,
+      organizationId,
+      credential,
+      askers,
+      get signal() {
+        return signalOf(request);
+      },
+    };
   };
 }
 

@@ -7,6 +7,7 @@ describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();
   const answerOf = (body: string): FinishedAnswer => ({
     body,
+    contentType: 'text/plain',
     entityTag: null,
     asOf: 0n,
     next: null,

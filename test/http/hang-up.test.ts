@@ -11,6 +11,11 @@ import { addKey, addOrganization } from '../support/shop.ts';
 import { connectTo, type SocketClient } from '../support/sockets.ts';
 import { recordedLog } from './recorded-log.ts';
 
+const connectionsOf = (app: FastifyInstance) =>
+  new Promise<number>((resolve, reject) =>
+    app.server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  );
+
 describe('a caller who hangs up', () => {
   const { log, lines } = recordedLog();
   let database: TestDatabase;
@@ -74,4 +79,27 @@ describe('a caller who hangs up', () => {
     while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
     expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
   });
+
+  it.each(['/v1/tags', '/v1/purchases'])(
+    'while the key is checked asks nothing any more: %s',
+    async (url) => {
+      lines.length = 0;
+      const others = await connectionsOf(app);
+      await withConnection(database.pool, async (connection) => {
+        await connection.query('begin; lock table organizations in access exclusive mode');
+        try {
+          const socket = client.ask(
+            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
+          );
+          await untilWaiting(1);
+          socket.destroy();
+          while ((await connectionsOf(app)) > others) await sleep(5);
+        } finally {
+          await connection.query('rollback');
+        }
+      });
+      while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
+      expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
+    },
+  );
 });

@@ -1,0 +1,19 @@
+import type { FastifyRequest } from 'fastify';
+
+/** What ends the work for a caller who was gone before there was a signal to tell. */
+const hungUp = new Error('the caller hung up');
+
+/**
+ * Aborted when nobody waits for the answer any more. Made when it is first asked for: an
+ * answer that is at hand needs none, and making one takes as long as all else about it.
+ */
+export const signalOf = (request: FastifyRequest): AbortSignal =>
+  request.raw.closed ? AbortSignal.abort(hungUp) : request.signal;
+
+export function requireCaller(request: FastifyRequest): void {
+  if (request.raw.closed) throw hungUp;
+}
+
+/** Whether something was given up because its caller hung up, and for no other reason. */
+export const isHangUp = (error: unknown, { signal }: FastifyRequest): boolean =>
+  error === hungUp || (signal.aborted && error === signal.reason);
