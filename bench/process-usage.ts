@@ -8,6 +8,8 @@ export type ProcessUsage = {
   readonly anonymousBytes: number;
   readonly peakResidentBytes: number;
   readonly cpuSeconds: number;
+  /** Of its children that have ended. */
+  readonly childrenCpuSeconds: number;
   /** To files, also where the system has not written them to the disk yet. */
   readonly writtenBytes: number;
 };
@@ -31,6 +33,7 @@ export function readUsage(pid: number): ProcessUsage | null {
       anonymousBytes: kibibytes('RssAnon'),
       peakResidentBytes: kibibytes('VmHWM'),
       cpuSeconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond,
+      childrenCpuSeconds: (Number(fields[13]) + Number(fields[14])) / ticksPerSecond,
       writtenBytes: Number(/^write_bytes: (\d+)/m.exec(read('io'))?.[1]),
     };
     // A process that has ended and was not waited for yet has no memory.

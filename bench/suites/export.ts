@@ -1,26 +1,14 @@
-import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
-import { join } from 'node:path';
-import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DuckDBInstance } from '@duckdb/node-api';
-import { purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { joinLabels } from '../../src/engines/duckdb/export.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { type ExportFormatName, exportFormatNames } from '../../src/http/formats/negotiation.ts';
 import { createApiKey } from '../../src/postgres/api-keys.ts';
-import { pairedRatios, type Summary, summarize } from '../measurements.ts';
+import { measureRates, readExport } from '../export-rates.ts';
+import { pairedRatios, summarize } from '../measurements.ts';
 import { residentBytesOfFamily } from '../process-usage.ts';
 import { complaintsOf, decimal, mebibytes, spread } from '../report.ts';
 import { type RunningService, startRunningService } from '../running-service.ts';
 import type { Scope } from '../scope.ts';
-import { type BenchmarkShop, keyOf } from '../shops.ts';
+import type { BenchmarkShop } from '../shops.ts';
 import type { Suite } from '../suite.ts';
 
-const measured = exportFormatNames.filter((name) => name !== 'csv_excel');
 /** As many as the API runs at the same time, by default. */
 const exportsAtOnce = 4;
 const exportsPerKey = 2;
@@ -56,8 +44,20 @@ export const exports: Suite = {
             mebibytes(greatestBytes),
           ]),
         },
+        {
+          head: ['processor seconds', 'COPY', 'writing', 'of COPY', 'API', 'reader'],
+          rows: rates.map(({ format, copyCpu, writing, writingRatio, passing, reading }) => [
+            format,
+            spread(copyCpu, 2),
+            spread(writing, 2),
+            spread(writingRatio, 2),
+            spread(passing, 2),
+            spread(reading, 2),
+          ]),
+        },
         'COPY writes the same rows, their labels and plain ids, to /dev/null: as CSV, JSON or Parquet; ' +
-          'beside Arrow as CSV. Memory is what the API and the processes of its exports hold together.',
+          'beside Arrow as CSV. Memory is what the API and the processes of its exports hold together. A process writes each ' +
+          'export, the API passes it on and this process reads it, all of them on these processors.',
         `Statistics of another key: ${spread(flood.aloneMs)} ms alone, ${spread(flood.floodedMs)} ms beside ` +
           `${exportsAtOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
         `The API and its processes hold at most: ${mebibytes(slow.beforeBytes)} before, ` +
@@ -69,90 +69,6 @@ export const exports: Suite = {
     };
   },
 };
-
-/** Reads all there is; gives the bytes. */
-async function readExport(
-  service: RunningService,
-  shop: BenchmarkShop,
-  format: ExportFormatName,
-): Promise<number> {
-  const url = `${service.api.url}/v1/purchases/export?format=${format}`;
-  // With `fetch` the reader would be the slower one.
-  const [answer] = (await once(get(url, { headers: keyOf(shop) }), 'response')) as [
-    IncomingMessage,
-  ];
-  if (answer.statusCode !== 200) throw new Error(`an export was answered ${answer.statusCode}`);
-  let bytes = 0;
-  answer.on('data', (part: Buffer) => {
-    bytes += part.length;
-  });
-  await finished(answer);
-  return bytes;
-}
-
-type Rate = {
-  readonly format: ExportFormatName;
-  readonly rowsPerSecond: Summary;
-  readonly ratio: Summary;
-  readonly greatestBytes: number;
-};
-
-const copied: Readonly<Record<string, string>> = {
-  csv: 'csv',
-  ndjson: 'json',
-  arrow: 'csv',
-  parquet: 'parquet',
-};
-
-/** In the same round as DuckDB's own COPY of the same rows. */
-async function measureRates(
-  scope: Scope,
-  service: RunningService,
-  rounds: number,
-): Promise<Rate[]> {
-  const shop = service.shops[0] as BenchmarkShop;
-  const directory = organizationDirectory(service.dataDirectory, shop.organizationId);
-  const published = readPublished(directory);
-  if (published === null) throw new Error('nothing is published');
-  const instance = await DuckDBInstance.create(':memory:');
-  scope.afterwards(async () => instance.closeSync());
-  const connection = await instance.connect();
-  await connection.run(`attach '${join(directory, published.file)}' as file (read_only)`);
-  const shown = purchaseColumns.map(({ name, kind }) =>
-    kind === 'label' ? `of_${name}.value as ${name}` : `purchase.${name}`,
-  );
-  const rows = `select ${shown.join(', ')} from file.purchase ${joinLabels('file', purchaseLabels)}`;
-  const seconds = new Map<string, number[]>();
-  const greatest = new Map<string, number>();
-  const time = async (name: string, work: () => Promise<unknown>) => {
-    const startedAt = performance.now();
-    await work();
-    const taken = (performance.now() - startedAt) / 1000;
-    seconds.set(name, [...(seconds.get(name) ?? []), taken]);
-  };
-  for (let round = 0; round < rounds; round += 1) {
-    for (const format of measured) {
-      scope.signal.throwIfAborted();
-      await time(`copy ${format}`, () =>
-        connection.run(`copy (${rows}) to '/dev/null' (format ${copied[format]})`),
-      );
-      const watching = setInterval(() => {
-        const bytes = residentBytesOfFamily(service.api.pid);
-        greatest.set(format, Math.max(greatest.get(format) ?? 0, bytes));
-      }, 50);
-      await time(format, () => readExport(service, shop, format));
-      clearInterval(watching);
-    }
-  }
-  connection.closeSync();
-  const times = (name: string) => seconds.get(name) ?? [];
-  return measured.map((format) => ({
-    format,
-    rowsPerSecond: summarize(times(format).map((taken) => published.purchases / taken)),
-    ratio: summarize(pairedRatios(times(`copy ${format}`), times(format))),
-    greatestBytes: greatest.get(format) ?? Number.NaN,
-  }));
-}
 
 /** The same questions, none of them twice, alone and beside exports. */
 async function measureFlood(service: RunningService, rounds: number) {
