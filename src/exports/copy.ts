@@ -47,9 +47,7 @@ async function copyAll(
 ): Promise<void> {
   const [copied] = await queryRows(connection, statement);
   if (copied?.[0] === purchases) return;
-  throw new Error(
-    `the file is damaged: of ${purchases} purchases only ${copied?.[0]} are readable`,
-  );
+  throw new Error(`the file is damaged: of ${purchases} purchases ${copied?.[0]} were written`);
 }
 
 /** A column's part of the line; where it is null, `concat` passes it over. */

@@ -15,7 +15,7 @@ import { openPipe } from './pipe.ts';
 import { readPipe } from './read-pipe.ts';
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url));
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
 
 /** Exports take what questions leave of the processors. */
 const niceness = 10;

@@ -18,10 +18,8 @@ export type PipeReader = {
  * time than all else that is done to the bytes.
  */
 export function readPipe(descriptor: number): PipeReader {
-  // The one that is read into, one that is full and one that is lent.
-  const slabs = Array.from({ length: 3 }, () => Buffer.allocUnsafeSlow(partBytes));
-  let slab = slabs[0] as (typeof slabs)[number];
-  /** Of what is read into: what has been read, and what of that is taken. */
+  const slab = Buffer.allocUnsafeSlow(partBytes);
+  /** Of the slab: what has been read into it, and what of that is taken. */
   let [filled, taken] = [0, 0];
   let full: Uint8Array | null = null;
   let isDue = false;
@@ -38,8 +36,7 @@ export function readPipe(descriptor: number): PipeReader {
     }, longestWaitMs);
     if (filled < partBytes) return true;
     full = slab.subarray(taken);
-    // It is this one that the next bytes are read into, whenever that goes on.
-    slab = slabs[(slabs.indexOf(slab) + 1) % slabs.length] as typeof slab;
+    // Reading stops here, and goes on from the beginning once all of it has been returned.
     filled = 0;
     taken = 0;
     wake();

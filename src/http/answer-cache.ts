@@ -22,6 +22,7 @@ export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnsw
  * they were made from. The oldest unused ones go when they take too many bytes.
  */
 export type AnswerCache = {
+  /** What is remembered by that key. */
   known(key: string): FinishedAnswer | undefined;
   /**
    * The answer known by that key, or else `make`'s. Whoever asks for the same while it

@@ -6,6 +6,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
+import type { Credential } from '../postgres/api-keys.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
 import { customers } from '../resources/customers.ts';
@@ -20,7 +21,7 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
-import { createKeyCheck, invalidKey, requireReading } from './authentication.ts';
+import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { admitOrigin } from './cors.ts';
 import { createDatedAnswers } from './dated-answers.ts';
@@ -33,7 +34,7 @@ import {
   unknownRoute,
 } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
-import { isHangUp, requireCaller } from './hang-up.ts';
+import { isHangUp } from './hang-up.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
 import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
@@ -122,23 +123,35 @@ export function createApp(options: AppOptions): FastifyInstance {
     message: 'Too many requests without a valid API key came from this address.',
   });
 
-  /** What every request under /v1 must pass before anything else is looked at. */
-  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    reply.header('Cache-Control', 'private, no-cache');
-    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
-    const { presumed, checked: checking } = checkKey(request);
-    request.headStart = giveHeadStart(request, reply, presumed);
+  /** Whose key it is, where Postgres, the limit and its scopes let it pass. */
+  const letPass = async (
+    checking: KeyCheck['checked'],
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<Credential> => {
     const checked = await checking;
     if (checked === null) {
       limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
-    request.credential = checked.credential;
-    if (presumed?.organizationId !== checked.credential.organizationId) request.headStart = null;
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
-    // Who hung up meanwhile asks nothing any more.
-    requireCaller(request);
+    return checked.credential;
+  };
+
+  /** What every request under /v1 must pass before it is told anything else. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    reply.header('Cache-Control', 'private, no-cache');
+    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
+    const { presumed, checked } = checkKey(request);
+    const headStart = giveHeadStart(request, reply, presumed);
+    try {
+      request.credential = await letPass(checked, request, reply);
+      if (presumed?.organizationId === request.credential.organizationId)
+        request.headStart = headStart;
+    } finally {
+      if (request.headStart === null) headStart?.refuse();
+    }
   };
 
   const app = Fastify({
@@ -245,11 +258,11 @@ const routeOf = (request: FastifyRequest): string => request.routeOptions.url ??
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const told = toldToCaller(error);
-  // Who hung up hears nothing of what was then given up, and nothing failed.
-  if (isHangUp(error, request)) {
-    request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
-  } else if (told.type === 'internal_error') {
-    request.log.error({ err: error }, 'failed');
+  if (told.type === 'internal_error') {
+    // Who hung up hears nothing of what was then given up, and nothing failed.
+    if (isHangUp(error, request))
+      request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
+    else request.log.error({ err: error }, 'failed');
   }
   if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
   if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);

@@ -49,11 +49,16 @@ export function createKeyCheck(
   const presumed = new LRUCache<string, Credential>({ max: mostPresumed });
 
   const check = async (hash: Buffer, name: string) => {
-    const found = await findAndCount(hash);
-    if (found !== null && found.usage.events <= limit.perMinute)
-      presumed.set(name, found.credential);
-    else presumed.delete(name);
-    return found;
+    let isLetPass = false;
+    try {
+      const found = await findAndCount(hash);
+      isLetPass = found !== null && found.usage.events <= limit.perMinute;
+      if (found !== null && isLetPass) presumed.set(name, found.credential);
+      return found;
+    } finally {
+      // Also where Postgres does not answer.
+      if (!isLetPass) presumed.delete(name);
+    }
   };
 
   return (request) => {

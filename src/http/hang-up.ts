@@ -5,14 +5,10 @@ const hungUp = new Error('the caller hung up');
 
 /**
  * Aborted when nobody waits for the answer any more. Made when it is first asked for: an
- * answer that is at hand needs none, and making one takes as long as all else about it.
+ * answer that is at hand needs none.
  */
 export const signalOf = (request: FastifyRequest): AbortSignal =>
   request.raw.closed ? AbortSignal.abort(hungUp) : request.signal;
-
-export function requireCaller(request: FastifyRequest): void {
-  if (request.raw.closed) throw hungUp;
-}
 
 /** Whether something was given up because its caller hung up, and for no other reason. */
 export const isHangUp = (error: unknown, { signal }: FastifyRequest): boolean =>

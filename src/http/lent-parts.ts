@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Readable } from 'node:stream';
 
 /**
@@ -30,15 +29,15 @@ export class LentParts extends Readable {
 
   async #writeTo(destination: NodeJS.WritableStream): Promise<void> {
     // Of a destination that is gone not every write is told of.
-    const closed = once(this, 'close').then(() => {
-      throw new Error('closed before the end');
-    });
-    closed.catch(() => {});
+    let giveUp = (_error: Error) => {};
+    const closed = new Error('closed before the end');
+    this.once('close', () => giveUp(closed));
     for await (const part of this.#parts) {
-      const written = new Promise<void>((resolve, reject) => {
-        destination.write(part, (error) => (error ? reject(error) : resolve()));
+      await new Promise<void>((resolve, reject) => {
+        giveUp = reject;
+        if (this.destroyed) reject(closed);
+        else destination.write(part, (error) => (error ? reject(error) : resolve()));
       });
-      await Promise.race([written, closed]);
     }
   }
 }

@@ -31,7 +31,7 @@ export type ServedFrom = {
 };
 
 /**
- * Registers a route. Parameters are read after the key, the rate limit and the
+ * Registers a route. Parameters are refused after the key, the rate limit and the
  * route have been checked: that is the order of refusals.
  */
 export function serve(
@@ -79,27 +79,31 @@ function answerPlainly(route: PlainRoute) {
 
 function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers: FreshAnswers) {
   const readCall = createCallReader(route);
-  const read = (request: FastifyRequest, reply: FastifyReply, credential: Credential) => {
-    const call = readCall(request, credential);
+  const read = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    ...asking: [credential: Credential, signal?: () => AbortSignal]
+  ) => {
+    const call = readCall(request, ...asking);
     return [route, formatOf(route, request, call), serializerOf(reply), call] as const;
   };
 
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FinishedAnswer> => {
     // Where it was begun, its parameters have been read.
-    const begun = route.require === undefined ? await request.headStart : null;
-    if (begun !== null) return begun;
+    const begun = await request.headStart?.answer;
+    if (begun !== undefined && begun !== null) return begun;
     const question = read(request, reply, request.credential);
     const asked = readAskedFreshness(request, reply);
     await route.require?.(question[3]);
-    const ask = async () => (await request.headStart) ?? datedAnswers.answer(...question);
+    const ask = () => datedAnswers.answer(...question);
     return asked === null ? ask() : freshAnswers.atLeast(asked, ask);
   };
 
-  const begin: FastifyContextConfig['begin'] = (request, reply, presumed) =>
-    // Who asks how fresh it must be may have to wait first.
-    asksForFreshness(request)
+  const begin: FastifyContextConfig['begin'] = (request, reply, presumed, signal) =>
+    // What must be looked at before stays before: how fresh it is, and whether there is anything.
+    asksForFreshness(request) || route.require !== undefined
       ? null
-      : datedAnswers.answerFromFiles(...read(request, reply, presumed));
+      : datedAnswers.answerFromFiles(...read(request, reply, presumed, signal));
 
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { body, contentType, asOf, hasMore, entityTag, next } = await answer(request, reply);
@@ -179,7 +183,11 @@ function createCallReader({ url, path, query }: Route) {
     const inQuery = readParameters(query, parseQueryString(queryStringOf(request.raw.url)));
     return { path: inPath, query: inQuery, question: nameOf(url, inPath, inQuery) };
   };
-  return (request: FastifyRequest, credential: Credential): Call<unknown, unknown> => {
+  return (
+    request: FastifyRequest,
+    credential: Credential,
+    signal = () => signalOf(request),
+  ): Call<unknown, unknown> => {
     const asked = request.raw.url ?? '';
     let parameters = known.get(asked);
     if (parameters === undefined) requireNames(request);
@@ -196,7 +204,7 @@ function createCallReader({ url, path, query }: Route) {
       credential,
       askers,
       get signal() {
-        return signalOf(request);
+        return signal();
       },
     };
   };

@@ -214,7 +214,7 @@ describe('an export of all purchases that match', () => {
           // Only how it ends matters.
         }
       };
-      await expect(read()).rejects.toThrow(/the file is damaged: of 4804 purchases only \d+ are/);
+      await expect(read()).rejects.toThrow(/the file is damaged: of 4804 purchases \d+ were/);
       await file.close();
     },
   );

@@ -81,7 +81,7 @@ describe('a caller who hangs up', () => {
   });
 
   it.each(['/v1/tags', '/v1/purchases'])(
-    'while the key is checked asks nothing any more: %s',
+    'while the key is checked leaves no question behind: %s',
     async (url) => {
       lines.length = 0;
       const others = await connectionsOf(app);

@@ -23,8 +23,12 @@ describe('a question of a key that was let pass before', () => {
   let organization: bigint;
   let empty: bigint;
   let key: Awaited<ReturnType<typeof addKey>>;
-  /** Questions that have reached DuckDB. */
+  /** Questions that have reached DuckDB, that it has answered, and that were given up. */
   let asked: number;
+  let answered: number;
+  let givenUp: number;
+  /** Whether DuckDB answers nothing. */
+  let isStuck: boolean;
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -40,9 +44,12 @@ describe('a question of a key that was let pass before', () => {
     engine = await createTestDuckDBEngine(database.pool, folder.path);
     const counted: PurchaseEngine = {
       ...engine,
-      stats: (...question) => {
+      stats: async (...question) => {
         asked += 1;
-        return engine.stats(...question);
+        if (isStuck) await untilGivenUp(question[2] as AbortSignal);
+        return engine.stats(...question).finally(() => {
+          answered += 1;
+        });
       },
     };
     pool = createPool(database.url, { max: 4, applicationName: 'head start' });
@@ -61,7 +68,18 @@ describe('a question of a key that was let pass before', () => {
   beforeEach(async () => {
     key = await addKey(database.pool, organization);
     asked = 0;
+    answered = 0;
+    givenUp = 0;
+    isStuck = false;
   });
+
+  const untilGivenUp = (signal: AbortSignal) =>
+    new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => {
+        givenUp += 1;
+        reject(signal.reason);
+      });
+    });
 
   let questions = 0;
   /** Something that nobody has asked before. */
@@ -91,8 +109,9 @@ describe('a question of a key that was let pass before', () => {
       void answer.then(() => {
         isAnswered = true;
       });
-      while (asked < 2) await sleep(5);
+      while (answered < 2) await sleep(5);
       await untilKeyWaits();
+      await sleep(50);
       expect(isAnswered).toBe(false);
     });
     expect((await answer)?.statusCode).toBe(200);
@@ -116,11 +135,14 @@ describe('a question of a key that was let pass before', () => {
     }
   });
 
-  it('is refused as any other once the key is revoked, and then no longer begun', async () => {
+  it('is refused as any other once the key is revoked, given up, and then no longer begun', async () => {
     await ask();
+    isStuck = true;
     await revokeApiKey(database.pool, key.id);
-    expectRefusal(await ask(), 'authentication_error');
+    const many = await Promise.all([ask(), ask(), ask()]);
+    for (const refused of many) expectRefusal(refused, 'authentication_error');
     const begun = asked;
+    while (givenUp < begun - 1) await sleep(5);
     expectRefusal(await ask(), 'authentication_error');
     expect(asked).toBe(begun);
   });
@@ -131,6 +153,23 @@ describe('a question of a key that was let pass before', () => {
     const begun = asked;
     expectRefusal(await ask(), 'rate_limited');
     expect(asked).toBe(begun);
+  });
+
+  it('is given up where Postgres cannot tell, and then no longer begun', async () => {
+    await ask();
+    isStuck = true;
+    await database.pool.query('alter table organizations rename to elsewhere');
+    try {
+      expectRefusal(await ask(), 'internal_error');
+      const begun = asked;
+      while (givenUp < begun - 1) await sleep(5);
+      expectRefusal(await ask(), 'internal_error');
+      expect(asked).toBe(begun);
+    } finally {
+      await database.pool.query('alter table elsewhere rename to organizations');
+    }
+    isStuck = false;
+    expect((await ask()).statusCode).toBe(200);
   });
 
   it('is answered for whom the key belongs to now', async () => {
