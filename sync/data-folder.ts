@@ -6,21 +6,37 @@ import { OperatorError } from '../src/operator-error.ts';
 
 /** The folder's own name, made up once and kept in it. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {
-  const directory = purchasesDirectory(dataDirectory);
-  const file = join(directory, 'FOLDER');
+  const file = join(purchasesDirectory(dataDirectory), 'FOLDER');
+  // Where there is one nothing is written: a worker can start while the disk is full.
+  const content = (await readIfPresent(file)) ?? (await makeUp(file, dataDirectory));
+  const id = content.trim();
+  if (/^[0-9a-f-]{36}$/.test(id)) return id;
+  throw new OperatorError(`${file} should hold a UUID and does not: delete it and start again.`);
+}
+
+async function readIfPresent(file: string): Promise<string | null> {
+  return readFile(file, 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
+    // A file where a folder should be: writing says so.
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw new OperatorError(`Cannot read ${file}: ${code}.`);
+  });
+}
+
+/** Gives what the file then holds, whoever was first to write it. */
+async function makeUp(file: string, dataDirectory: string): Promise<string> {
+  const draft = `${file}.${process.pid}`;
   try {
-    await mkdir(directory, { recursive: true });
+    await mkdir(purchasesDirectory(dataDirectory), { recursive: true });
     // Written whole or not at all: a link never replaces what is there.
-    const draft = `${file}.${process.pid}`;
     await writeFile(draft, `${randomUUID()}\n`, { flush: true });
-    await link(draft, file).finally(() => rm(draft));
+    await link(draft, file);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== 'EEXIST') {
       throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
     }
+  } finally {
+    await rm(draft, { force: true }).catch(() => {});
   }
-  const id = (await readFile(file, 'utf8')).trim();
-  if (/^[0-9a-f-]{36}$/.test(id)) return id;
-  throw new OperatorError(`${file} should hold a UUID and does not: delete it and start again.`);
+  return readFile(file, 'utf8');
 }

@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -183,6 +191,16 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
       expect(failure?.message).toBe('The disk that holds DATA_DIR is full.');
       expect(readPublished(diskFolder)).toEqual(before);
       expect(readdirSync(diskFolder)).toContain(before?.file);
+
+      // One that is started meanwhile waits as well.
+      stopping.abort();
+      await running;
+      await worker.close();
+      expect(() => {
+        for (;;) appendFileSync(filler, Buffer.alloc(4096));
+      }).toThrow('ENOSPC');
+      stopping = new AbortController();
+      await start(disk);
 
       rmSync(filler);
       await hasPublished(2, diskFolder);
