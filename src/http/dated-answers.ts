@@ -11,20 +11,23 @@ import type { Call, DatedRoute } from './route.ts';
 
 type AnyCall = Call<unknown, unknown>;
 
+/** A call of a route, and how its answer is written. */
+export type Asked = {
+  readonly route: DatedRoute;
+  readonly format: FormatName;
+  /** What makes JSON of an answer. */
+  readonly serialize: (answer: unknown) => string;
+  readonly call: AnyCall;
+};
+
 export type DatedAnswers = {
   /**
    * The finished answer to a call of the route: from memory, where the same question has
    * been answered from the data that there are now.
    */
-  answer(
-    route: DatedRoute,
-    format: FormatName,
-    /** What makes JSON of an answer. */
-    serialize: (answer: unknown) => string,
-    call: AnyCall,
-  ): Promise<FinishedAnswer>;
+  answer(asked: Asked): Promise<FinishedAnswer>;
   /** As `answer`, but null where only Postgres could tell. */
-  answerFromFiles(...asked: Parameters<DatedAnswers['answer']>): Promise<FinishedAnswer | null>;
+  answerFromFiles(asked: Asked): Promise<FinishedAnswer | null>;
 };
 
 /** Asks for itself, whenever nobody else wants its place. */
@@ -38,55 +41,47 @@ export function createDatedAnswers(
   /** Answers anew. Nothing of the request: it is over by then, and would be kept in memory. */
   const answererOf =
     (
-      question: string,
-      route: DatedRoute,
-      format: FormatName,
-      serialize: (answer: unknown) => string,
-      { path, query, question: of, organizationId, credential }: AnyCall,
+      name: string,
+      {
+        route,
+        format,
+        serialize,
+        call: { path, query, question, organizationId, credential },
+      }: Asked,
     ) =>
     async (signal: AbortSignal): Promise<void> => {
       const version = await purchases.version(organizationId);
       if (version === null) return;
-      const call = { path, query, question: of, organizationId, credential };
-      await answers.answer(`${version.name} ${question}`, background, signal, (both, askers) =>
-        finish(route, format, serialize, { ...call, signal: both, askers }),
+      const again = { path, query, question, organizationId, credential };
+      await answers.answer(`${version.name} ${name}`, background, signal, (both, askers) =>
+        finish({ route, format, serialize, call: { ...again, signal: both, askers } }),
       );
     };
 
-  const answerFromFiles: DatedAnswers['answerFromFiles'] = async (
-    route,
-    format,
-    serialize,
-    call,
-  ) => {
+  const answerFromFiles: DatedAnswers['answerFromFiles'] = async (asked) => {
+    const { format, call } = asked;
     const { organizationId } = call;
     const version = await purchases.version(organizationId);
     if (version === null) return null;
     // Another organization's question is another one.
     const question = `${organizationId} ${format} ${call.question}`;
-    const again = answererOf(question, route, format, serialize, call);
-    popular.note(organizationId, version.name, question, again);
+    popular.note(organizationId, version.name, question, answererOf(question, asked));
     const name = `${version.name} ${question}`;
     const finished =
       answers.known(name) ??
       (await answers.answer(name, askerOf(call), call.signal, (signal, askers) =>
-        finish(route, format, serialize, { ...call, signal, askers }),
+        finish({ ...asked, call: { ...call, signal, askers } }),
       ));
     // The data may have been found to show everything up to a later instant since.
     return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
   };
   return {
-    answer: async (...asked) => (await answerFromFiles(...asked)) ?? finish(...asked),
+    answer: async (asked) => (await answerFromFiles(asked)) ?? finish(asked),
     answerFromFiles,
   };
 }
 
-async function finish(
-  route: DatedRoute,
-  format: FormatName,
-  serialize: (answer: unknown) => string,
-  call: AnyCall,
-): Promise<FinishedAnswer> {
+async function finish({ route, format, serialize, call }: Asked): Promise<FinishedAnswer> {
   const { answer, asOf } = await route.handle(call);
   const table = route.table as AnswerTable<unknown> | undefined;
   const written =

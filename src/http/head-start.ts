@@ -44,9 +44,11 @@ export function giveHeadStart(
   if (begin === undefined || presumed === null || !mayRead(presumed)) return null;
   // What is remembered is at hand before there is anything to give up.
   let refusal: AbortController | undefined;
+  let either: AbortSignal | undefined;
   const signal = () => {
     refusal ??= new AbortController();
-    return AbortSignal.any([signalOf(request), refusal.signal]);
+    either ??= AbortSignal.any([signalOf(request), refusal.signal]);
+    return either;
   };
   try {
     const answer = begin(request, reply, presumed, signal);

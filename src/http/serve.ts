@@ -4,7 +4,7 @@ import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { FinishedAnswer } from './answer-cache.ts';
-import { askerOf, type DatedAnswers } from './dated-answers.ts';
+import { type Asked, askerOf, type DatedAnswers } from './dated-answers.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -83,27 +83,28 @@ function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers
     request: FastifyRequest,
     reply: FastifyReply,
     ...asking: [credential: Credential, signal?: () => AbortSignal]
-  ) => {
+  ): Asked => {
     const call = readCall(request, ...asking);
-    return [route, formatOf(route, request, call), serializerOf(reply), call] as const;
+    const format = formatOf(route, request, call);
+    return { route, format, serialize: serializerOf(reply), call };
   };
 
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FinishedAnswer> => {
     // Where it was begun, its parameters have been read.
     const begun = await request.headStart?.answer;
     if (begun !== undefined && begun !== null) return begun;
-    const question = read(request, reply, request.credential);
-    const asked = readAskedFreshness(request, reply);
-    await route.require?.(question[3]);
-    const ask = () => datedAnswers.answer(...question);
-    return asked === null ? ask() : freshAnswers.atLeast(asked, ask);
+    const asked = read(request, reply, request.credential);
+    const freshness = readAskedFreshness(request, reply);
+    await route.require?.(asked.call);
+    const ask = () => datedAnswers.answer(asked);
+    return freshness === null ? ask() : freshAnswers.atLeast(freshness, ask);
   };
 
   const begin: FastifyContextConfig['begin'] = (request, reply, presumed, signal) =>
     // What must be looked at before stays before: how fresh it is, and whether there is anything.
     asksForFreshness(request) || route.require !== undefined
       ? null
-      : datedAnswers.answerFromFiles(...read(request, reply, presumed, signal));
+      : datedAnswers.answerFromFiles(read(request, reply, presumed, signal));
 
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { body, contentType, asOf, hasMore, entityTag, next } = await answer(request, reply);
