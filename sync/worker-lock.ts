@@ -84,12 +84,14 @@ export async function waitForWorkerLock(
 const lockNumber = ({ number, of }: Shard): number => of * 10_000 + number;
 
 async function lockFor(client: pg.Client, folderId: string, shard: Shard): Promise<boolean> {
+  const isDividedOtherwise = async () =>
+    (await readWorkers(client, folderId)).some((holder) => holder.shard.of !== shard.of);
+  // Before too: whoever stands by would else be seen with a lock at each attempt.
+  if (await isDividedOtherwise()) return false;
   const { rows } = await client.query<{ locked: boolean }>(
     sql`select pg_try_advisory_lock(hashtext(${folderId}), ${lockNumber(shard)}) as locked`,
   );
-  if (rows[0]?.locked !== true) return false;
-  const holders = await readWorkers(client, folderId);
-  return holders.every((holder) => holder.shard.of === shard.of);
+  return rows[0]?.locked === true && !(await isDividedOtherwise());
 }
 
 export type RunningWorker = { readonly shard: Shard; readonly name: string; readonly since: Date };
