@@ -8,12 +8,12 @@ import { createGeneration, type Generation } from '../../src/engines/duckdb/labe
 import { createLayout } from '../../src/engines/duckdb/layout.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
 import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
-import { windowsBetween } from '../../src/engines/duckdb/time-windows.ts';
+import { narrowWindow } from '../../src/engines/duckdb/time-window.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-// A page is looked for in windows of time. Here are enough purchases for several of them,
-// and they come in bursts, late and many at the same instant: whatever the windows were
-// meant to hold, the page must be the one that sorting everything gives.
+// A page is looked for in a narrow window of time, and then in all. Here are enough purchases
+// for several row groups, and they come in bursts, late and many at the same instant: whatever
+// the window was meant to hold, the page must be the one that sorting everything gives.
 
 const count = 300_000;
 const year = 365n * 86_400_000_000n;
@@ -119,31 +119,12 @@ describe('a page of many purchases', () => {
   });
 });
 
-describe('windows of time', () => {
-  const extents = fc
-    .tuple(
-      fc.integer({ min: 0, max: 1e9 }),
-      fc.bigInt({ min: -(10n ** 17n), max: 10n ** 17n }),
-      fc.bigInt({ min: 0n, max: 10n ** 16n }),
-    )
-    .map(([purchases, first, long]) => ({ purchases, first, last: first + long }));
-
-  it('end, widen quickly, and never begin before what is asked for', () => {
-    fc.assert(
-      fc.property(extents, fc.integer({ min: 2, max: 101 }), (extent, pageSize) => {
-        const windows = windowsBetween(extent.first, extent.last, extent, pageSize);
-        expect(windows.length).toBeLessThan(25);
-        for (const [index, begin] of windows.entries()) {
-          expect(begin).toBeGreaterThan(extent.first);
-          expect(begin).toBeLessThan(windows[index - 1] ?? extent.last);
-        }
-      }),
-    );
-  });
-
-  it('are none where nothing lies between', () => {
+describe('the window of time', () => {
+  it('begins where so many purchases are expected, however few or many there are', () => {
     const extent = { purchases: 1_000_000, first: 0n, last: year };
-    expect(windowsBetween(year, 0n, extent, 26)).toEqual([]);
-    expect(windowsBetween(0n, 0n, { purchases: 0, first: 0n, last: 0n }, 26)).toEqual([]);
+    const expected = (year * 8n * 26n) / 1_000_000n;
+    expect(year - narrowWindow(year, extent, 26)).toBeGreaterThanOrEqual(expected);
+    expect(year - narrowWindow(year, extent, 26)).toBeLessThanOrEqual(expected + 2n);
+    expect(narrowWindow(0n, { purchases: 0, first: 0n, last: 0n }, 26)).toBe(-1n);
   });
 });

@@ -14,7 +14,7 @@ import { type DuckDBRow, queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import { type Generation, type LabelKeys, stretchOf } from './labels.ts';
 import { labelKey, noLabel } from './layout.ts';
-import { windowsBetween } from './time-windows.ts';
+import { narrowWindow } from './time-window.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
@@ -32,7 +32,7 @@ export async function listPurchases(
     most: limit + 1,
     since,
     until: cursor !== null && cursor.createdAt < until ? cursor.createdAt : until,
-    // One customer's are few, and lie anywhere: no window is worth a look of its own.
+    // One customer's are few, and lie anywhere: the window is not worth a look.
     isScattered: filters.customerId !== undefined,
   });
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -80,37 +80,27 @@ type PageQuestion = {
 };
 
 /**
- * The first `most` of what is listed, in its order. All of a purchase is read of the
- * page alone: in a narrow window of time that is likely to hold the page, or else
- * once a look at the instants alone, in ever wider windows, has told where it ends.
+ * The first `most` of what is listed, in its order: of a narrow window of time that is
+ * likely to hold them, or else of all. There DuckDB begins with the newest row groups, and
+ * leaves out those that zone maps say are older than what it has found.
  */
 async function readPage(
   connection: DuckDBConnection,
   generation: Generation,
-  { listed, most, since: first, until, isScattered }: PageQuestion,
+  { listed, most, since, until, isScattered }: PageQuestion,
 ): Promise<Purchase[]> {
-  const page = (from: Sql) => sql`
-    where ${listed} ${from} order by created_at desc, id desc limit ${raw(String(most))}`;
-  const [narrow, ...wider] = windowsBetween(first, until, generation.extent, most);
-  if (!isScattered && narrow !== undefined) {
-    const purchases = await readPurchases(connection, generation, page(isSince(narrow)));
+  const readWithin = (window: Sql) =>
+    readPurchases(
+      connection,
+      generation,
+      sql`where ${listed} ${window} order by created_at desc, id desc limit ${raw(String(most))}`,
+    );
+  const begin = narrowWindow(until, generation.extent, most);
+  if (!isScattered && begin > since) {
+    const purchases = await readWithin(isSince(begin));
     if (purchases.length === most) return purchases;
   }
-  for (const since of isScattered ? [null] : [...wider, null]) {
-    const within = since === null ? empty : isSince(since);
-    const [row] = await queryRows(
-      connection,
-      sql`
-        select count(*), epoch_us(min(created_at)) from (
-          select created_at from ${raw(generation.catalog)}.purchase ${page(within)})`,
-    );
-    const [found, oldest] = row as [bigint, bigint | null];
-    if (oldest === null && since === null) return [];
-    if (oldest !== null && (since === null || Number(found) === most)) {
-      return readPurchases(connection, generation, page(isSince(oldest)));
-    }
-  }
-  throw new Error('the widest window has no end');
+  return readWithin(empty);
 }
 
 const isSince = (instant: bigint): Sql =>
