@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { joinLabels } from '../src/engines/duckdb/export.ts';
+import { labelKey, labelTable } from '../src/engines/duckdb/layout.ts';
 import {
   organizationDirectory,
   readPublished,
@@ -86,7 +86,11 @@ export async function measureRates(
   const shown = purchaseColumns.map(({ name, kind }) =>
     kind === 'label' ? `of_${name}.value as ${name}` : `purchase.${name}`,
   );
-  const rows = `select ${shown.join(', ')} from file.purchase ${joinLabels('file', purchaseLabels)}`;
+  const joins = purchaseLabels.map(
+    (label) =>
+      `left join file.${labelTable(label)} as of_${label} on of_${label}.key = purchase.${labelKey(label)}`,
+  );
+  const rows = `select ${shown.join(', ')} from file.purchase ${joins.join(' ')}`;
   const copies = new Map(measured.map((format) => [format, [] as Taken[]]));
   const exported = new Map(measured.map((format) => [format, [] as Taken[]]));
   const greatest = new Map<ExportFormatName, number>();

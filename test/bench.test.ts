@@ -79,7 +79,9 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       ...[...sizes, '--organizations', '2', '--changes-per-second', '50', '--rounds', '1'],
       ...['--seconds', '0.3', '--minutes', '0.02', '--json', json, '--html', html],
     );
-    expect([await program.exited(), program.output()]).toEqual([0, expect.any(String)]);
+    const code = await program.exited();
+    // Its end says why.
+    expect(code, program.output().slice(-3000)).toBe(0);
     for (const [name, text] of Object.entries(tables)) {
       expect(program.output()).toContain(text);
       expect(program.output()).toMatch(

@@ -79,7 +79,7 @@ const dates = new Array<string>(places).fill('');
  * As `formatInstant`, several times as fast, of an instant that a double holds: whole
  * microseconds within `Number.MAX_SAFE_INTEGER`.
  */
-export function formatMicroseconds(instant: number): string {
+function formatMicroseconds(instant: number): string {
   const day = Math.floor(instant / dayLength);
   const place = day & (places - 1);
   if (daysWritten[place] !== day) {

@@ -1,5 +1,4 @@
 import type { Askers } from './askers.ts';
-import type { ColumnData } from './column-data.ts';
 import type { Purchase } from './purchase.ts';
 import type { PurchaseFilters, PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
 
@@ -41,13 +40,10 @@ export const emptyStats: PurchaseStats = {
   groupsTruncated: false,
 };
 
-/** Some purchases, column by column in the order of `purchaseColumns`. */
-export type PurchaseBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
-
 /** What all purchases that match some filters are read from. */
 export type ExportSource =
-  /** Read as they are asked for, so that memory stays bounded whatever their number. */
-  | { readonly batches: AsyncIterable<PurchaseBatch> }
+  /** Some at a time, read as they are asked for: memory stays bounded whatever their number. */
+  | { readonly purchases: AsyncIterable<readonly Purchase[]> }
   /** An open file of the DuckDB layout, which never changes: also of what does not match. */
   | { readonly descriptor: number };
 

@@ -14,10 +14,17 @@ import { writeCoupons } from '../resources/purchase-table.ts';
 import { fillTable, type Row } from './fill-table.ts';
 import { createSpellings, spellIds } from './spelled-ids.ts';
 
+/** What makes up a value, one after another: put together only once, copied only once. */
+export type Pieces = readonly Sql[];
+type Present = (value: Sql) => Pieces;
+
+export const whole = (pieces: Pieces): Sql =>
+  pieces.length === 1 ? (pieces[0] as Sql) : sql`concat(${join(pieces, ', ')})`;
+
 /** The rows of an export, in SQL. */
 export type ShownColumns = {
   /** Of each column of `purchaseTable`. */
-  readonly columns: readonly Sql[];
+  readonly columns: readonly Pieces[];
   /** What follows `from`, the conditions included. */
   readonly from: Sql;
   /** As many as match: rows may be fewer, where a dictionary lacks what they refer to. */
@@ -33,11 +40,11 @@ export async function showColumns(
   connection: DuckDBConnection,
   catalog: string,
   filters: PurchaseFilters,
-  present: (value: Sql, index: number) => Sql,
+  present: (value: Sql, index: number) => Pieces,
 ): Promise<ShownColumns> {
   const matching = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
   await createSpellings(connection);
-  const columns: Sql[] = [];
+  const columns: Pieces[] = [];
   const joins: Sql[] = [];
   for (const [index, column] of purchaseColumns.entries()) {
     const shown = await showColumn(connection, catalog, matching, column, (value) =>
@@ -59,8 +66,8 @@ async function showColumn(
   catalog: string,
   matching: Sql,
   { name, kind }: PurchaseColumn,
-  present: (value: Sql) => Sql,
-): Promise<{ readonly shown: Sql; readonly join: Sql }> {
+  present: Present,
+): Promise<{ readonly shown: Pieces; readonly join: Sql }> {
   const stored = sql`purchase.${raw(name)}`;
   switch (kind) {
     case 'purchase_id': {
@@ -72,15 +79,15 @@ async function showColumn(
       const ids = { catalog, table: customerDictionary.table, column: customerDictionary.value };
       const { shown, join } = await spellIds(connection, 'customer', ids);
       const rows = sql`
-        select key, ${present(shown)} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}`;
+        select key, ${whole(present(shown))} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}`;
       return showByKey(connection, customerDictionary, rows);
     }
     case 'label': {
       const dictionary = labelDictionary(name);
       const rows = sql`
-        select key, ${present(sql`value`)} as shown from ${raw(`${catalog}.${dictionary.table}`)}
+        select key, ${whole(present(sql`value`))} as shown from ${raw(`${catalog}.${dictionary.table}`)}
         union all
-        select ${raw(String(noLabel))}::integer, ${present(sql`null::varchar`)}`;
+        select ${raw(String(noLabel))}::integer, ${whole(present(sql`null::varchar`))}`;
       return showByKey(connection, dictionary, rows);
     }
     case 'coupons': {
@@ -97,11 +104,11 @@ async function showColumn(
       await runStatement(
         connection,
         sql`create temp table shown_coupons as
-          select stored, ${present(sql`written`)} as shown from written_coupons`,
+          select stored, ${whole(present(sql`written`))} as shown from written_coupons`,
       );
       await runStatement(connection, sql`drop table written_coupons`);
       return {
-        shown: sql`coalesce(shown_coupons.shown, ${present(sql`null::varchar`)})`,
+        shown: [sql`coalesce(shown_coupons.shown, ${whole(present(sql`null::varchar`))})`],
         join: sql`left join shown_coupons on shown_coupons.stored = ${stored}`,
       };
     }
@@ -115,7 +122,7 @@ async function showByKey(connection: DuckDBConnection, { name, key }: Dictionary
   const table = raw(`shown_${name}`);
   await runStatement(connection, sql`create temp table ${table} as ${rows}`);
   return {
-    shown: sql`${table}.shown`,
+    shown: [sql`${table}.shown`],
     join: sql`join ${table} on ${table}.key = purchase.${raw(key)}`,
   };
 }

@@ -1,14 +1,14 @@
 import { openSync, writeSync } from 'node:fs';
-import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../engines/duckdb/connection.ts';
-import { exportPurchases } from '../engines/duckdb/export.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
 import { type ExportOrder, fileDescriptor } from './order.ts';
+import { packPurchases } from './pack-purchases.ts';
 import { withStandardInput } from './pipe.ts';
 import { writtenIn } from './written-batches.ts';
 
@@ -27,13 +27,17 @@ export async function writeOrder({ format, source, ...options }: ExportOrder): P
     await withStandardInput(options.spillDirectory, (path) => copyCsvAsParquet(connection, path));
   } else {
     await connection.run(`attach '/dev/fd/${fileDescriptor}' as ${catalog} (read_only)`);
-    await writers[format](connection, source.filters);
+    await writers[format](connection, source.filters, instance);
   }
   connection.closeSync();
   instance.closeSync();
 }
 
-type Writer = (connection: DuckDBConnection, filters: PurchaseFilters) => Promise<void>;
+type Writer = (
+  connection: DuckDBConnection,
+  filters: PurchaseFilters,
+  instance: DuckDBInstance,
+) => Promise<void>;
 
 const linesOf =
   (format: typeof csv): Writer =>
@@ -47,10 +51,12 @@ const writers: Readonly<Record<ExportFormatName, Writer>> = {
   csv_excel: linesOf(csvForExcel),
   ndjson: linesOf(ndjson),
   parquet: (connection, filters) => copyParquet(connection, catalog, filters),
-  arrow: async (connection, filters) => {
+  arrow: async (connection, filters, instance) => {
     // Takes longer to load than everything else together.
     const { arrow } = await import('../http/formats/arrow.ts');
-    for await (const part of writtenIn(arrow, exportPurchases(connection, catalog, filters))) {
+    // While what one has read is written, the other reads.
+    const connections = [connection, await instance.connect()];
+    for await (const part of writtenIn(arrow, packPurchases(connections, catalog, filters))) {
       write(part);
     }
   },

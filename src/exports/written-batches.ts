@@ -1,19 +1,22 @@
-import type { PurchaseBatch } from '../domain/purchase-engine.ts';
 import type { Format } from '../http/formats/format.ts';
-import { purchaseBatchOnTheWire, purchaseTable } from '../resources/purchase-table.ts';
+import type { TableBatch } from '../http/formats/table.ts';
+import { purchaseTable } from '../resources/purchase-table.ts';
 
-/** Purchases in a format; nothing of it before the first of them could be read. */
+/**
+ * Rows of `purchaseTable` in a format; nothing of it before the first of them could be
+ * read. Each part is valid until the next is asked for.
+ */
 export async function* writtenIn(
   format: Format,
-  batches: AsyncIterable<PurchaseBatch>,
+  batches: AsyncIterable<TableBatch>,
 ): AsyncGenerator<Uint8Array, void> {
   const writer = format.writer(purchaseTable);
   let beginning: Uint8Array | null = writer.begin();
   for await (const batch of batches) {
-    const rows = writer.write(purchaseBatchOnTheWire(batch));
-    yield beginning === null ? rows : Buffer.concat([beginning, rows]);
+    if (beginning !== null) yield beginning;
     beginning = null;
+    yield writer.write(batch);
   }
-  const end = writer.end();
-  yield beginning === null ? end : Buffer.concat([beginning, end]);
+  if (beginning !== null) yield beginning;
+  yield writer.end();
 }

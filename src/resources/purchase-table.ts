@@ -1,8 +1,5 @@
-import type { ColumnData, PlainValues } from '../domain/column-data.ts';
-import { valueAt } from '../domain/column-data.ts';
 import { encodeId } from '../domain/public-id.ts';
-import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
-import type { PurchaseBatch } from '../domain/purchase-engine.ts';
+import { type Purchase, type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
 import { writeExactly } from '../http/exact-numbers.ts';
 import type { Table, TableBatch, TableColumnKind } from '../http/formats/table.ts';
 import { couponsOnTheWire } from './purchase-wire.ts';
@@ -28,18 +25,16 @@ export const purchaseTable: Table = {
   after: { attributed_flow_ids: [] },
 };
 
-/** An engine's batch as rows of that table: with public ids, and coupons as responses show them. */
-export function purchaseBatchOnTheWire({ rowCount, data }: PurchaseBatch): TableBatch {
-  const shown = purchaseColumns.map(({ kind }, index) => {
-    const values = data[index] as ColumnData;
+/** Purchases as rows of that table: with public ids, and coupons as responses show them. */
+export function purchasesAsRows(purchases: readonly Purchase[]): TableBatch {
+  const data = purchaseColumns.map(({ name, kind }) => {
     const write = written[kind];
-    if (write === undefined) return values;
-    return Array.from({ length: rowCount }, (_, row) => {
-      const value = valueAt(values, row);
-      return value === null ? null : write(value as never);
-    }) as PlainValues;
+    return purchases.map((purchase) => {
+      const value = purchase[name];
+      return value === null || write === undefined ? value : write(value as never);
+    });
   });
-  return { rowCount, data: shown };
+  return { rowCount: purchases.length, data };
 }
 
 // The same few coupons come again and again.

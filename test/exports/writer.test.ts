@@ -200,6 +200,7 @@ describe('an export of all purchases that match', () => {
     ['csv', 'customer'],
     ['ndjson', 'label_utm_source'],
     ['parquet', 'label_utm_source'],
+    ['arrow', 'label_utm_source'],
   ] as const)(
     'does not end as if whole where a dictionary lacks a value: %s, %s',
     async (format, dictionary) => {
@@ -214,7 +215,11 @@ describe('an export of all purchases that match', () => {
           // Only how it ends matters.
         }
       };
-      await expect(read()).rejects.toThrow(/the file is damaged: of 4804 purchases \d+ were/);
+      await expect(read()).rejects.toThrow(
+        format === 'arrow'
+          ? /the file is damaged: label_utm_source has no key 1/
+          : /the file is damaged: of 4804 purchases \d+ were/,
+      );
       await file.close();
     },
   );

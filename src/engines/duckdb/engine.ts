@@ -2,11 +2,12 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Askers } from '../../domain/askers.ts';
+import type { Purchase } from '../../domain/purchase.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { createEndableTasks } from './endable-tasks.ts';
-import { exportPurchases } from './export.ts';
 import { followGenerations, type GenerationLease } from './generations.ts';
 import { askToHurry } from './hurry.ts';
 import { interruptible } from './interruption.ts';
@@ -33,7 +34,7 @@ export type DuckDBEngineOptions = {
 };
 
 /** An export of more gets the file: whoever writes it can do so elsewhere, at no cost to others. */
-const mostInBatches = 2_000;
+const mostListed = 2_000;
 
 /** Thrown where an organization has no published generation: another engine must answer. */
 export class NoGenerationError extends Error {
@@ -119,13 +120,13 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        withLease(organizationId, async ({ generation: { catalog, extent }, descriptor, asOf }) => {
-          if (extent.purchases > mostInBatches)
+        withLease(organizationId, async ({ generation, descriptor, asOf }) => {
+          if (generation.extent.purchases > mostListed)
             return take({ answer: { descriptor }, asOf }, either);
           const connection = await instance.connect();
-          const batches = exportPurchases(connection, catalog, filters);
+          const purchases = exportListed(connection, generation, filters);
           return interruptible(either, connection, () =>
-            take({ answer: { batches }, asOf }, either),
+            take({ answer: { purchases }, asOf }, either),
           ).finally(() => connection.closeSync());
         }),
       ),
@@ -145,4 +146,14 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       instance.closeSync();
     },
   };
+}
+
+async function* exportListed(
+  connection: DuckDBConnection,
+  generation: Generation,
+  filters: PurchaseFilters,
+): AsyncGenerator<readonly Purchase[]> {
+  const query = { filters, limit: mostListed };
+  const { purchases } = await listPurchases(connection, generation, query);
+  if (purchases.length > 0) yield purchases;
 }

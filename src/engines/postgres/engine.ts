@@ -57,8 +57,8 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
       const inSnapshot = async (connection: pg.ClientBase) => {
         await lockTable(connection);
         const asOf = await snapshotInstant(connection);
-        const batches = exportPurchases(connection, organizationId, filters, signal);
-        return take({ answer: { batches }, asOf }, signal ?? neverAborted);
+        const purchases = exportPurchases(connection, organizationId, filters, signal);
+        return take({ answer: { purchases }, asOf }, signal ?? neverAborted);
       };
       return withSnapshot(database, inSnapshot, signal);
     },

@@ -1,6 +1,5 @@
 import type pg from 'pg';
-import { purchaseColumns } from '../../domain/purchase.ts';
-import type { PurchaseBatch } from '../../domain/purchase-engine.ts';
+import type { Purchase } from '../../domain/purchase.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { listPurchases } from './list.ts';
 
@@ -16,7 +15,7 @@ export async function* exportPurchases(
   organizationId: bigint,
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
-): AsyncGenerator<PurchaseBatch> {
+): AsyncGenerator<readonly Purchase[]> {
   let last: bigint | undefined;
   for (let hasMore = true; hasMore; ) {
     signal?.throwIfAborted();
@@ -26,10 +25,7 @@ export async function* exportPurchases(
       ...(last === undefined ? {} : { startingAfter: last }),
     });
     const { purchases } = page;
-    if (purchases.length > 0) {
-      const data = purchaseColumns.map(({ name }) => purchases.map((purchase) => purchase[name]));
-      yield { rowCount: purchases.length, data };
-    }
+    if (purchases.length > 0) yield purchases;
     last = purchases.at(-1)?.id;
     hasMore = page.hasMore;
   }

@@ -15,17 +15,18 @@ import {
   Utf8,
   Vector,
 } from 'apache-arrow';
+import { ApiError } from '../errors.ts';
 import {
-  type Bitmap,
   bitmapOf,
   type ColumnData,
   isPackedIntegers,
   isPackedLabels,
+  isPackedTexts,
   type PackedIntegers,
   type PackedLabels,
+  type PackedTexts,
   type PlainValues,
-} from '../../domain/column-data.ts';
-import { ApiError } from '../errors.ts';
+} from './column-data.ts';
 import type { Format } from './format.ts';
 import type { TableColumn, TableColumnKind } from './table.ts';
 
@@ -48,7 +49,7 @@ export const arrow: Format = {
     }
     const queue = new WrittenBytes();
     const writer = new RecordBatchStreamWriter({ autoDestroy: false });
-    const dictionaries = new Map<readonly string[], Vector<Utf8>>();
+    const dictionaries: Dictionaries = new WeakMap();
     return {
       begin: () => {
         writer.reset(queue, schema);
@@ -60,7 +61,7 @@ export const arrow: Format = {
         );
         const struct = makeData({ type: new Struct(schema.fields), length: rowCount, children });
         writer.write(new RecordBatch(schema, struct));
-        return queue.take();
+        return queue.lend();
       },
       end: () => {
         writer.finish();
@@ -73,13 +74,30 @@ export const arrow: Format = {
 /** What the writer has written since it was last asked. */
 class WrittenBytes extends AsyncByteQueue {
   #parts: Uint8Array[] = [];
+  #lent = Buffer.alloc(0);
+
   override write(value: Uint8Array): void {
     this.#parts.push(value);
   }
+
+  /** In memory of its own: what is lent stays as it is. */
   take(): Uint8Array {
     const bytes = Buffer.concat(this.#parts);
     this.#parts = [];
     return bytes;
+  }
+
+  /** Valid until lent again: what large batches leave would keep the garbage collector busy. */
+  lend(): Uint8Array {
+    const length = this.#parts.reduce((sum, part) => sum + part.length, 0);
+    if (this.#lent.length < length) this.#lent = Buffer.allocUnsafeSlow(length);
+    let end = 0;
+    for (const part of this.#parts) {
+      this.#lent.set(part, end);
+      end += part.length;
+    }
+    this.#parts = [];
+    return this.#lent.subarray(0, length);
   }
 }
 
@@ -96,7 +114,7 @@ function typeOf(kind: TableColumnKind, index: number): DataType {
   }
 }
 
-type Dictionaries = Map<readonly string[], Vector<Utf8>>;
+type Dictionaries = WeakMap<readonly string[], Vector<Utf8>>;
 
 function childOf(
   { name, kind }: TableColumn,
@@ -117,34 +135,34 @@ function childOf(
     const packed = { length, data: keys, nullBitmap: present, dictionary };
     return makeData({ type: type as Dictionary<Utf8, Int32>, ...packed });
   }
-  return textOf(data as readonly (string | null)[]);
+  return textOf(isPackedTexts(data) ? data : packTexts(data as readonly (string | null)[]));
 }
 
 function dictionaryOf(values: readonly string[], dictionaries: Dictionaries): Vector<Utf8> {
   const known = dictionaries.get(values);
   if (known !== undefined) return known;
-  const dictionary = new Vector([textOf(values)]);
-  // Those of a packed batch come again; of others there are as many as batches.
-  if (dictionaries.size > 64) dictionaries.clear();
+  const dictionary = new Vector([textOf(packTexts(values))]);
   dictionaries.set(values, dictionary);
   return dictionary;
 }
 
-function textOf(values: readonly (string | null)[]): Data<Utf8> {
+const textOf = ({ bytes, offsets, present }: PackedTexts): Data<Utf8> =>
+  makeData({
+    type: new Utf8(),
+    length: offsets.length - 1,
+    valueOffsets: offsets,
+    data: bytes,
+    nullBitmap: present,
+  });
+
+function packTexts(values: readonly (string | null)[]): PackedTexts {
   const offsets = new Int32Array(values.length + 1);
-  const bytes = Buffer.from(values.join(''));
   let end = 0;
   values.forEach((value, index) => {
     end += value === null ? 0 : Buffer.byteLength(value);
     offsets[index + 1] = end;
   });
-  return makeData({
-    type: new Utf8(),
-    length: values.length,
-    valueOffsets: offsets,
-    data: bytes,
-    nullBitmap: presentOf(values),
-  });
+  return { bytes: Buffer.from(values.join('')), offsets, present: bitmapOf(values, null) };
 }
 
 function packIntegers(name: string, values: PlainValues): PackedIntegers {
@@ -158,7 +176,7 @@ function packIntegers(name: string, values: PlainValues): PackedIntegers {
     }
     integers[index] = integer;
   });
-  return { integers, present: presentOf(values) };
+  return { integers, present: bitmapOf(values, null) };
 }
 
 function packLabels(labels: PlainValues): PackedLabels {
@@ -169,8 +187,5 @@ function packLabels(labels: PlainValues): PackedLabels {
     known.set(label as string, key);
     return key;
   });
-  return { keys, present: presentOf(labels), values: [...known.keys()] };
+  return { keys, present: bitmapOf(labels, null), values: [...known.keys()] };
 }
-
-const presentOf = (values: PlainValues): Bitmap | null =>
-  bitmapOf(values.length, (row) => values[row] !== null);

@@ -1,5 +1,5 @@
-import type { ColumnData } from '../../domain/column-data.ts';
 import { type Cell, cellWriter } from './cells.ts';
+import type { ColumnData } from './column-data.ts';
 import { type Format, nothing } from './format.ts';
 import type { Quoting } from './quoting.ts';
 import type { Table, TableColumnKind } from './table.ts';

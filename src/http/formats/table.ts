@@ -1,6 +1,6 @@
-import type { ColumnData } from '../../domain/column-data.ts';
 import { parseInstant } from '../../domain/instant.ts';
 import { writeExactly } from '../exact-numbers.ts';
+import type { ColumnData } from './column-data.ts';
 
 /** What formats tell apart. */
 export type TableColumnKind =

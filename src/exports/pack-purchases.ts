@@ -1,0 +1,169 @@
+import type {
+  DuckDBBlobVector,
+  DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBListVector,
+  DuckDBVector,
+} from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import { queryRows, streamChunks } from '../engines/duckdb/connection.ts';
+import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { labelKey } from '../engines/duckdb/layout.ts';
+import {
+  type Bitmap,
+  type ColumnData,
+  isPresent,
+  type PackedTexts,
+  type PlainValues,
+  valueAt,
+} from '../http/formats/column-data.ts';
+import type { TableBatch } from '../http/formats/table.ts';
+import { writeCoupons } from '../resources/purchase-table.ts';
+import { createIdPacker } from './packed-ids.ts';
+import { type LabelValues, packLabels, readLabelValues } from './packed-labels.ts';
+import { createRowRanges } from './row-ranges.ts';
+
+/**
+ * All purchases of an attached file that match, as rows of `purchaseTable`. DuckDB puts
+ * together what many rows have in a column: made one by one, texts would take several
+ * times as long as all else. A statement is under way on each of the connections.
+ */
+export async function* packPurchases(
+  connections: readonly DuckDBConnection[],
+  catalog: string,
+  filters: PurchaseFilters,
+): AsyncGenerator<TableBatch> {
+  const [connection] = connections as [DuckDBConnection];
+  const matching = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
+  const from = sql`${raw(catalog)}.purchase where ${matching}`;
+  const labels = await readLabelValues(connection, catalog);
+  const [row] = await queryRows(
+    connection,
+    sql`select (select count(*) from ${from}), coalesce(max(rowid), -1) from ${raw(catalog)}.purchase`,
+  );
+  const [expected, greatest] = row as [bigint, bigint];
+  const ranges = createRowRanges(greatest + 1n);
+  const begin = (on: DuckDBConnection): Reading[] => {
+    const range = ranges.next();
+    if (range === null) return [];
+    const statement = sql`select count(*), ${raw(packed)} from ${from}
+      and purchase.rowid >= ${range.begin} and purchase.rowid < ${range.end}`;
+    const chunk = readChunk(on, statement).catch((error) => {
+      if (/out of memory/i.test(String(error)) && ranges.halve(range)) return null;
+      throw error;
+    });
+    // Awaited in its turn.
+    chunk.catch(() => {});
+    return [{ on, chunk }];
+  };
+  let purchases = 0n;
+  const under: Reading[] = connections.flatMap(begin);
+  for (let reading = under.shift(); reading !== undefined; reading = under.shift()) {
+    const chunk = await reading.chunk;
+    under.push(...begin(reading.on));
+    if (chunk === null) continue;
+    const rowCount = Number(chunk.getColumnVector(0).getItem(0));
+    purchases += BigInt(rowCount);
+    if (rowCount === 0) continue;
+    const { data, textBytes } = readColumns(chunk, rowCount, labels);
+    // Texts would otherwise wait for the garbage collector, which does not see them.
+    chunk.reset();
+    ranges.noteRead(textBytes);
+    yield { rowCount, data };
+  }
+  if (purchases === expected) return;
+  throw new Error(`the file is damaged: of ${expected} purchases ${purchases} were read`);
+}
+
+type Reading = { readonly on: DuckDBConnection; readonly chunk: Promise<DuckDBDataChunk | null> };
+
+const isText = (kind: PurchaseColumn['kind']) => kind === 'text' || kind === 'coupons';
+
+/** What `readColumns` reads: all rows' values, of texts the bytes and the lengths. */
+const packed = purchaseColumns
+  .map(({ name, kind }) => {
+    const column = `purchase.${name}`;
+    if (isText(kind)) return `encode(string_agg(${column}, '')), list(strlen(${column})::integer)`;
+    if (kind === 'instant') return `list(epoch_us(${column}))`;
+    return `list(${kind === 'label' ? `purchase.${labelKey(name)}` : column})`;
+  })
+  .join(', ');
+
+async function readChunk(connection: DuckDBConnection, statement: Sql): Promise<DuckDBDataChunk> {
+  for await (const chunk of streamChunks(connection, statement)) return chunk;
+  throw new Error('an aggregate has one row');
+}
+
+const packPurchaseIds = createIdPacker('purchase');
+const packCustomerIds = createIdPacker('customer');
+
+function readColumns(
+  chunk: DuckDBDataChunk,
+  rowCount: number,
+  labels: LabelValues,
+): { readonly data: readonly ColumnData[]; readonly textBytes: number } {
+  let place = 0;
+  let textBytes = 0;
+  const next = (): DuckDBVector => {
+    place += 1;
+    return chunk.getColumnVector(place);
+  };
+  const data = purchaseColumns.map(({ name, kind }): ColumnData => {
+    if (isText(kind)) {
+      const bytes = (next() as DuckDBBlobVector).getItemBytes(0) ?? Buffer.alloc(0);
+      textBytes += bytes.byteLength;
+      const texts = textsOf(bytes, itemsOf(next()), rowCount);
+      return kind === 'coupons' ? showCoupons(texts, rowCount) : texts;
+    }
+    const { items, present } = itemsOf(next());
+    if (kind === 'label') return packLabels(items as Int32Array, labels.get(name) ?? []);
+    if (kind === 'purchase_id') return packPurchaseIds(items as BigInt64Array);
+    if (kind === 'customer_id') return packCustomerIds(items as BigInt64Array);
+    return { integers: cleared(items as BigInt64Array, present), present };
+  });
+  return { data, textBytes };
+}
+
+const showCoupons = (stored: PackedTexts, rowCount: number): PlainValues =>
+  Array.from({ length: rowCount }, (_, row) => {
+    const text = valueAt(stored, row);
+    return text === null ? null : writeCoupons(text as string);
+  });
+
+/** Where a row has no value DuckDB leaves whatever its memory held before: none of a reader's business. */
+function cleared(integers: BigInt64Array, present: Bitmap | null): BigInt64Array {
+  if (present === null) return integers;
+  for (let row = 0; row < integers.length; row += 1) {
+    if (!isPresent(present, row)) integers[row] = 0n;
+  }
+  return integers;
+}
+
+type Items = { readonly items: BigInt64Array | Int32Array; readonly present: Bitmap | null };
+
+/** What the vectors have and their types keep for themselves. */
+type NumberVector = {
+  readonly items: BigInt64Array | Int32Array;
+  readonly validity: { readonly data: BigUint64Array | null };
+};
+
+/** Of the list that is a result's only row; node-api has copied it. */
+function itemsOf(vector: DuckDBVector): Items {
+  const { items, validity } = (vector as DuckDBListVector).childVector as unknown as NumberVector;
+  const { data } = validity;
+  const present =
+    data === null ? null : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return { items, present };
+}
+
+function textsOf(bytes: Uint8Array, { items, present }: Items, rowCount: number): PackedTexts {
+  const offsets = new Int32Array(rowCount + 1);
+  let end = 0;
+  for (let row = 0; row < rowCount; row += 1) {
+    if (isPresent(present, row)) end += items[row] as number;
+    offsets[row + 1] = end;
+  }
+  return { bytes, offsets, present };
+}
