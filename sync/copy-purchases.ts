@@ -53,9 +53,9 @@ export async function copyPurchases(
   file: string,
   signal: AbortSignal,
 ): Promise<CopiedChunk> {
-  return withSnapshot(database, async (connection) => {
+  const { after, rows } = from;
+  const { copy, until } = await withSnapshot(database, async (connection) => {
     await takeSnapshot(connection, database);
-    const { after, rows } = from;
     await connection.query(`set local datestyle = 'ISO'`);
     await configure(connection, {
       organization_id: String(from.organizationId),
@@ -69,10 +69,13 @@ export async function copyPurchases(
       until_created_at: end === undefined ? 'infinity' : formatInstant(end.created_at),
       until_id: String(end?.id ?? 0n),
     });
-    const copied = await drain(connection, copyChunk, file, signal);
-    const until = end === undefined ? null : { createdAt: end.created_at, id: end.id };
-    return { rows: copied, until };
+    return {
+      copy: await drain(connection, copyChunk, file, signal),
+      until: end === undefined ? null : { createdAt: end.created_at, id: end.id },
+    };
   });
+  // How many there were is told after the last of them: it is known since the commit.
+  return { rows: copy.rowCount, until };
 }
 
 async function configure(
@@ -85,13 +88,13 @@ async function configure(
     from unnest(${names}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`);
 }
 
-/** Sends a COPY's output to a file; gives the number of rows. */
+/** Sends a COPY's output to a file. */
 async function drain(
   connection: pg.ClientBase,
   statement: string,
   file: string,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<{ readonly rowCount: number }> {
   const rows = connection.query(copyTo(statement, { highWaterMark: 2 ** 20 }));
   try {
     await pipeline(rows, createWriteStream(file, { highWaterMark: 2 ** 20 }), { signal });
@@ -100,5 +103,5 @@ async function drain(
     void (connection as pg.Client).end();
     throw error;
   }
-  return rows.rowCount;
+  return rows;
 }

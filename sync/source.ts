@@ -136,8 +136,9 @@ export async function* stream(
 
 /**
  * Rows in batches: memory is bounded however many there are. Unlike its parent it
- * also ends when the connection is lost, where waiting for the server to close the
- * cursor would be waiting for ever.
+ * fails when the connection is lost, wherever that is: the cursor ignores it once it has
+ * had the last row and waits for the server to be ready, and where it is to be closed
+ * it waits for the server to say so.
  */
 class RowStream extends QueryStream {
   readonly #connection: pg.ClientBase;
@@ -156,19 +157,20 @@ class RowStream extends QueryStream {
 
   readonly #noticeLoss = () => {
     this.#isLost = true;
+    this.destroy(new Error('Connection terminated while rows were read'));
   };
 
   override _destroy(error: Error, callback: (error: Error) => void): void {
     const connection = this.#connection;
-    const finish = () => {
-      connection.off('end', finish);
-      connection.off('end', this.#noticeLoss);
-      callback(error);
-    };
+    connection.off('end', this.#noticeLoss);
     if (this.#isLost) {
-      finish();
+      callback(error);
       return;
     }
+    const finish = () => {
+      connection.off('end', finish);
+      callback(error);
+    };
     connection.once('end', finish);
     super._destroy(error, finish);
   }

@@ -2,13 +2,17 @@ import { once } from 'node:events';
 // biome-ignore lint/style/noRestrictedImports: what it speaks to is Postgres.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** Stands between a pool and Postgres, and can keep new connections from getting through. */
+/** Stands between a pool and Postgres, and can keep what is said from getting through. */
 export type PostgresProxy = {
   readonly url: string;
   /** What becomes of connections from now on: `swallow` takes what they say and says nothing. */
   mode: 'pass' | 'refuse' | 'swallow';
   /** How many connections it did not let through. */
   readonly heldBack: number;
+  /** How many more of the server's messages get through; with the next one its connection breaks. */
+  messagesLeft: number;
+  /** Whether a connection that breaks is told why, as by a server that is shut down. */
+  tellsWhy: boolean;
   close(): Promise<void>;
 };
 
@@ -17,13 +21,13 @@ export async function createPostgresProxy(databaseUrl: string): Promise<Postgres
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
     sockets.add(socket);
+    socket.setNoDelay();
     return socket.on('error', () => {}).once('close', () => sockets.delete(socket));
   };
   const server = createServer((client) => {
     keep(client);
     if (proxy.mode === 'pass') {
-      const upstream = keep(connect(Number(port), hostname));
-      client.pipe(upstream).pipe(client);
+      passOn(client, keep(connect(Number(port), hostname)), proxy);
       return;
     }
     heldBack += 1;
@@ -40,6 +44,8 @@ export async function createPostgresProxy(databaseUrl: string): Promise<Postgres
     get heldBack() {
       return heldBack;
     },
+    messagesLeft: Number.POSITIVE_INFINITY,
+    tellsWhy: false,
     close: async () => {
       for (const socket of sockets) socket.destroy();
       server.close();
@@ -47,4 +53,33 @@ export async function createPostgresProxy(databaseUrl: string): Promise<Postgres
     },
   };
   return proxy;
+}
+
+/** An ErrorResponse, as a server sends that is shut down. */
+const goodbye = Buffer.from(
+  'E____SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0',
+);
+goodbye.writeUInt32BE(goodbye.length - 1, 1);
+
+function passOn(client: Socket, upstream: Socket, proxy: PostgresProxy): void {
+  let unsent = Buffer.alloc(0);
+  upstream.on('data', (part) => {
+    unsent = Buffer.concat([unsent, part]);
+    while (unsent.length > 4) {
+      // A letter for its kind, and the length of what follows the letter.
+      const length = 1 + unsent.readUInt32BE(1);
+      if (unsent.length < length) return;
+      if (proxy.messagesLeft === 0) {
+        client.end(proxy.tellsWhy ? goodbye : Buffer.alloc(0));
+        upstream.destroy();
+        return;
+      }
+      proxy.messagesLeft -= 1;
+      client.write(unsent.subarray(0, length));
+      unsent = unsent.subarray(length);
+    }
+  });
+  upstream.once('close', () => client.end());
+  client.once('close', () => upstream.destroy());
+  client.pipe(upstream);
 }

@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import sql from 'sql-template-tag';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { copyPurchases } from '../../sync/copy-purchases.ts';
+import { stream } from '../../sync/source.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
+import { publishedPurchases, storedPurchases } from '../support/published.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe.each([
+  ['tells why', true],
+  ['tells nothing', false],
+])('a connection that breaks, wherever that is, and %s', (_, tellsWhy) => {
+  let database: TestDatabase;
+  let proxy: PostgresProxy;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organization: bigint;
+  let customer: bigint;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    proxy = await createPostgresProxy(database.url);
+    proxy.tellsWhy = tellsWhy;
+    directory = await temporaryDirectory();
+    organization = await addOrganization(database.pool);
+    customer = await addCustomer(database.pool, organization);
+  });
+  afterEach(async () => {
+    await proxy.close();
+    await database.drop();
+    await directory.remove();
+  });
+
+  const addMany = (count: number) =>
+    database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select $1, $2, n from generate_series(1, $3) as n`,
+      [organization, customer, count],
+    );
+  /** What the work comes to where its connections are lost after each number of messages in turn. */
+  const afterEachMessage = async <Outcome>(
+    work: () => Promise<Outcome>,
+    before: () => Promise<unknown> = async () => {},
+  ): Promise<{ readonly lost: number; readonly outcomes: Outcome[] }> => {
+    const outcomes: Outcome[] = [];
+    for (let messages = 0; ; messages += 1) {
+      await before();
+      proxy.messagesLeft = messages;
+      await work().then(
+        (outcome) => outcomes.push(outcome),
+        () => {},
+      );
+      const isOver = proxy.messagesLeft > 0;
+      proxy.messagesLeft = Number.POSITIVE_INFINITY;
+      if (isOver) return { lost: messages + 1 - outcomes.length, outcomes };
+    }
+  };
+  const afterEachMessageTo = <Outcome>(work: (pool: Database) => Promise<Outcome>) =>
+    afterEachMessage(async () => {
+      const pool = createPool(proxy.url, { max: 2, applicationName: 'test' });
+      return work(pool).finally(() => pool.end());
+    });
+
+  it('ends a stream of rows with an error', async () => {
+    const { lost, outcomes } = await afterEachMessageTo((pool) =>
+      withSnapshot(pool, async (connection) => {
+        const rows: unknown[] = [];
+        for await (const [row] of stream(connection, sql`select generate_series(1, 3)`)) {
+          rows.push(row);
+        }
+        return rows;
+      }),
+    );
+    expect(lost).toBeGreaterThan(20);
+    for (const rows of outcomes) expect(rows).toEqual([1, 2, 3]);
+  });
+
+  it('ends a copy of purchases with an error', async () => {
+    await addMany(3);
+    const file = join(directory.path, 'chunk.csv');
+    const from = { organizationId: organization, after: null, rows: 10 };
+    const { lost, outcomes } = await afterEachMessageTo((pool) =>
+      copyPurchases(pool, from, file, new AbortController().signal),
+    );
+    expect(lost).toBeGreaterThan(40);
+    for (const chunk of outcomes) expect(chunk).toEqual({ rows: 3, until: null });
+  });
+
+  it('fails a pass of the worker, and the next one goes on from there', async () => {
+    const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
+    const worker = await createTestWorker(pool, directory.path);
+    await addMany(3);
+    const loads = await afterEachMessage(worker.syncAll);
+    const passes = await afterEachMessage(worker.syncAll, async () => {
+      await worker.syncAll();
+      await addMany(1);
+    });
+    expect(loads.lost).toBeGreaterThan(40);
+    expect(passes.lost).toBeGreaterThan(40);
+    await worker.close();
+    await pool.end();
+    expect(await publishedPurchases(database.pool, directory.path, organization)).toEqual(
+      await storedPurchases(database.pool, organization),
+    );
+  });
+});
