@@ -33,7 +33,9 @@ const requestsDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'requests');
 const asked = '.request.json';
 const answered = '.answer.json';
-const answersKeptMs = 3_600_000;
+const draft = '.tmp';
+/** What nobody will take any more: whoever asked, or wrote, is gone. */
+const keptMs = { [answered]: 3_600_000, [draft]: 10_000 };
 
 /** Asks, and waits for the answer: null where it was done, else what went wrong. */
 export async function askWorker(
@@ -72,11 +74,7 @@ export async function takeRequests(
   const requests = [];
   for (const name of names) {
     const path = join(directory, name);
-    if (name.endsWith(answered)) {
-      // Whoever asked is gone.
-      const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-      if (Date.now() - mtimeMs > answersKeptMs) await rm(path, { force: true });
-    }
+    await removeForgotten(path);
     if (!name.endsWith(asked) || taken.has(path)) continue;
     const text = await readFile(path, 'utf8').catch(() => '');
     const parsed = parseRequest(text);
@@ -105,7 +103,14 @@ function parseRequest(text: string): Request | null {
   }
 }
 
+async function removeForgotten(path: string): Promise<void> {
+  const [, kept] = Object.entries(keptMs).find(([suffix]) => path.endsWith(suffix)) ?? [];
+  if (kept === undefined) return;
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+  if (Date.now() - mtimeMs > kept) await rm(path, { force: true });
+}
+
 async function writeWhole(path: string, content: string): Promise<void> {
-  await writeFile(`${path}.tmp`, content);
-  await rename(`${path}.tmp`, path);
+  await writeFile(path + draft, content);
+  await rename(path + draft, path);
 }

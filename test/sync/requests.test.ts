@@ -1,9 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   organizationDirectory,
+  purchasesDirectory,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
@@ -66,6 +67,23 @@ describe('a rebuild that a command asks the worker for', () => {
     const stopSecond = await startWorker();
     expect(await answer).toBeNull();
     await stopSecond();
+  });
+
+  it('leaves no draft where the command is killed while it writes one', async () => {
+    const folder = join(purchasesDirectory(directory.path), 'requests');
+    mkdirSync(folder, { recursive: true });
+    const [old, young] = ['old', 'young'].map((name) => join(folder, `${name}.request.json.tmp`));
+    for (const path of [old, young] as string[]) writeFileSync(path, '{"kind":"reb');
+    const longAgo = new Date(Date.now() - 3_600_000);
+    utimesSync(old as string, longAgo, longAgo);
+    const stopping = new AbortController();
+    const worker = await createTestWorker(database.pool, directory.path);
+    const running = worker.run(stopping.signal);
+    while (existsSync(old as string)) await sleep(20);
+    expect(existsSync(young as string)).toBe(true);
+    stopping.abort();
+    await worker.close();
+    await running;
   });
 
   it('is tried by the worker until it is done, and told of at the first failure', async () => {

@@ -35,7 +35,7 @@ export function writeUpToDate(
   { asOf, generations }: UpToDate,
 ): void {
   const directory = upToDateDirectory(dataDirectory);
-  const draft = join(directory, `${worker}.${process.pid}.tmp`);
+  const draft = join(directory, `${worker}.tmp`);
   const content = JSON.stringify({
     asOf: String(asOf),
     generations: Object.fromEntries(generations),
