@@ -69,17 +69,20 @@ const copied: Readonly<Record<string, string>> = {
   parquet: 'parquet',
 };
 
-/** In the same round as DuckDB's own COPY of the same rows. */
+/**
+ * In the same round as DuckDB's own COPY of the same rows, which may take as many threads as
+ * the API gives to an export.
+ */
 export async function measureRates(
   scope: Scope,
   service: RunningService,
-  rounds: number,
+  { rounds, threads }: { readonly rounds: number; readonly threads: number },
 ): Promise<Rate[]> {
   const shop = service.shops[0] as BenchmarkShop;
   const directory = organizationDirectory(service.dataDirectory, shop.organizationId);
   const published = readPublished(directory);
   if (published === null) throw new Error('nothing is published');
-  const instance = await DuckDBInstance.create(':memory:');
+  const instance = await DuckDBInstance.create(':memory:', { threads: String(threads) });
   scope.afterwards(async () => instance.closeSync());
   const connection = await instance.connect();
   await connection.run(`attach '${join(directory, published.file)}' as file (read_only)`);

@@ -12,6 +12,8 @@ export type RunningService = {
   readonly api: { readonly pid: number; readonly url: string };
   /** Where the worker publishes. */
   readonly dataDirectory: string;
+  /** The same with another API over the same files, of other settings. */
+  withApi(settings: Readonly<Record<string, string>>): Promise<RunningService>;
   /** Asks the API for one organization. */
   get(path: string, shop: BenchmarkShop): Promise<Response>;
   /** Published since the start. */
@@ -39,31 +41,36 @@ export async function startRunningService(
 
   const generations = countGenerations(scope, dataDirectory, shops);
   const worker = startService(scope, 'sync/main.ts', [], { ...environment, ...workerSettings });
-  const api = startService(scope, 'src/commands/api.ts', [], {
-    ...environment,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    RATE_LIMIT_PER_MINUTE: '1000000',
-  });
-  const [, url = ''] = await api.printed(/Listening on (http\S+)/);
-  const get = (path: string, shop: BenchmarkShop) =>
-    fetch(`${url}${path}`, { headers: keyOf(shop) });
-  // The first question makes the API open the organization's file, and follow it from then on.
-  for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
-  return {
-    database,
-    shops,
-    worker,
-    api: { pid: api.pid, url },
-    dataDirectory,
-    generations,
-    get,
-    complaints: () =>
-      [worker, api].flatMap((program) =>
-        program
-          .output()
-          .split('\n')
-          .filter((line) => line.startsWith('{')),
-      ),
+  const startApi = async (settings: Readonly<Record<string, string>>): Promise<RunningService> => {
+    const api = startService(scope, 'src/commands/api.ts', [], {
+      ...environment,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      ...settings,
+    });
+    const [, url = ''] = await api.printed(/Listening on (http\S+)/);
+    const get = (path: string, shop: BenchmarkShop) =>
+      fetch(`${url}${path}`, { headers: keyOf(shop) });
+    // The first question makes the API open the organization's file, and follow it from then on.
+    for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
+    return {
+      database,
+      shops,
+      worker,
+      api: { pid: api.pid, url },
+      dataDirectory,
+      withApi: startApi,
+      generations,
+      get,
+      complaints: () =>
+        [worker, api].flatMap((program) =>
+          program
+            .output()
+            .split('\n')
+            .filter((line) => line.startsWith('{')),
+        ),
+    };
   };
+  return startApi({});
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKey } from '../../src/postgres/api-keys.ts';
-import { measureRates, readExport } from '../export-rates.ts';
+import { readSettings } from '../../src/settings.ts';
+import { measureRates, type Rate, readExport } from '../export-rates.ts';
 import { pairedRatios, summarize } from '../measurements.ts';
 import { residentBytesOfFamily } from '../process-usage.ts';
 import { complaintsOf, decimal, mebibytes, spread } from '../report.ts';
@@ -28,36 +29,24 @@ export const exports: Suite = {
       { organizations: 1, purchases: large, seed },
       { organizations: 1, purchases: other, seed },
     ]);
-    const rates = await measureRates(scope, service, rounds);
+    const { duckdbThreads: threads } = readSettings();
+    const rates = await measureRates(scope, service, { rounds, threads });
+    const single = await service.withApi({ DUCKDB_THREADS: '1' });
+    const singleRates = await measureRates(scope, single, { rounds, threads: 1 });
     const flood = await measureFlood(service, rounds);
     const slow = await measureSlowReader(scope, service, seconds * 1000);
-    const figures = { rates, flood, slow, complaints: service.complaints() };
+    const complaints = [...service.complaints(), ...single.complaints()];
+    const figures = { rates, singleRates, flood, slow, complaints };
     return {
       options: { purchases, seed, rounds, seconds },
       text: [
-        {
-          head: ['export', 'rows/s', 'of the rate of COPY', 'most memory'],
-          rows: rates.map(({ format, rowsPerSecond, ratio, greatestBytes }) => [
-            format,
-            spread(rowsPerSecond, 0),
-            spread(ratio, 2),
-            mebibytes(greatestBytes),
-          ]),
-        },
-        {
-          head: ['processor seconds', 'COPY', 'writing', 'of COPY', 'API', 'reader'],
-          rows: rates.map(({ format, copyCpu, writing, writingRatio, passing, reading }) => [
-            format,
-            spread(copyCpu, 2),
-            spread(writing, 2),
-            spread(writingRatio, 2),
-            spread(passing, 2),
-            spread(reading, 2),
-          ]),
-        },
+        ratesTable(rates, `${threads} threads for DuckDB`),
+        processorTable(rates),
+        ratesTable(singleRates, '1 thread for DuckDB'),
         'COPY writes the same rows, their labels and plain ids, to /dev/null: as CSV, JSON or Parquet; ' +
           'beside Arrow as CSV. Memory is what the API and the processes of its exports hold together. A process writes each ' +
-          'export, the API passes it on and this process reads it, all of them on these processors.',
+          'export, the API passes it on and this process reads it, all of them on these processors: ' +
+          'of two, one thread for DuckDB leaves them one.',
         `Statistics of another key: ${spread(flood.aloneMs)} ms alone, ${spread(flood.floodedMs)} ms beside ` +
           `${exportsAtOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
         `The API and its processes hold at most: ${mebibytes(slow.beforeBytes)} before, ` +
@@ -69,6 +58,28 @@ export const exports: Suite = {
     };
   },
 };
+
+const ratesTable = (rates: readonly Rate[], circumstance: string) => ({
+  head: [circumstance, 'rows/s', 'of the rate of COPY', 'most memory'],
+  rows: rates.map(({ format, rowsPerSecond, ratio, greatestBytes }) => [
+    format,
+    spread(rowsPerSecond, 0),
+    spread(ratio, 2),
+    mebibytes(greatestBytes),
+  ]),
+});
+
+const processorTable = (rates: readonly Rate[]) => ({
+  head: ['processor seconds', 'COPY', 'writing', 'of COPY', 'API', 'reader'],
+  rows: rates.map(({ format, copyCpu, writing, writingRatio, passing, reading }) => [
+    format,
+    spread(copyCpu, 2),
+    spread(writing, 2),
+    spread(writingRatio, 2),
+    spread(passing, 2),
+    spread(reading, 2),
+  ]),
+});
 
 /** The same questions, none of them twice, alone and beside exports. */
 async function measureFlood(service: RunningService, rounds: number) {
