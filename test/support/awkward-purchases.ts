@@ -6,6 +6,9 @@ export const awkwardLabels = [
   'summer',
   'Summer',
   'summer ',
+  // A byte order mark is a part of the text as any other character.
+  '\ufeffsummer',
+  '\ufeff',
   '',
   'verão',
   'VERÃO',

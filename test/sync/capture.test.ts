@@ -9,8 +9,10 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
+import { awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -65,6 +67,16 @@ describe('the sync worker', () => {
   };
   const add = (cents: number, on: pg.Pool | pg.PoolClient = database.pool) =>
     addPurchase(on, organization, { customer_id: customer, purchase_value_in_cents: cents });
+
+  it('takes labels as they are, of few changes too', async () => {
+    for (const label of awkwardLabels) {
+      await addPurchase(database.pool, organization, { customer_id: customer, utm_source: label });
+      await worker.syncAll();
+    }
+    expect(await publishedPurchases(database.pool, directory.path, organization)).toEqual(
+      await storedPurchases(database.pool, organization),
+    );
+  });
 
   it('shows what commits while an older transaction is open, and that one once it commits', async () => {
     const slow = await begin();

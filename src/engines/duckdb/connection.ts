@@ -8,6 +8,7 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api';
 import type { Sql } from 'sql-template-tag';
+import './exact-texts.ts';
 
 export type DuckDBOptions = {
   readonly threads: number;

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance, DuckDBTimestampTZValue } from '@duckdb/node-api';
-import { tableFromIPC, type Vector } from 'apache-arrow';
+import { type Data, DataType, tableFromIPC, type Vector } from 'apache-arrow';
 import { formatInstant } from '../../../src/domain/instant.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -74,17 +74,27 @@ export function readArrow(bytes: Uint8Array): { types: Record<string, string>; r
   };
 }
 
-/** Instants from their buffers: the library makes milliseconds of them. */
+/**
+ * Instants and texts from their buffers: the library makes milliseconds of the ones, and
+ * takes a byte order mark for no part of the others.
+ */
 function valuesOf(vector: Vector): (string | null)[] {
-  const isInstant = String(vector.type).startsWith('Timestamp');
-  return vector.data.flatMap((data) =>
-    Array.from({ length: data.length }, (_, row) => {
-      if (!data.getValid(row)) return null;
-      if (isInstant) return formatInstant((data.values as BigInt64Array)[row] as bigint);
-      const value = new (vector.constructor as new (data: unknown[]) => Vector)([data]).get(row);
-      return String(value);
-    }),
-  );
+  const readerOf = (data: Data): ((row: number) => string) => {
+    if (DataType.isTimestamp(data.type)) return (row) => formatInstant(data.values[row]);
+    if (DataType.isUtf8(data.type)) {
+      const { values, valueOffsets: ends } = data;
+      return (row) => Buffer.from(values.subarray(ends[row], ends[row + 1])).toString();
+    }
+    if (DataType.isDictionary(data.type)) {
+      const texts = valuesOf(data.dictionary as Vector);
+      return (row) => String(texts[data.values[row]]);
+    }
+    return (row) => String(data.values[row]);
+  };
+  return vector.data.flatMap((data) => {
+    const read = readerOf(data);
+    return Array.from({ length: data.length }, (_, row) => (data.getValid(row) ? read(row) : null));
+  });
 }
 
 /** The rows of a JSON answer (its text, for doubles would lose digits), column by column. */
