@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { setPriority } from 'node:os';
+import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -11,7 +11,7 @@ import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { childEnvironment } from '../settings.ts';
 import type { ExportFailure, ExportOrder } from './order.ts';
-import { openPipe } from './pipe.ts';
+import { openPipe, type Pipe } from './pipe.ts';
 import { readPipe } from './read-pipe.ts';
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url));
@@ -69,19 +69,7 @@ async function* writtenBy(
 ): AsyncGenerator<Uint8Array, void> {
   signal.throwIfAborted();
   const output = await openPipe();
-  const child = fork(program, [], {
-    execArgv: ['--import', loader],
-    env: childEnvironment(undefined),
-    serialization: 'advanced',
-    stdio: [
-      'csv' in input ? 'pipe' : 'ignore',
-      output.writable,
-      'inherit',
-      'descriptor' in input ? input.descriptor : 'ignore',
-      'ipc',
-    ],
-  });
-  closeSync(output.writable);
+  const child = start(input, output);
   const ended = outcomeOf(child);
   const bytes = readPipe(output.readable);
   const fed =
@@ -96,7 +84,10 @@ async function* writtenBy(
   };
   signal.addEventListener('abort', end, { once: true });
   try {
-    if (child.pid !== undefined) setPriority(child.pid, niceness);
+    // Opening the pipe took a while, in which nobody listened.
+    signal.throwIfAborted();
+    // Whatever has a lower priority already may not raise it.
+    if (child.pid !== undefined) setPriority(child.pid, Math.max(niceness, getPriority()));
     // Where it cannot be sent, the process ends without a word.
     child.send(order, () => {});
     yield* bytes.parts();
@@ -111,6 +102,29 @@ async function* writtenBy(
     end();
     await Promise.allSettled([ended, fed]);
     await rm(order.spillDirectory, { recursive: true, force: true });
+  }
+}
+
+/** Starts a process, and closes its end of the pipe here; both where there can be no process. */
+function start(input: Input, { readable, writable }: Pipe): ChildProcess {
+  try {
+    return fork(program, [], {
+      execArgv: ['--import', loader],
+      env: childEnvironment(undefined),
+      serialization: 'advanced',
+      stdio: [
+        'csv' in input ? 'pipe' : 'ignore',
+        writable,
+        'inherit',
+        'descriptor' in input ? input.descriptor : 'ignore',
+        'ipc',
+      ],
+    });
+  } catch (error) {
+    closeSync(readable);
+    throw error;
+  } finally {
+    closeSync(writable);
   }
 }
 

@@ -66,7 +66,10 @@ export async function* packPurchases(
     if (chunk === null) continue;
     const rowCount = Number(chunk.getColumnVector(0).getItem(0));
     purchases += BigInt(rowCount);
-    if (rowCount === 0) continue;
+    if (rowCount === 0) {
+      ranges.noteRead(0);
+      continue;
+    }
     const { data, textBytes } = readColumns(chunk, rowCount, labels);
     // Texts would otherwise wait for the garbage collector, which does not see them.
     chunk.reset();

@@ -159,6 +159,19 @@ describe('an export of all purchases that match', () => {
     },
   );
 
+  it('is given up by whoever leaves before its process has begun', async () => {
+    const leaving = new AbortController();
+    // Whose process would wait for ever.
+    const purchases = (async function* never() {
+      await new Promise(() => {});
+      yield [];
+    })();
+    const begun = writeExport({ purchases }, {}, 'parquet', leaving.signal).next();
+    setImmediate(() => leaving.abort(new Error('left')));
+    await expect(begun).rejects.toThrow('left');
+    expect(childrenOf(process.pid)).toEqual([]);
+  });
+
   it('is not taken for whole where its process is killed', async () => {
     const reading = exported('duckdb', 'ndjson', {}, undefined, () => {
       for (const child of childrenOf(process.pid)) process.kill(child, 'SIGKILL');

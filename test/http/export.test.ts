@@ -282,6 +282,41 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   });
 });
 
+describe('an export of few purchases, to a slow reader', () => {
+  it('goes on for as long as anything moves', async () => {
+    const database = await createTestDatabase();
+    const folder = await temporaryDirectory();
+    const organization = await addOrganization(database.pool);
+    const { secret } = await addKey(database.pool, organization);
+    // One batch, of more than the buffers of sockets hold.
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
+       select $1, $2, number, repeat('x', 25000) from generate_series(1, 1900) as number`,
+      [organization, await addCustomer(database.pool, organization)],
+    );
+    const api = await createTestApi(database.pool, folder.path, { stalledAfterMs: 2_000 });
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const client = await connectTo((api.app.server.address() as AddressInfo).port);
+    const socket = client.ask(
+      `GET /v1/purchases/export?format=ndjson HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
+    );
+    let bytes = 0;
+    let paused = 0;
+    let end = '';
+    for await (const part of socket as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      end = (end + part.toString('latin1')).slice(-7);
+      for (; paused < bytes / 2 ** 20; paused += 1) await sleep(100);
+    }
+    expect(bytes).toBeGreaterThan(45 * 2 ** 20);
+    expect(end).toBe('\r\n0\r\n\r\n');
+    client.close();
+    await api.close();
+    await database.drop();
+    await folder.remove();
+  });
+});
+
 describe('an export that fails', () => {
   it('after its first byte breaks the connection, and before it is an error as any other', async () => {
     const database = await createTestDatabase();
