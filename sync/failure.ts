@@ -42,6 +42,9 @@ export function describeFailure(error: unknown): Failure {
       advice: 'Raise DUCKDB_MEMORY_LIMIT, or lower SYNC_CONCURRENCY.',
     };
   }
+  if (isInstanceLost(error)) {
+    return { message: 'DuckDB has given up.', advice: 'It is started anew by itself.' };
+  }
   if (isCorruption(error)) {
     return {
       message: `A file is damaged: ${text}`,
@@ -89,15 +92,25 @@ function describeRefusal(error: pg.DatabaseError): Failure {
   };
 }
 
-/** A file's own damage, which only making it anew can mend. */
+/**
+ * A file's own damage, which only making it anew can mend. A file that DuckDB will not use
+ * any more, because it could not write to it, is whole: to open it again is enough.
+ */
 export function isCorruption(error: unknown): boolean {
-  return /corrupt|checksum|not a valid DuckDB|deserializ|database has been invalidated|INTERNAL Error|FATAL Error/i.test(
-    String(error),
+  return (
+    isDamage(error) &&
+    /corrupt|checksum|not a valid DuckDB|deserializ|INTERNAL Error/i.test(String(error))
   );
+}
+
+/** DuckDB does nothing more for anybody, for what may have been one file's fault: it must be started anew. */
+export function isInstanceLost(error: unknown): boolean {
+  return /because of a previous fatal error/i.test(String(error));
 }
 
 /** Whether a file that could not be opened is to be given up: not where only something else is lacking. */
 export function isDamage(error: unknown): boolean {
+  if (isInstanceLost(error)) return false;
   return !/Too many open files|Permission denied|No space left|Disk quota|Out of Memory/i.test(
     String(error),
   );

@@ -12,14 +12,19 @@ import {
   type PurchaseFile,
   purchaseFilePath,
   removePurchaseFile,
+  replaceLiveFile,
 } from './purchase-file.ts';
 
 /** An organization's files that are written to, opened when they are needed. */
 export type OrganizationFiles = {
-  /** Null where the file is not open. */
-  present(role: FileRole): PurchaseFile | null;
   open(role: FileRole): Promise<PurchaseFile>;
   close(role: FileRole): Promise<void>;
+  /** Closes the file, and removes it. */
+  remove(role: FileRole): Promise<void>;
+  /** Closes both files, and puts `next` in the place of `live`. */
+  replaceLive(): Promise<void>;
+  /** From which changes may still have to be told to a file, open or not, that is there. */
+  retainedSnapshots(): string[];
   /** Closes what is open, and lets another process work in the folder. */
   release(): Promise<void>;
   /**
@@ -41,15 +46,28 @@ export function createOrganizationFiles(options: {
   const ownership = createOwnership(instance, dataDirectory, organizationId);
   const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
 
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const roles: readonly FileRole[] = ['live', 'next'];
+  /** Of files that are closed, and will be opened again. */
+  const lastSnapshots: Record<FileRole, string | null> = { live: null, next: null };
+  const snapshotOf = ({ watermark, progress }: PurchaseFile): string | null =>
+    (watermark ?? progress?.since)?.snapshot ?? null;
+
   const close = async (role: FileRole): Promise<void> => {
     const file = files[role];
+    if (file === null) return;
     files[role] = null;
-    if (file !== null) await closePurchaseFile(file);
+    lastSnapshots[role] = snapshotOf(file);
+    await closePurchaseFile(file);
+  };
+
+  const remove = async (role: FileRole): Promise<void> => {
+    await close(role).catch(() => {});
+    lastSnapshots[role] = null;
+    await removePurchaseFile(purchaseFilePath(directory, role));
   };
 
   return {
-    present: (role) => files[role],
-
     // Opened once, whoever asks meanwhile: a second time would be taken for damage.
     async open(role) {
       const present = files[role];
@@ -69,19 +87,34 @@ export function createOrganizationFiles(options: {
 
     close,
 
-    async release() {
+    remove,
+
+    async replaceLive() {
       await close('next');
       await close('live');
-      await ownership.release();
+      await replaceLiveFile(directory);
+      lastSnapshots.live = lastSnapshots.next;
+      lastSnapshots.next = null;
+    },
+
+    retainedSnapshots: () =>
+      roles.flatMap((role) => {
+        const file = files[role];
+        const snapshot = file === null ? lastSnapshots[role] : snapshotOf(file);
+        return snapshot === null ? [] : [snapshot];
+      }),
+
+    async release() {
+      // Whatever DuckDB says: what was committed is in the files.
+      for (const role of roles) await close(role).catch(() => {});
+      await ownership.release().catch(() => {});
     },
 
     async afterFailure(role, error) {
       await close(role).catch(() => {});
       if (isCorruption(error)) {
-        const directory = organizationDirectory(dataDirectory, organizationId);
-        const file = purchaseFilePath(directory, role);
-        log.error({ file }, 'damaged; it will be built anew');
-        await removePurchaseFile(file);
+        log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
+        await remove(role);
       }
       if (!isDataError(error)) return error;
       const purchase = await findPoisonedPurchase(database, organizationId).catch(() => null);

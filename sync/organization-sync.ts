@@ -12,15 +12,10 @@ import {
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
+import { describeFailure } from './failure.ts';
 import { createOrganizationFiles } from './organization-files.ts';
 import { type Publication, publish, readUsablePublication } from './publish.ts';
-import {
-  type PurchaseFile,
-  purchaseFilePath,
-  removePurchaseFile,
-  replaceLiveFile,
-  startAnew,
-} from './purchase-file.ts';
+import { type PurchaseFile, purchaseFilePath, startAnew } from './purchase-file.ts';
 import { whySort } from './sort-generation.ts';
 import { type SourceSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
@@ -53,13 +48,14 @@ export type OrganizationSync = {
   /**
    * Builds the organization's file beside the live one and lets it take its
    * place. Runs go on meanwhile, as far as the live file can be brought up to date;
-   * a build that was broken off goes on where it stood.
+   * a build that was broken off goes on where it stood. Where it could not be published in
+   * the end, the next run does that.
    */
   build(
     kind: BuildKind,
     signal: AbortSignal,
     onProgress: (progress: LoadProgress) => void,
-  ): Promise<Publication>;
+  ): Promise<void>;
   /**
    * Reads ranges of the live file's purchases again, all or nothing, and publishes
    * the outcome. False where only a build can mend the file.
@@ -91,6 +87,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
   let published: PublishedGeneration | null = null;
+  /** What is published is to be replaced, whatever it shows. */
+  let mustPublish = false;
   let changesSinceLook = 0;
   let isBuilding = false;
   // A run and the moment of replacing the live file exclude each other.
@@ -101,6 +99,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     published = null;
     const publication = await publish(live);
     published = publication.generation;
+    mustPublish = false;
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
     return publication;
@@ -111,6 +110,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     // Opened and looked at once; a generation never changes.
     published ??= await readUsablePublication(live);
     const shows =
+      !mustPublish &&
       published !== null &&
       published.snapshot === watermark?.snapshot &&
       published.systemIdentifier === watermark.systemIdentifier &&
@@ -148,17 +148,22 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     });
 
   /** Lets the file that was built, with what changed since, take the live one's place. */
-  const replaceLive = async (signal: AbortSignal): Promise<Publication> => {
+  const replaceLive = async (signal: AbortSignal): Promise<void> => {
     const next = await open('next');
     // Also without changes: what readers are shown must never seem to be of an earlier moment.
     const outcome = await bringUpToDate(next, signal, (_source, now) => moveWatermark(next, now));
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
     await next.connection.run(`checkpoint ${next.catalog}`);
-    await close('next');
-    await close('live');
-    await replaceLiveFile(directory);
+    await files.replaceLive();
     // Also where it shows the same snapshot: what was published may be what is wrong.
-    return publishNow(await open('live'));
+    mustPublish = true;
+    try {
+      await publishNow(await open('live'));
+    } catch (error) {
+      // All that was built is there: nothing but publishing, which the next run does, is left.
+      const { message, advice } = describeFailure(await afterFailure('live', error));
+      log.warn({ advice }, `built, but not published yet: ${message}`);
+    }
   };
 
   return {
@@ -209,28 +214,22 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const isReplacing = existsSync(currentFile(directory));
         const common = { database, organizationId, signal, onProgress, chunkRows };
         await buildNextFile(next, { ...common, generation, isReplacing });
-        const publication = await exclusively.add(() => replaceLive(signal));
-        const { purchases } = publication.generation;
+        await exclusively.add(() => replaceLive(signal));
+        const purchases = published?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
-        return publication;
       } catch (error) {
         // The file in its place, if it was replaced, is opened by the next run.
         await exclusively.add(() => close('live').catch(() => {}));
         const told = await afterFailure('next', error);
         // Nothing will go on with it.
-        if (kind === 'sort') await removePurchaseFile(purchaseFilePath(directory, 'next'));
+        if (kind === 'sort') await files.remove('next');
         throw told;
       } finally {
         isBuilding = false;
       }
     },
 
-    retainedSnapshots: () =>
-      (['live', 'next'] as const).flatMap((role) => {
-        const file = files.present(role);
-        const watermark = file?.watermark ?? file?.progress?.since;
-        return watermark === undefined ? [] : [watermark.snapshot];
-      }),
+    retainedSnapshots: files.retainedSnapshots,
 
     hasUnfinishedBuild: () =>
       exclusively.add(async () => {
@@ -239,8 +238,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const { watermark, progress } = await open('next');
         if (watermark !== null || progress !== null) return true;
         // Broken off before there was anything in it.
-        await close('next');
-        await removePurchaseFile(path);
+        await files.remove('next');
         return false;
       }),
 

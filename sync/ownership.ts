@@ -67,8 +67,11 @@ export function createOwnership(
       const connection = await taking?.catch(() => null);
       taking = null;
       if (connection == null) return;
-      await connection.run(`detach database if exists ${catalog}`);
-      connection.closeSync();
+      try {
+        await connection.run(`detach database if exists ${catalog}`);
+      } finally {
+        connection.closeSync();
+      }
     },
   };
 }

@@ -1,0 +1,121 @@
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DuckDBInstance } from '@duckdb/node-api';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
+import { type Disk, mountDisk } from '../support/chaos/disk.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { publishedPurchases, storedPurchases } from '../support/published.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('work that a failure comes after', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let disk: Disk;
+  let instance: DuckDBInstance;
+  let sync: OrganizationSync;
+  let organization: bigint;
+  let folder: string;
+  const nobody = new AbortController().signal;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    disk = await mountDisk(join(directory.path, 'disk'), 400);
+    organization = await addOrganization(database.pool);
+    folder = organizationDirectory(disk.path, organization);
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
+       select $1, $2, n, md5(n::text) from generate_series(1, 20000) as n`,
+      [organization, await addCustomer(database.pool, organization)],
+    );
+    instance = await createInstance({
+      threads: 2,
+      memoryLimit: '512MiB',
+      spillDirectory: join(directory.path, 'spill'),
+    });
+    sync = createOrganizationSync({
+      organizationId: organization,
+      database: database.pool,
+      instance,
+      dataDirectory: disk.path,
+      log: pino({ level: 'silent' }),
+      loadChunkRows: 2_000,
+    });
+  });
+  afterEach(async () => {
+    await sync.close();
+    instance.closeSync();
+    await disk.unmount();
+    await database.drop();
+    await directory.remove();
+  });
+
+  const load = () => sync.build('load', nobody, () => {});
+  const changeAll = () =>
+    database.pool.query(`update purchases set order_number = md5(order_number)`);
+  const live = () => statSync(join(folder, 'live.duckdb')).ino;
+  const expectEqual = async () =>
+    expect(await publishedPurchases(database.pool, disk.path, organization)).toEqual(
+      await storedPurchases(database.pool, organization),
+    );
+
+  it('is not thrown away because the disk was full, whatever DuckDB was at', async ({ skip }) => {
+    if (!disk.canBeFilled) skip();
+    await load();
+    const file = live();
+    const failures = new Set<string>();
+    for (let mebibytes = 1; mebibytes <= 16; mebibytes += 1) {
+      await changeAll();
+      await disk.fill(mebibytes * 2 ** 20);
+      await sync.run(nobody).catch((error) => failures.add(String(error)));
+      await disk.free();
+      await sync.run(nobody);
+      expect(live(), [...failures].join('\n')).toBe(file);
+    }
+    expect([...failures].filter((failure) => /Checkpoint failed/.test(failure))).not.toEqual([]);
+    await expectEqual();
+  });
+
+  it('is gone on with though changes were applied meanwhile: the log is kept for it', async () => {
+    await load();
+    const breakOff = new AbortController();
+    const broken = sync.build('load', breakOff.signal, ({ loaded }) => {
+      if (loaded > 4_000) breakOff.abort(new Error('broken off'));
+    });
+    await expect(broken).rejects.toThrow('broken off');
+    await changeAll();
+    await sync.run(nobody);
+    expect(new Set(sync.retainedSnapshots()).size).toBe(2);
+    const loaded: number[] = [];
+    await sync.build('load', nobody, (progress) => loaded.push(progress.loaded));
+    expect(loaded[0]).toBeGreaterThan(4_000);
+    expect(sync.retainedSnapshots()).toHaveLength(1);
+    await expectEqual();
+  });
+
+  it('is published by the next run where it could not be at first', async () => {
+    await load();
+    const before = readPublished(folder)?.file;
+    const file = live();
+    const inTheWay = `${currentFile(folder)}.tmp`;
+    mkdirSync(inTheWay);
+    await load();
+    expect(readPublished(folder)?.file).toBe(before);
+    expect(live()).not.toBe(file);
+    await expect(sync.run(nobody)).rejects.toThrow('EISDIR');
+    rmSync(inTheWay, { recursive: true });
+    await sync.run(nobody);
+    expect(readPublished(folder)?.file).not.toBe(before);
+    expect(existsSync(join(folder, 'next.duckdb'))).toBe(false);
+    await expectEqual();
+  });
+});
