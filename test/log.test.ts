@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { mountDisk } from './support/chaos/disk.ts';
+import { temporaryDirectory } from './support/temporary-directory.ts';
+
+describe('a process whose log is on a full disk', () => {
+  it('goes on, and goes on telling when there is room', async ({ skip }) => {
+    const directory = await temporaryDirectory();
+    const disk = await mountDisk(directory.path, 2);
+    try {
+      if (!disk.canBeFilled) skip();
+      await disk.fill(0);
+      const program = `
+        import { createLog } from './src/log.ts';
+        const log = createLog('test', 'info');
+        for (let line = 0; line < 2000; line += 1) log.error({ line }, 'x'.repeat(1000));
+        console.log('still there');
+        process.stdin.once('data', () => {
+          // More than was kept.
+          log.info('there is room');
+          log.info('the end');
+          process.exit();
+        });`;
+      const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+      const file = join(disk.path, 'log');
+      const child = spawn(process.execPath, options, {
+        stdio: ['pipe', 'pipe', openSync(file, 'a')],
+      });
+      const [news] = await once(child.stdout as Readable, 'data');
+      expect(String(news)).toBe('still there\n');
+      await disk.free();
+      child.stdin?.write('\n');
+      await once(child, 'exit');
+      const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+      expect(JSON.parse(lines[0] ?? '').line).toBe(0);
+      expect(JSON.parse(lines.at(-1) ?? '').msg).toBe('the end');
+    } finally {
+      await disk.unmount();
+      await directory.remove();
+    }
+  });
+});
