@@ -54,8 +54,10 @@ export function createOrganizationTask(options: {
   readonly reporter: Reporter;
   readonly signal: AbortSignal;
   readonly log: Logger;
+  /** Told of each failure that is tried again. */
+  readonly onFailure: (error: unknown) => void;
 }): OrganizationTask {
-  const { sync, queues, reporter, signal, log } = options;
+  const { sync, queues, reporter, signal, log, onFailure } = options;
   let hasChanges = true;
   let isRunning = false;
   let isStarted = false;
@@ -88,6 +90,7 @@ export function createOrganizationTask(options: {
 
   const failed = (retries: Retries, error: unknown) => {
     if (signal.aborted) return;
+    onFailure(error);
     retries.attempts += 1;
     const pause = backoffMs(retries.attempts);
     retries.notBefore = performance.now() + pause;

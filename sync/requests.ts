@@ -60,6 +60,9 @@ export async function askWorker(
   }
 }
 
+/** By path: null while a request is done, afterwards what it came to, where that is still to be told. */
+export type TakenRequests = Map<string, { readonly failure: string | null } | null>;
+
 /**
  * What was asked and is not in `taken` yet, where it is noted. A request stays
  * until it is answered: where the worker ends before, the next one takes it up.
@@ -67,7 +70,7 @@ export async function askWorker(
 export async function takeRequests(
   dataDirectory: string,
   shard: Shard,
-  taken: Set<string>,
+  taken: TakenRequests,
 ): Promise<{ readonly request: Request; answer(failure: string | null): Promise<void> }[]> {
   const directory = requestsDirectory(dataDirectory);
   const names = await readdir(directory).catch(() => []);
@@ -75,22 +78,25 @@ export async function takeRequests(
   for (const name of names) {
     const path = join(directory, name);
     await removeForgotten(path);
-    if (!name.endsWith(asked) || taken.has(path)) continue;
+    if (!name.endsWith(asked)) continue;
+    const tell = async (failure: string | null) => {
+      // What could not be told is not done again for that.
+      taken.set(path, { failure });
+      await writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+      await rm(path, { force: true });
+      taken.delete(path);
+    };
+    if (taken.has(path)) {
+      const outcome = taken.get(path) ?? null;
+      if (outcome !== null) await tell(outcome.failure).catch(() => {});
+      continue;
+    }
     const text = await readFile(path, 'utf8').catch(() => '');
     const parsed = parseRequest(text);
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
-    taken.add(path);
-    const reply = async (failure: string | null) => {
-      try {
-        await writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
-        await rm(path, { force: true });
-      } finally {
-        // What could not be answered is taken up again.
-        taken.delete(path);
-      }
-    };
-    if (parsed === null) await reply('the request cannot be read');
-    else requests.push({ request: parsed, answer: reply });
+    taken.set(path, null);
+    if (parsed === null) await tell('the request cannot be read');
+    else requests.push({ request: parsed, answer: tell });
   }
   return requests;
 }

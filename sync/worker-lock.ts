@@ -50,16 +50,26 @@ export async function tryWorkerLock(
     await client.end().catch(() => {});
     throw error;
   }
+  let isAsking = false;
   const heartbeat = setInterval(() => {
-    client.query('select').catch(() => {
-      lose();
-      void client.end().catch(() => {});
-    });
+    if (isAsking) return;
+    isAsking = true;
+    client
+      .query('select')
+      .catch(() => {
+        lose();
+        void client.end().catch(() => {});
+      })
+      .finally(() => {
+        isAsking = false;
+      });
   }, heartbeatMs);
   return {
     lost: lost.signal,
     async release() {
       clearInterval(heartbeat);
+      // Given back is not lost.
+      client.off('end', lose);
       await client.end().catch(() => {});
     },
   };

@@ -5,7 +5,12 @@ import type { Logger } from 'pino';
 import { createInstance } from '../src/engines/duckdb/connection.ts';
 import { createLog } from '../src/log.ts';
 import { OperatorError } from '../src/operator-error.ts';
-import { createPool, type Database, requireDatabase } from '../src/postgres/pool.ts';
+import {
+  breakConnections,
+  createPool,
+  type Database,
+  requireDatabase,
+} from '../src/postgres/pool.ts';
 import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
 import { backoffMs } from './backoff.ts';
 import { dataFolderId } from './data-folder.ts';
@@ -91,7 +96,10 @@ export async function withOnlyWorker(
   }
   try {
     await withWorker(workplace, {}, async (worker) => {
-      lock.lost.addEventListener('abort', () => void worker.close());
+      lock.lost.addEventListener('abort', () => {
+        breakConnections(workplace.database);
+        void worker.close();
+      });
       await work(worker);
     });
   } finally {
@@ -100,6 +108,7 @@ export async function withOnlyWorker(
 }
 
 const standbyIntervalMs = 500;
+const restartPauseMs = 1_000;
 
 /**
  * Follows changes until `stopped`: at once, or in standby until the worker that
@@ -115,14 +124,20 @@ export async function followChanges(
   while (!stopped.aborted) {
     const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
+    // What took the lock has taken answers that are waited for, too.
+    lock.lost.addEventListener('abort', () => breakConnections(workplace.database));
     try {
       const ending = AbortSignal.any([stopped, lock.lost]);
       await withWorker(workplace, options, (worker) => worker.run(ending));
     } finally {
       await lock.release();
     }
-    if (lock.lost.aborted && !stopped.aborted) {
+    if (stopped.aborted) return;
+    if (lock.lost.aborted) {
       log.warn('the connection to Postgres that holds the lock was lost; getting it again');
+    } else {
+      // Where DuckDB gives up again and again, not more often than this.
+      await sleep(restartPauseMs, undefined, { signal: stopped }).catch(() => {});
     }
   }
 }
@@ -181,7 +196,6 @@ async function withWorker(
   try {
     await work(worker);
   } finally {
-    await worker.close();
-    instance.closeSync();
+    await worker.close().finally(() => instance.closeSync());
   }
 }

@@ -15,13 +15,13 @@ import {
   readNews,
   removeForeignEntries,
 } from './change-log.ts';
-import { describeFailure } from './failure.ts';
+import { describeFailure, isInstanceLost } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
 import { createOrganizationSync } from './organization-sync.ts';
 import { createOrganizationTask, type OrganizationTask } from './organization-task.ts';
 import { every, pauseUntil } from './pauses.ts';
 import { createReporter, type OrganizationReport } from './report.ts';
-import { takeRequests } from './requests.ts';
+import { type TakenRequests, takeRequests } from './requests.ts';
 import { everyOrganization, isOfShard, listOrganizationsOf, type Shard } from './shard.ts';
 import { type ContinuousVerification, verifyContinuously } from './verification/continuous.ts';
 import type { Remedies } from './verification/repair.ts';
@@ -49,7 +49,7 @@ export type Worker = {
   once(organizations: readonly bigint[]): Promise<void>;
   /** What can be done where an organization's purchases are not what Postgres holds. */
   remediesFor(organizationId: bigint): Remedies;
-  /** Follows the change log until the signal is aborted. */
+  /** Follows the change log until the signal is aborted, or DuckDB has given up. */
   run(signal: AbortSignal): Promise<void>;
   /** Gives up what is at work; whatever is not committed is done again at the next start. */
   close(): Promise<void>;
@@ -68,10 +68,13 @@ export function createWorker(options: WorkerOptions): Worker {
     builds: new PQueue({ concurrency: options.concurrency }),
   };
   const closing = new AbortController();
+  /** Aborted where DuckDB does nothing more for this worker. */
+  const lost = new AbortController();
+  let verifying: Promise<void> | null = null;
   const tasks = new Map<bigint, OrganizationTask>();
   /** The snapshots down to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
-  const requestsTaken = new Set<string>();
+  const requestsTaken: TakenRequests = new Map();
 
   const taskFor = (organizationId: bigint): OrganizationTask => {
     let task = tasks.get(organizationId);
@@ -84,6 +87,9 @@ export function createWorker(options: WorkerOptions): Worker {
         reporter: createReporter(directory, (report) => onReport(organizationId, report)),
         signal: closing.signal,
         log: taskLog,
+        onFailure: (error) => {
+          if (isInstanceLost(error)) lost.abort(error);
+        },
       });
       tasks.set(organizationId, task);
     }
@@ -182,14 +188,20 @@ export function createWorker(options: WorkerOptions): Worker {
 
   /** Passes on for whom somebody waits; false where nobody does. */
   const hurryWhereAsked = (): boolean => {
-    const wishes = takeWishesToHurry(dataDirectory, (id) => isOfShard(id, shard));
-    for (const id of wishes) tasks.get(id)?.hurry();
-    return wishes.length > 0;
+    try {
+      const wishes = takeWishesToHurry(dataDirectory, (id) => isOfShard(id, shard));
+      for (const id of wishes) tasks.get(id)?.hurry();
+      return wishes.length > 0;
+    } catch (error) {
+      // Where wishes cannot be taken away, everything is done in its turn.
+      log.debug({ err: error }, 'cannot take notice of who waits');
+      return false;
+    }
   };
 
-  const startVerifying = async (signal: AbortSignal): Promise<void> => {
+  const startVerifying = (signal: AbortSignal): void => {
     if (options.verification === undefined) return;
-    await verifyContinuously({
+    verifying = verifyContinuously({
       ...options.verification,
       database,
       dataDirectory,
@@ -217,7 +229,8 @@ export function createWorker(options: WorkerOptions): Worker {
 
     remediesFor,
 
-    async run(signal) {
+    async run(stopped) {
+      const signal = AbortSignal.any([stopped, lost.signal]);
       const due: Due = {
         organizations: every(organizationsIntervalMs),
         requests: every(requestsIntervalMs),
@@ -230,7 +243,7 @@ export function createWorker(options: WorkerOptions): Worker {
         { ...(shard.of > 1 ? { shard: `${shard.number}/${shard.of}` } : {}) },
         'following changes',
       );
-      const verifying = startVerifying(signal);
+      startVerifying(signal);
       while (!signal.aborted) {
         try {
           news = await lookAround(news, due);
@@ -247,12 +260,14 @@ export function createWorker(options: WorkerOptions): Worker {
         const pause = isReachable ? pollIntervalMs : backoffMs(outages, 5_000);
         await pauseUntil(pause, () => hurryWhereAsked() && isReachable, signal);
       }
-      await verifying;
+      if (lost.signal.aborted) log.error('DuckDB has given up, and must be started anew');
     },
 
     async close() {
       closing.abort(new Error('the worker is stopping'));
       await Promise.all([...tasks.values()].map((task) => task.close()));
+      // A rebuild that it waits for ends no sooner.
+      await verifying;
     },
   };
 }

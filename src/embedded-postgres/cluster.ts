@@ -206,6 +206,8 @@ async function untilReady(
 
 async function createDatabase(url: string, database: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
+  // What is asked next fails, and says why.
+  client.on('error', () => {});
   await client.connect();
   try {
     const found = await client.query('select from pg_database where datname = $1', [database]);

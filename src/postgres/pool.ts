@@ -43,10 +43,27 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
           query_timeout: options.statementTimeoutMs + graceMs,
         }),
   });
+  const open = new Set<pg.PoolClient>();
+  pool.on('connect', (connection) => open.add(connection));
+  pool.on('remove', (connection) => open.delete(connection));
+  connectionsOf.set(pool, open);
   // An idle connection that breaks is replaced at the next query; without a
   // listener it would end the process.
   pool.on('error', (error) => options.onError?.(error));
   return pool;
+}
+
+const connectionsOf = new WeakMap<Database, ReadonlySet<pg.PoolClient>>();
+
+/**
+ * Breaks every connection of a pool that `createPool` made: whoever waits for an answer has
+ * an error instead. Where the network has gone silent no other would come for a quarter
+ * of an hour, or ever. The pool connects anew when it is asked to.
+ */
+export function breakConnections(database: Database): void {
+  for (const connection of connectionsOf.get(database) ?? []) {
+    (connection as unknown as { connection: pg.Connection }).connection.stream.destroy();
+  }
 }
 
 /**

@@ -13,6 +13,8 @@ export type PostgresProxy = {
   messagesLeft: number;
   /** Whether a connection that breaks is told why, as by a server that is shut down. */
   tellsWhy: boolean;
+  /** Lets nothing more through of what there is: neither side is told. */
+  silence(): void;
   close(): Promise<void>;
 };
 
@@ -46,6 +48,13 @@ export async function createPostgresProxy(databaseUrl: string): Promise<Postgres
     },
     messagesLeft: Number.POSITIVE_INFINITY,
     tellsWhy: false,
+    silence: () => {
+      for (const socket of sockets) {
+        socket.unpipe();
+        socket.removeAllListeners();
+        keep(socket).pause();
+      }
+    },
     close: async () => {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -81,6 +81,38 @@ describe('a rebuild that a command asks the worker for', () => {
     const running = worker.run(stopping.signal);
     while (existsSync(old as string)) await sleep(20);
     expect(existsSync(young as string)).toBe(true);
+    stopping.abort();
+    await worker.close();
+    await running;
+  });
+
+  it('is done once, and told of as soon as it can be', async () => {
+    const organization = await addOrganization(database.pool);
+    let loads = 0;
+    const worker = await createTestWorker(database.pool, directory.path, {
+      onReport: (_organizationId, { activity, progress }) => {
+        if (activity === 'rebuilding' && progress === null) loads += 1;
+      },
+    });
+    await worker.syncAll();
+    const folder = join(purchasesDirectory(directory.path), 'requests');
+    const answer = askWorker(
+      directory.path,
+      { kind: 'rebuild', organizationId: organization },
+      AbortSignal.timeout(50_000),
+    );
+    const asked = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
+    while (!existsSync(folder) || asked().length === 0) await sleep(5);
+    const inTheWay = join(folder, asked()[0]?.replace('.request.json', '.answer.json.tmp') ?? '');
+    mkdirSync(inTheWay);
+    const stopping = new AbortController();
+    const running = worker.run(stopping.signal);
+    while (loads === 0) await sleep(20);
+    // Looked at five times more.
+    await sleep(2_500);
+    rmdirSync(inTheWay);
+    expect(await answer).toBeNull();
+    expect(loads).toBe(1);
     stopping.abort();
     await worker.close();
     await running;

@@ -227,6 +227,7 @@ describe('an organization that is published seldom, for copying it takes long', 
       reporter: { report: () => {}, settled: async () => {} },
       signal: new AbortController().signal,
       log: pino({ level: 'silent' }),
+      onFailure: () => {},
     });
     expect(await runsWhenDue()).toBe(1);
     expect(task.upToDateGeneration()).toBe('generation.duckdb');

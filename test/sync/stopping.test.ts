@@ -1,0 +1,109 @@
+import { truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { createPool } from '../../src/postgres/pool.ts';
+import { readSettings } from '../../src/settings.ts';
+import { dataFolderId } from '../../sync/data-folder.ts';
+import { followChanges } from '../../sync/worker-process.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createPostgresProxy } from '../support/postgres-proxy.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+describe('a worker that has to stop', () => {
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organization: bigint;
+  let customer: bigint;
+  let folder: string;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    organization = await addOrganization(database.pool);
+    customer = await addCustomer(database.pool, organization);
+    folder = organizationDirectory(directory.path, organization);
+  });
+  afterEach(async () => {
+    await database.drop();
+    await directory.remove();
+  });
+
+  const add = (count: number) =>
+    database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select $1, $2, n from generate_series(1, $3) as n`,
+      [organization, customer, count],
+    );
+  const hasPublished = async (purchases: number) => {
+    while (readPublished(folder)?.purchases !== purchases) await sleep(20);
+  };
+
+  it('does not wait for the end of a rebuild that verifying has asked for', async () => {
+    await add(8_000);
+    let activity = '';
+    const worker = await createTestWorker(database.pool, directory.path, {
+      loadChunkRows: 40,
+      onReport: (_organizationId, report) => {
+        activity = report.activity;
+      },
+      verification: {
+        everyMs: 50,
+        duckdb: {
+          threads: 1,
+          memoryLimit: '256MiB',
+          spillDirectory: join(directory.path, 'spill'),
+        },
+      },
+    });
+    await worker.syncAll();
+    truncateSync(join(folder, readPublished(folder)?.file ?? ''), 5_000);
+    const stopping = new AbortController();
+    const running = worker.run(stopping.signal);
+    while (activity !== 'rebuilding') await sleep(5);
+    stopping.abort();
+    await running;
+    expect(activity).toBe('rebuilding');
+    await worker.close();
+    expect(activity).toBe('rebuilding');
+  });
+
+  it('because its lock is lost waits for no answer of a network that has gone silent', async () => {
+    await add(1);
+    const proxy = await createPostgresProxy(database.url);
+    const pool = createPool(proxy.url, { max: 8, applicationName: 'silenced' });
+    const stopping = new AbortController();
+    const following = followChanges(
+      {
+        settings: readSettings({ DATA_DIR: directory.path }),
+        databaseUrl: proxy.url,
+        database: pool,
+        folderId: await dataFolderId(directory.path),
+        log: pino({ level: 'silent' }),
+        onReport: () => {},
+      },
+      {},
+      stopping.signal,
+    );
+    await hasPublished(1);
+    proxy.silence();
+    // As Postgres does once it has noticed.
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'test'`,
+    );
+    await add(1);
+    await hasPublished(2);
+    stopping.abort();
+    await following;
+    await pool.end();
+    await proxy.close();
+  });
+});
