@@ -41,6 +41,7 @@ import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createPopularQuestions } from './popular-questions.ts';
+import { quietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import type { ResourceRoutes } from './route.ts';
@@ -161,6 +162,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     trustProxy: options.trustedProxies === undefined ? false : [...options.trustedProxies],
     requestIdHeader: false,
     exposeHeadRoutes: false,
+    // What still comes is answered as ever, and told that the connection ends.
+    return503OnClosing: false,
     // Node would answer a missing Host header itself, and without a body.
     http: { requireHostHeader: false },
     routerOptions: {
@@ -203,7 +206,11 @@ export function createApp(options: AppOptions): FastifyInstance {
       done();
     }
   });
-  app.addHook('preClose', async () => freshAnswers.stopWaiting());
+  const endQuietConnections = quietConnections(app.server);
+  app.addHook('preClose', async () => {
+    freshAnswers.stopWaiting();
+    endQuietConnections();
+  });
   app.addHook('onClose', () => popular.close());
   app.addHook('onResponse', (request, reply, done) => {
     logAnswer(request, reply);

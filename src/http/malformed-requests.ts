@@ -6,6 +6,9 @@ import { securityHeaders } from './security-headers.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
 
+/** How long whoever is hung up on has to read why. */
+const lingerMs = 1_000;
+
 /** Answers that are still being written, by socket: requests may follow each other on one. */
 const unfinished = new WeakMap<Duplex, Set<ServerResponse>>();
 
@@ -53,9 +56,13 @@ export function refuseUnsupported(server: Server): void {
     // Before whoever waits for it: listeners are called in the order they came.
     response.once('close', () => responses.delete(response));
   });
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
-    refuseMalformed(socket, false),
-  );
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    // From here on Node neither listens to it nor ends it: an error would end the process.
+    socket.on('error', () => {});
+    socket.resume();
+    socket.once('finish', () => setTimeout(() => socket.destroy(), lingerMs).unref());
+    refuseMalformed(socket, false);
+  });
   server.on('checkExpectation', ({ socket, method }: IncomingMessage) =>
     refuseMalformed(socket, method === 'HEAD'),
   );

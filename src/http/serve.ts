@@ -190,6 +190,10 @@ function createCallReader({ url, path, query }: Route) {
     signal = () => signalOf(request),
   ): Call<unknown, unknown> => {
     const asked = request.raw.url ?? '';
+    // The router takes it for the end: what follows would be left out of a question unnoticed.
+    if (asked.includes('#')) {
+      throw new ApiError('invalid_request', 'The URL holds a #; write it as %23.');
+    }
     let parameters = known.get(asked);
     if (parameters === undefined) requireNames(request);
     refuseBody(request);
