@@ -1,4 +1,5 @@
-import { mkdir, rmdir } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { mkdir, rmdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
@@ -65,6 +66,13 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     }
   };
 
+  it('is not told by what cannot be looked at, which ends nobody', async () => {
+    const told = join(directory.path, 'purchases', 'up-to-date');
+    await mkdir(told, { recursive: true });
+    await symlink('loop.json', join(told, 'loop.json'));
+    expect(readUpToDate(directory.path).instantOf(1n, 'generation.duckdb')).toBeNull();
+  });
+
   it('is told by the worker of each shard, and stays true when one is killed', async () => {
     const [one, other] = organizations as [bigint, bigint];
     const workers = [startWorker('1/2'), startWorker('2/2')];
@@ -119,6 +127,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       database: database.pool,
       instance,
       dataDirectory: directory.path,
+      dataFolderId: randomUUID(),
       log: pino({ level: 'silent' }),
     });
     try {

@@ -173,19 +173,26 @@ export function followGenerations(
   const isDue = ({ lookedAt }: Organization, { isConfirmed }: Attached): boolean =>
     !isConfirmed || performance.now() - lookedAt >= confirmedPollIntervalMs;
 
+  const lookAfter = async (organization: Organization, current: Attached): Promise<void> => {
+    confirm(organization, current);
+    if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
+      organizations.delete(organization.id);
+      await replace(organization, null);
+    } else if (isDue(organization, current)) {
+      await refreshOnce(organization);
+    }
+  };
+
   const follow = async () => {
     const { signal } = closing;
     while (!signal.aborted) {
       await sleep(pollIntervalMs, undefined, { ref: false, signal }).catch(() => {});
       for (const organization of organizations.values()) {
         if (organization.current === null || signal.aborted) continue;
-        confirm(organization, organization.current);
-        if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
-          organizations.delete(organization.id);
-          await replace(organization, null);
-        } else if (isDue(organization, organization.current)) {
-          await refreshOnce(organization);
-        }
+        // One's misfortune ends neither the process nor the following of others.
+        await lookAfter(organization, organization.current).catch((error: unknown) =>
+          options.onError(organization.id, error),
+        );
       }
     }
   };

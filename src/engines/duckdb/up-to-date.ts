@@ -64,7 +64,7 @@ export function readUpToDate(dataDirectory: string): UpToDateReader {
     for (const name of namesIn(directory)) {
       if (!name.endsWith(suffix)) continue;
       const path = join(directory, name);
-      const stamp = stampOf(path);
+      const stamp = stampOrNothing(path);
       const before = said.get(name);
       const isRead = before !== undefined && before.stamp === stamp;
       now.set(name, isRead ? before : { stamp, content: contentOf(path) });
@@ -87,6 +87,15 @@ export function readUpToDate(dataDirectory: string): UpToDateReader {
 }
 
 type Content = z.output<typeof stored>;
+
+/** Null also where it cannot be looked at. */
+function stampOrNothing(path: string): string | null {
+  try {
+    return stampOf(path);
+  } catch {
+    return null;
+  }
+}
 
 /** Null where it cannot be read: then nothing was said. */
 function contentOf(path: string): Content | null {
