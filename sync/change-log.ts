@@ -67,6 +67,35 @@ export async function currentSnapshot(database: Database): Promise<string> {
 }
 
 /**
+ * Keeps the organization's entries from now on for this data folder, where it does not
+ * keep them from an earlier moment on already.
+ */
+export async function retainChangeLog(
+  database: Database,
+  dataFolderId: string,
+  organizationId: bigint,
+): Promise<void> {
+  await database.query(sql`
+    insert into purchase_change_readers as reader (data_folder_id, organization_id, retain_from)
+    values (${dataFolderId}::uuid, ${organizationId}, pg_snapshot_xmin(pg_current_snapshot()))
+    on conflict (organization_id, data_folder_id)
+      do update set retain_from = least(reader.retain_from, excluded.retain_from), seen_at = now()`);
+}
+
+/** Says that the data folder still reads the log of these organizations: for a day others heed it. */
+export async function tellOfReading(
+  database: Database,
+  dataFolderId: string,
+  organizations: readonly bigint[],
+): Promise<void> {
+  await database.query(sql`
+    update purchase_change_readers set seen_at = now()
+    where data_folder_id = ${dataFolderId}::uuid
+      and organization_id = any (${organizations.map(String)}::bigint[])
+      and seen_at < now() - interval '1 hour'`);
+}
+
+/**
  * Deletes entries that every data folder has applied. `retained` are the snapshots
  * that this folder may still read from: it will never read behind all of them.
  */

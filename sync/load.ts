@@ -6,6 +6,7 @@ import { type PurchaseColumnKind, purchaseColumns } from '../src/domain/purchase
 import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { appendStaged, inTransaction } from './apply.ts';
+import { retainChangeLog } from './change-log.ts';
 import { type CopiedChunk, copyPurchases, type PurchasePosition } from './copy-purchases.ts';
 import { requireSpace } from './disk-space.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
@@ -15,6 +16,8 @@ import { type LoadProgress, writeLoadProgress } from './watermark.ts';
 
 export type LoadOptions = {
   readonly database: Database;
+  /** For which the change log is kept from before the load on. */
+  readonly dataFolderId: string;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
   /** Called when the load begins or is taken up again, and after each chunk. */
@@ -86,16 +89,22 @@ async function canGoOn({ since }: LoadProgress, database: Database): Promise<boo
   });
 }
 
-async function begin(file: PurchaseFile, { database, organizationId }: LoadOptions) {
-  const { now, expected } = await withSnapshot(database, async (source) => {
-    const snapshot = await takeSnapshot(source, database);
+async function begin(
+  file: PurchaseFile,
+  { database, dataFolderId, organizationId }: LoadOptions,
+): Promise<void> {
+  await startAnew(file);
+  // No folder may prune what this one will need, however long counting takes.
+  await retainChangeLog(database, dataFolderId, organizationId);
+  const progress = await withSnapshot(database, async (source) => {
+    const since = { ...(await takeSnapshot(source, database)), organizationId };
+    const begun = { since, after: null, loaded: 0, expected: 0 };
+    file.progress = begun;
     const { rows } = await source.query<{ count: bigint }>(
       sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
     );
-    return { now: snapshot, expected: Number(rows[0]?.count) };
+    return { ...begun, expected: Number(rows[0]?.count) };
   });
-  await startAnew(file);
-  const progress = { since: { ...now, organizationId }, after: null, loaded: 0, expected };
   await inTransaction(file.connection, () =>
     writeLoadProgress(file.connection, file.catalog, progress),
   );

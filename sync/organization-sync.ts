@@ -77,12 +77,13 @@ export type OrganizationSyncOptions = {
   readonly database: Database;
   readonly instance: DuckDBInstance;
   readonly dataDirectory: string;
+  readonly dataFolderId: string;
   readonly log: Logger;
   readonly loadChunkRows?: number;
 };
 
 export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
-  const { organizationId, database, dataDirectory, log } = options;
+  const { organizationId, database, dataDirectory, dataFolderId, log } = options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
@@ -91,6 +92,8 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   let mustPublish = false;
   let changesSinceLook = 0;
   let isBuilding = false;
+  /** What the file that is being sorted shows. */
+  let sorting: string | null = null;
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
 
@@ -126,8 +129,9 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     return whySort(live);
   };
 
-  const publishedFile = (): string => {
+  const beginToSort = (): string => {
     if (published === null) throw new Error('nothing is published that could be sorted');
+    sorting = published.snapshot;
     return join(directory, published.file);
   };
 
@@ -192,8 +196,12 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         try {
           const live = await open('live');
           let isMended = false;
-          await bringUpToDate(live, signal, async (source) => {
+          await bringUpToDate(live, signal, async (source, now) => {
             isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
+            if (!isMended) return;
+            // What is published is not what the file shows now, though nothing has changed.
+            mustPublish = true;
+            await moveWatermark(live, now);
           });
           if (isMended) await publishNow(live);
           return isMended;
@@ -205,14 +213,17 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       try {
-        const next = await exclusively.add(() => {
+        const { next, generation } = await exclusively.add(async () => {
           isBuilding = true;
-          return open('next');
+          return {
+            generation: kind === 'sort' ? beginToSort() : null,
+            next: await open('next'),
+          };
         });
-        const generation = kind === 'sort' ? publishedFile() : null;
         const { loadChunkRows: chunkRows } = options;
         const isReplacing = existsSync(currentFile(directory));
-        const common = { database, organizationId, signal, onProgress, chunkRows };
+        const source = { database, dataFolderId, organizationId };
+        const common = { ...source, signal, onProgress, chunkRows };
         await buildNextFile(next, { ...common, generation, isReplacing });
         await exclusively.add(() => replaceLive(signal));
         const purchases = published?.purchases;
@@ -226,10 +237,11 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         throw told;
       } finally {
         isBuilding = false;
+        sorting = null;
       }
     },
 
-    retainedSnapshots: files.retainedSnapshots,
+    retainedSnapshots: () => [...files.retainedSnapshots(), ...(sorting === null ? [] : [sorting])],
 
     hasUnfinishedBuild: () =>
       exclusively.add(async () => {

@@ -14,6 +14,7 @@ import {
   pruneWhatConcernsNobody,
   readNews,
   removeForeignEntries,
+  tellOfReading,
 } from './change-log.ts';
 import { describeFailure, isInstanceLost } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
@@ -110,11 +111,14 @@ export function createWorker(options: WorkerOptions): Worker {
 
   const prune = async () => {
     const moved = new Map<bigint, string[]>();
+    const unmoved: bigint[] = [];
     for (const [id, { sync }] of tasks) {
       const snapshots = sync.retainedSnapshots();
-      if (snapshots.length === 0 || snapshots.join() === pruned.get(id)) continue;
-      moved.set(id, snapshots);
+      if (snapshots.length === 0) continue;
+      if (snapshots.join() === pruned.get(id)) unmoved.push(id);
+      else moved.set(id, snapshots);
     }
+    await tellOfReading(database, dataFolderId, unmoved);
     if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
     for (const [id, snapshots] of moved) pruned.set(id, snapshots.join());
     await pruneWhatConcernsNobody(database);

@@ -212,6 +212,19 @@ describe('the sync worker', () => {
     expect(await published()).toEqual([1n, 2n]);
   });
 
+  it('goes on telling other folders that it reads the log of who is quiet', async () => {
+    await add(1);
+    await worker.syncAll();
+    await database.pool.query(
+      `update purchase_change_readers set seen_at = now() - interval '25 hours'`,
+    );
+    await worker.syncAll();
+    const { rows } = await database.pool.query(
+      `select from purchase_change_readers where seen_at < now() - interval '1 hour'`,
+    );
+    expect(rows).toEqual([]);
+  });
+
   it('publishes nothing new while nothing changes', async () => {
     await add(1);
     await published();

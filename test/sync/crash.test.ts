@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,6 +43,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
       database: postgres.pool,
       instance,
       dataDirectory,
+      dataFolderId: randomUUID(),
       log: pino({ level: 'silent' }),
     });
     await sync.build('load', signal, () => {});

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -14,6 +16,7 @@ import { type Disk, mountDisk } from '../support/chaos/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('work that a failure comes after', () => {
@@ -24,6 +27,7 @@ describe('work that a failure comes after', () => {
   let sync: OrganizationSync;
   let organization: bigint;
   let folder: string;
+  const folderId = randomUUID();
   const nobody = new AbortController().signal;
 
   beforeEach(async () => {
@@ -47,6 +51,7 @@ describe('work that a failure comes after', () => {
       database: database.pool,
       instance,
       dataDirectory: disk.path,
+      dataFolderId: folderId,
       log: pino({ level: 'silent' }),
       loadChunkRows: 2_000,
     });
@@ -99,6 +104,56 @@ describe('work that a failure comes after', () => {
     await sync.build('load', nobody, (progress) => loaded.push(progress.loaded));
     expect(loaded[0]).toBeGreaterThan(4_000);
     expect(sync.retainedSnapshots()).toHaveLength(1);
+    await expectEqual();
+  });
+
+  it('is not lost because another folder prunes the log while it begins', async () => {
+    const elsewhere = await createTestWorker(database.pool, join(directory.path, 'elsewhere'));
+    await elsewhere.syncAll();
+    let hasBegun = false;
+    const loading = sync.build('load', nobody, () => {
+      hasBegun = true;
+    });
+    loading.catch(() => {});
+    while (!hasBegun) await sleep(1);
+    await changeAll();
+    await elsewhere.syncAll();
+    await elsewhere.close();
+    await loading;
+    await expectEqual();
+  });
+
+  it('of sorting is not lost because changes are applied meanwhile: the log is kept for it', async () => {
+    await load();
+    await sync.run(nobody);
+    const sorting = sync.build('sort', nobody, () => {});
+    while (!existsSync(join(folder, 'next.duckdb'))) await sleep(1);
+    // Of what serves, and of what is sorted: a run may move the one at any time.
+    expect(sync.retainedSnapshots()).toHaveLength(2);
+    await changeAll();
+    await sync.run(nobody);
+    await sorting;
+    expect(sync.retainedSnapshots()).toHaveLength(1);
+    await sync.run(nobody);
+    await expectEqual();
+  });
+
+  it('of mending is published by the next run where it could not be at first', async () => {
+    await load();
+    const before = readPublished(folder)?.file;
+    const inTheWay = `${currentFile(folder)}.tmp`;
+    mkdirSync(inTheWay);
+    const everything = {
+      createdSince: -(2n ** 62n),
+      createdUntil: 2n ** 62n,
+      idFrom: 0n,
+      idUntil: 2n ** 62n,
+    };
+    await expect(sync.reread([everything], nobody)).rejects.toThrow('EISDIR');
+    rmSync(inTheWay, { recursive: true });
+    expect(readPublished(folder)?.file).toBe(before);
+    await sync.run(nobody);
+    expect(readPublished(folder)?.file).not.toBe(before);
     await expectEqual();
   });
 
