@@ -101,6 +101,15 @@ export function createOrganizationTask(options: {
     tell({ failure: { message, advice, at: at as string, attempts, retryAt: retryAt as string } });
   };
 
+  /** It is not tried again before it is found worth while again: nothing is owed until then. */
+  const gaveUpSorting = (error: unknown) => {
+    if (signal.aborted) return;
+    onFailure(error);
+    const { message, advice } = describeFailure(error);
+    log.warn({ advice }, `not sorted: ${message}`);
+    tell({ activity: 'following', reason: null, progress: null });
+  };
+
   const runOnce = async () => {
     // Changes noticed from here on may come too late for this run.
     hasChanges = false;
@@ -175,7 +184,8 @@ export function createOrganizationTask(options: {
       succeeded(builds);
       tell({ activity: 'following', reason: null, progress: null, failure: null });
     } catch (error) {
-      failed(builds, error);
+      if (kind === 'load') failed(builds, error);
+      else gaveUpSorting(error);
       throw error;
     }
   };

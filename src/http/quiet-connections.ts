@@ -17,6 +17,7 @@ export function quietConnections(server: Server): () => void {
     });
   });
   return () => {
+    if (!server.listening) return;
     const looking = setInterval(() => {
       if (!server.listening && underWay === 0) server.closeAllConnections();
     }, lookIntervalMs).unref();
