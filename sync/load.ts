@@ -6,7 +6,7 @@ import { type PurchaseColumnKind, purchaseColumns } from '../src/domain/purchase
 import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { appendStaged, inTransaction } from './apply.ts';
-import { retainChangeLog } from './change-log.ts';
+import { currentSnapshot, retainChangeLog } from './change-log.ts';
 import { type CopiedChunk, copyPurchases, type PurchasePosition } from './copy-purchases.ts';
 import { requireSpace } from './disk-space.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
@@ -94,7 +94,8 @@ async function begin(
   { database, dataFolderId, organizationId }: LoadOptions,
 ): Promise<void> {
   await startAnew(file);
-  // No folder may prune what this one will need, however long counting takes.
+  // Nobody may prune what this load will need, neither this worker nor that of another folder.
+  file.beginning = await currentSnapshot(database);
   await retainChangeLog(database, dataFolderId, organizationId);
   const progress = await withSnapshot(database, async (source) => {
     const since = { ...(await takeSnapshot(source, database)), organizationId };

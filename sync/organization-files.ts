@@ -50,8 +50,8 @@ export function createOrganizationFiles(options: {
   const roles: readonly FileRole[] = ['live', 'next'];
   /** Of files that are closed, and will be opened again. */
   const lastSnapshots: Record<FileRole, string | null> = { live: null, next: null };
-  const snapshotOf = ({ watermark, progress }: PurchaseFile): string | null =>
-    (watermark ?? progress?.since)?.snapshot ?? null;
+  const snapshotOf = ({ watermark, progress, beginning }: PurchaseFile): string | null =>
+    (watermark ?? progress?.since)?.snapshot ?? beginning;
 
   const close = async (role: FileRole): Promise<void> => {
     const file = files[role];

@@ -48,14 +48,14 @@ export type OrganizationSync = {
   /**
    * Builds the organization's file beside the live one and lets it take its
    * place. Runs go on meanwhile, as far as the live file can be brought up to date;
-   * a build that was broken off goes on where it stood. Where it could not be published in
-   * the end, the next run does that.
+   * a build that was broken off goes on where it stood. False where it could not be
+   * published in the end, which the next run does.
    */
   build(
     kind: BuildKind,
     signal: AbortSignal,
     onProgress: (progress: LoadProgress) => void,
-  ): Promise<void>;
+  ): Promise<boolean>;
   /**
    * Reads ranges of the live file's purchases again, all or nothing, and publishes
    * the outcome. False where only a build can mend the file.
@@ -88,8 +88,6 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
   let published: PublishedGeneration | null = null;
-  /** What is published is to be replaced, whatever it shows. */
-  let mustPublish = false;
   let changesSinceLook = 0;
   let isBuilding = false;
   /** What the file that is being sorted shows. */
@@ -102,7 +100,6 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     published = null;
     const publication = await publish(live);
     published = publication.generation;
-    mustPublish = false;
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
     return publication;
@@ -113,8 +110,9 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     // Opened and looked at once; a generation never changes.
     published ??= await readUsablePublication(live);
     const shows =
-      !mustPublish &&
       published !== null &&
+      // Also of the same snapshot it may be another content: what was built, or mended.
+      published.asOf === watermark?.asOf &&
       published.snapshot === watermark?.snapshot &&
       published.systemIdentifier === watermark.systemIdentifier &&
       existsSync(join(directory, published.file));
@@ -151,22 +149,24 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
       return changes;
     });
 
-  /** Lets the file that was built, with what changed since, take the live one's place. */
-  const replaceLive = async (signal: AbortSignal): Promise<void> => {
+  /**
+   * Lets the file that was built, with what changed since, take the live one's place. False
+   * where nothing is left but publishing it.
+   */
+  const replaceLive = async (signal: AbortSignal): Promise<boolean> => {
     const next = await open('next');
     // Also without changes: what readers are shown must never seem to be of an earlier moment.
     const outcome = await bringUpToDate(next, signal, (_source, now) => moveWatermark(next, now));
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
     await next.connection.run(`checkpoint ${next.catalog}`);
     await files.replaceLive();
-    // Also where it shows the same snapshot: what was published may be what is wrong.
-    mustPublish = true;
     try {
       await publishNow(await open('live'));
+      return true;
     } catch (error) {
-      // All that was built is there: nothing but publishing, which the next run does, is left.
       const { message, advice } = describeFailure(await afterFailure('live', error));
       log.warn({ advice }, `built, but not published yet: ${message}`);
+      return false;
     }
   };
 
@@ -200,7 +200,6 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
             isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
             if (!isMended) return;
             // What is published is not what the file shows now, though nothing has changed.
-            mustPublish = true;
             await moveWatermark(live, now);
           });
           if (isMended) await publishNow(live);
@@ -225,9 +224,10 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const source = { database, dataFolderId, organizationId };
         const common = { ...source, signal, onProgress, chunkRows };
         await buildNextFile(next, { ...common, generation, isReplacing });
-        await exclusively.add(() => replaceLive(signal));
+        const isPublished = await exclusively.add(() => replaceLive(signal));
         const purchases = published?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
+        return isPublished;
       } catch (error) {
         // The file in its place, if it was replaced, is opened by the next run.
         await exclusively.add(() => close('live').catch(() => {}));

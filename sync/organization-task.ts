@@ -131,6 +131,12 @@ export function createOrganizationTask(options: {
     if (outcome.sortReason !== null) void build('sort', outcome.sortReason).catch(() => {});
   };
 
+  /** Whatever it got to, the next run finds out. */
+  const notApplied = (error: unknown): never => {
+    hasChanges = true;
+    throw error;
+  };
+
   const attemptRun = async () => {
     try {
       if (!isStarted && (await sync.hasUnfinishedBuild())) {
@@ -167,12 +173,13 @@ export function createOrganizationTask(options: {
     // Sorting can wait until it is found worth while again.
     if (kind === 'load') unfinished = reason;
     tell({ activity: 'waiting to load', reason });
+    let isPublished = false;
     try {
-      await queues.builds.add(async () => {
+      isPublished = await queues.builds.add(async () => {
         signal.throwIfAborted();
         log.info({ reason }, activity);
         tell({ activity, reason, progress: null });
-        await sync.build(
+        return sync.build(
           kind,
           signal,
           progressTeller((progress) => tell({ progress }), log),
@@ -188,6 +195,7 @@ export function createOrganizationTask(options: {
       else gaveUpSorting(error);
       throw error;
     }
+    if (!isPublished) await queues.changes.add(runOnce).catch(notApplied);
   };
 
   return {
@@ -229,11 +237,7 @@ export function createOrganizationTask(options: {
       log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
       const isMended = await queues.changes
         .add(() => sync.reread(ranges, signal))
-        .catch((error: unknown) => {
-          // Whatever it got to, the next run finds out.
-          hasChanges = true;
-          throw error;
-        });
+        .catch(notApplied);
       if (!isMended) await build('load', 'what differs cannot be mended by reading it again');
     },
     isBusy: () => isRunning || building !== null,

@@ -24,6 +24,8 @@ export type PurchaseFile = {
   watermark: Watermark | null;
   /** How far a load has come; null where none was begun, or it is complete. */
   progress: LoadProgress | null;
+  /** Before a load has begun: the snapshot from which it may. */
+  beginning: string | null;
 };
 
 export const purchaseFilePath = (directory: string, role: FileRole): string =>
@@ -49,6 +51,7 @@ export async function openPurchaseFile(
     dictionaryKeys: createDictionaryKeys(connection, catalog),
     watermark: null,
     progress: null,
+    beginning: null,
   };
   try {
     if (existsSync(path)) await attachExisting(file);
@@ -68,6 +71,7 @@ export async function startAnew(file: PurchaseFile): Promise<void> {
   await removePurchaseFile(path);
   file.watermark = null;
   file.progress = null;
+  file.beginning = null;
   file.dictionaryKeys = createDictionaryKeys(connection, catalog);
   // From storage version 1.5 on a write-ahead log knows the file it belongs to.
   await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);

@@ -1,4 +1,5 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 
 const lookIntervalMs = 100;
 
@@ -9,17 +10,25 @@ const lookIntervalMs = 100;
  * for one that keeps its connection for the next request.
  */
 export function quietConnections(server: Server): () => void {
-  let underWay = 0;
-  server.on('request', (_request, response: ServerResponse) => {
-    underWay += 1;
-    response.once('close', () => {
-      underWay -= 1;
-    });
+  /** By connection: an answer whose turn never came does not say that it is closed. */
+  const underWay = new Map<Socket, number>();
+  const count = (socket: Socket, change: number) => {
+    const before = underWay.get(socket);
+    if (before !== undefined) underWay.set(socket, before + change);
+  };
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    if (!underWay.has(socket)) {
+      underWay.set(socket, 0);
+      socket.once('close', () => underWay.delete(socket));
+    }
+    count(socket, 1);
+    response.once('close', () => count(socket, -1));
   });
+  const isQuiet = () => [...underWay.values()].every((answers) => answers === 0);
   return () => {
     if (!server.listening) return;
     const looking = setInterval(() => {
-      if (!server.listening && underWay === 0) server.closeAllConnections();
+      if (!server.listening && isQuiet()) server.closeAllConnections();
     }, lookIntervalMs).unref();
     server.once('close', () => clearInterval(looking));
   };

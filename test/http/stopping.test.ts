@@ -56,6 +56,22 @@ describe('an API on sockets', () => {
     socket.destroy();
   });
 
+  it('stops though somebody has left with a request unanswered behind another', async () => {
+    const locking = await database.pool.connect();
+    await locking.query('begin; lock table api_keys in access exclusive mode');
+    const leaving = client.ask(ask() + ask());
+    await sleep(100);
+    leaving.destroy();
+    await sleep(100);
+    await locking.query('rollback');
+    locking.release();
+    const quiet = client.ask('');
+    await sleep(100);
+    await api.close();
+    isClosed = true;
+    quiet.destroy();
+  });
+
   it('answers what still comes while it stops as ever, and then ends the connection', async () => {
     const socket = client.ask('');
     const received = text(socket);

@@ -46,15 +46,7 @@ describe('work that a failure comes after', () => {
       memoryLimit: '512MiB',
       spillDirectory: join(directory.path, 'spill'),
     });
-    sync = createOrganizationSync({
-      organizationId: organization,
-      database: database.pool,
-      instance,
-      dataDirectory: disk.path,
-      dataFolderId: folderId,
-      log: pino({ level: 'silent' }),
-      loadChunkRows: 2_000,
-    });
+    sync = open();
   });
   afterEach(async () => {
     await sync.close();
@@ -64,6 +56,16 @@ describe('work that a failure comes after', () => {
     await directory.remove();
   });
 
+  const open = (): OrganizationSync =>
+    createOrganizationSync({
+      organizationId: organization,
+      database: database.pool,
+      instance,
+      dataDirectory: disk.path,
+      dataFolderId: folderId,
+      log: pino({ level: 'silent' }),
+      loadChunkRows: 2_000,
+    });
   const load = () => sync.build('load', nobody, () => {});
   const changeAll = () =>
     database.pool.query(`update purchases set order_number = md5(order_number)`);
@@ -152,6 +154,9 @@ describe('work that a failure comes after', () => {
     await expect(sync.reread([everything], nobody)).rejects.toThrow('EISDIR');
     rmSync(inTheWay, { recursive: true });
     expect(readPublished(folder)?.file).toBe(before);
+    // Of another process, too.
+    await sync.close();
+    sync = open();
     await sync.run(nobody);
     expect(readPublished(folder)?.file).not.toBe(before);
     await expectEqual();

@@ -3,7 +3,38 @@ import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import type { OrganizationSync } from '../../sync/organization-sync.ts';
 import { createOrganizationTask } from '../../sync/organization-task.ts';
-import type { OrganizationReport } from '../../sync/report.ts';
+import type { OrganizationReport, Reporter } from '../../sync/report.ts';
+
+const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
+  createOrganizationTask({
+    sync: sync as OrganizationSync,
+    queues: { changes: new PQueue(), builds: new PQueue() },
+    reporter: { report, settled: async () => {} },
+    signal: new AbortController().signal,
+    log: pino({ level: 'silent' }),
+    onFailure: () => {},
+  });
+
+describe('a build that could not be published', () => {
+  it.each([true, false])(
+    'is over once a run has published it, and fails as that does: %s',
+    async (isPossible) => {
+      let runs = 0;
+      const task = taskOf({
+        isPublished: () => true,
+        build: async () => false,
+        run: async () => {
+          runs += 1;
+          if (!isPossible) throw new Error('no room');
+          return { kind: 'published', publication: { copyMs: 1 }, sortReason: null };
+        },
+      });
+      const built = task.build('load', 'it was asked for');
+      await (isPossible ? built : expect(built).rejects.toThrow('no room'));
+      expect(runs).toBe(1);
+    },
+  );
+});
 
 describe('a build that fails', () => {
   it.each([
@@ -17,17 +48,7 @@ describe('a build that fails', () => {
         throw new Error('no room');
       },
     };
-    const task = createOrganizationTask({
-      sync: sync as unknown as OrganizationSync,
-      queues: { changes: new PQueue(), builds: new PQueue() },
-      reporter: {
-        report: (report) => reports.push(report),
-        settled: async () => {},
-      },
-      signal: new AbortController().signal,
-      log: pino({ level: 'silent' }),
-      onFailure: () => {},
-    });
+    const task = taskOf(sync, (report) => reports.push(report));
     await expect(task.build(kind, 'it is worth while')).rejects.toThrow('no room');
     expect(reports.at(-1)?.failure?.message ?? null).toBe(message);
     expect(reports.at(-1)?.activity).toBe(kind === 'sort' ? 'following' : 'rebuilding');
