@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { OperatorError } from '../src/operator-error.ts';
 
 /** What went wrong, for an operator: never with the contents of a row. */
@@ -36,7 +37,7 @@ export function describeFailure(error: unknown): Failure {
     };
   }
   if (error instanceof pg.DatabaseError) return describeRefusal(error);
-  if (/out of memory|failed to allocate/i.test(text)) {
+  if (isOutOfMemory(error)) {
     return {
       message: 'DuckDB ran out of the memory that it may use.',
       advice: 'Raise DUCKDB_MEMORY_LIMIT, or lower SYNC_CONCURRENCY.',

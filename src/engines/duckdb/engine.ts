@@ -4,7 +4,6 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { Askers } from '../../domain/askers.ts';
 import type { Purchase } from '../../domain/purchase.ts';
 import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { createEndableTasks } from './endable-tasks.ts';
@@ -13,6 +12,7 @@ import { askToHurry } from './hurry.ts';
 import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
+import { mostAttached } from './memory.ts';
 import { purchaseStats } from './stats.ts';
 import { createWaiting } from './waiting.ts';
 
@@ -56,7 +56,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const onReplaced = (organizationId: bigint) => {
     for (const listener of listeners) listener(organizationId);
   };
-  const generations = followGenerations(instance, { ...options, onReplaced });
+  const generations = followGenerations(instance, {
+    ...options,
+    mostAttached: mostAttached(options.memoryLimit),
+    onReplaced,
+  });
 
   const withLease = async <Result>(
     organizationId: bigint,
@@ -79,7 +83,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   ): Promise<AsOf<Answer>> =>
     admission.run(askers ?? new Askers(`organization ${organizationId}`), signal, (connection) =>
       withLease(organizationId, async ({ generation, asOf }) => ({
-        answer: await ask(connection, generation),
+        answer: await generations.withRoom(() => ask(connection, generation)),
         asOf,
       })),
     );
@@ -124,7 +128,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
           if (generation.extent.purchases > mostListed)
             return take({ answer: { descriptor }, asOf }, either);
           const connection = await instance.connect();
-          const purchases = exportListed(connection, generation, filters);
+          const purchases = exportListed(() =>
+            generations.withRoom(() =>
+              listPurchases(connection, generation, { filters, limit: mostListed }),
+            ),
+          );
           return interruptible(either, connection, () =>
             take({ answer: { purchases }, asOf }, either),
           ).finally(() => connection.closeSync());
@@ -149,11 +157,8 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
 }
 
 async function* exportListed(
-  connection: DuckDBConnection,
-  generation: Generation,
-  filters: PurchaseFilters,
+  list: () => Promise<{ readonly purchases: readonly Purchase[] }>,
 ): AsyncGenerator<readonly Purchase[]> {
-  const query = { filters, limit: mostListed };
-  const { purchases } = await listPurchases(connection, generation, query);
+  const { purchases } = await list();
   if (purchases.length > 0) yield purchases;
 }

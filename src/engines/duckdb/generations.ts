@@ -1,11 +1,10 @@
-import { closeSync, openSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { isSameDatabase } from '../../postgres/system-identifier.ts';
-import { attachGeneration } from './attach-generation.ts';
+import { type Attached, createAttachments } from './attachments.ts';
 import type { Generation } from './labels.ts';
 import { layoutVersion } from './layout.ts';
+import { isOutOfMemory } from './memory.ts';
 import {
   currentFile,
   organizationDirectory,
@@ -32,30 +31,26 @@ export type Generations = {
   acquire(organizationId: bigint): Promise<GenerationLease | null>;
   /** Switches to what was published a moment ago, rather than at the next look around. */
   refresh(organizationId: bigint): Promise<void>;
+  /** Does it once more, with the memory of all that nobody uses, where DuckDB has too little. */
+  withRoom<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
-};
-
-type Attached = {
-  readonly generation: Generation;
-  readonly published: PublishedGeneration;
-  readonly descriptor: number;
-  /** Never set back: what was known once holds. */
-  asOf: bigint;
-  /** Whether a worker goes on saying that nothing newer is to come. */
-  isConfirmed: boolean;
-  users: number;
-  retired: boolean;
 };
 
 type Organization = {
   readonly id: bigint;
   readonly directory: string;
   current: Attached | null;
+  /** Up to when that shows everything. Never set back: what was known once holds. */
+  asOf: bigint;
+  /** Whether a worker goes on saying that nothing newer is to come. */
+  isConfirmed: boolean;
   /** Identifies the CURRENT file that was last looked at. */
   seen: string | null;
   /** When that was, by this process's clock. */
   lookedAt: number;
   refreshing: Promise<void> | null;
+  /** Who has asked for it, and does not have it yet. */
+  waiting: number;
   lastUsed: number;
   failures: number;
   /** No refresh before this time (milliseconds since 1970). */
@@ -79,31 +74,52 @@ export function followGenerations(
     readonly dataDirectory: string;
     /** The database that answers must come from; files of another one are not served. */
     readonly systemIdentifier: string;
+    /** Organizations that stay attached while nobody uses them; of more, those asked for last. */
+    readonly mostAttached: number;
     readonly onError: (organizationId: bigint, error: unknown) => void;
     /** A generation has taken another one's place. */
     readonly onReplaced: (organizationId: bigint) => void;
   },
 ): Generations {
+  /** In the order in which they were last asked for. */
   const organizations = new Map<bigint, Organization>();
   const upToDate = readUpToDate(options.dataDirectory);
-  const connection = instance.connect();
-  let attachments = 0;
+  const attachments = createAttachments(instance, options.dataDirectory);
   const closing = new AbortController();
-
-  const release = async (attached: Attached) => {
-    if (attached.retired && attached.users === 0) {
-      await (await connection).run(`detach ${attached.generation.catalog}`);
-      closeSync(attached.descriptor);
-    }
-  };
 
   const replace = async (organization: Organization, next: Attached | null) => {
     const old = organization.current;
     organization.current = next;
     if (old === null) return;
-    old.retired = true;
     if (next !== null) options.onReplaced(organization.id);
-    await release(old);
+    await attachments.retire(old);
+  };
+
+  const letGo = async (organization: Organization): Promise<void> => {
+    organizations.delete(organization.id);
+    await replace(organization, null);
+  };
+
+  /** Lets go of what nobody uses, of what was asked for the longest ago first. */
+  const keepAtMost = async (most: number): Promise<void> => {
+    const attached = [...organizations.values()].filter(({ current }) => current !== null);
+    let surplus = attached.length - most;
+    for (const organization of attached) {
+      if (surplus <= 0) return;
+      if (isInUse(organization)) continue;
+      surplus -= 1;
+      await letGo(organization).catch((error: unknown) => options.onError(organization.id, error));
+    }
+  };
+
+  const withRoom = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isOutOfMemory(error)) throw error;
+      await keepAtMost(0);
+      return work();
+    }
   };
 
   const refresh = async (organization: Organization) => {
@@ -115,29 +131,12 @@ export function followGenerations(
       organization.seen = stamp;
       return;
     }
-    attachments += 1;
-    const catalog = `generation_${attachments}`;
-    const path = join(organization.directory, published.file);
-    const descriptor = openSync(path, 'r');
-    const generation = await attachGeneration(
-      await connection,
-      catalog,
-      path,
-      organization.id,
-    ).catch((error: unknown) => {
-      closeSync(descriptor);
-      throw error;
-    });
+    const next = await withRoom(() => attachments.attach(organization.id, published));
     organization.seen = stamp;
-    await replace(organization, {
-      generation,
-      published,
-      descriptor,
-      asOf: published.asOf,
-      isConfirmed: false,
-      users: 0,
-      retired: false,
-    });
+    organization.asOf = published.asOf;
+    organization.isConfirmed = false;
+    await replace(organization, next);
+    await keepAtMost(options.mostAttached);
   };
 
   /**
@@ -163,22 +162,21 @@ export function followGenerations(
   };
 
   /** Takes notice of what workers say of a generation. */
-  const confirm = ({ id }: Organization, attached: Attached): void => {
-    const instant = upToDate.instantOf(id, attached.published.file);
-    attached.isConfirmed = instant !== null;
-    if (instant !== null && instant > attached.asOf) attached.asOf = instant;
+  const confirm = (organization: Organization, { published }: Attached): void => {
+    const instant = upToDate.instantOf(organization.id, published.file);
+    organization.isConfirmed = instant !== null;
+    if (instant !== null && instant > organization.asOf) organization.asOf = instant;
   };
 
   /** To look at each of a thousand quiet organizations ten times a second keeps a process busy. */
-  const isDue = ({ lookedAt }: Organization, { isConfirmed }: Attached): boolean =>
+  const isDue = ({ lookedAt, isConfirmed }: Organization): boolean =>
     !isConfirmed || performance.now() - lookedAt >= confirmedPollIntervalMs;
 
   const lookAfter = async (organization: Organization, current: Attached): Promise<void> => {
     confirm(organization, current);
     if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
-      organizations.delete(organization.id);
-      await replace(organization, null);
-    } else if (isDue(organization, current)) {
+      await letGo(organization);
+    } else if (isDue(organization)) {
       await refreshOnce(organization);
     }
   };
@@ -187,7 +185,8 @@ export function followGenerations(
     const { signal } = closing;
     while (!signal.aborted) {
       await sleep(pollIntervalMs, undefined, { ref: false, signal }).catch(() => {});
-      for (const organization of organizations.values()) {
+      // As they are now: whoever is asked for meanwhile is looked at the next time.
+      for (const organization of [...organizations.values()]) {
         if (organization.current === null || signal.aborted) continue;
         // One's misfortune ends neither the process nor the following of others.
         await lookAfter(organization, organization.current).catch((error: unknown) =>
@@ -200,36 +199,27 @@ export function followGenerations(
 
   return {
     async acquire(id) {
-      let organization = organizations.get(id);
-      if (organization === undefined) {
-        const directory = organizationDirectory(options.dataDirectory, id);
-        organization = {
-          id,
-          directory,
-          current: null,
-          seen: null,
-          lookedAt: 0,
-          refreshing: null,
-          lastUsed: 0,
-          failures: 0,
-          notBefore: 0,
-        };
-        organizations.set(id, organization);
-      }
+      const organization = organizations.get(id) ?? newOrganization(options.dataDirectory, id);
+      organizations.delete(id);
+      organizations.set(id, organization);
       organization.lastUsed = Date.now();
-      if (organization.current === null) await refreshOnce(organization);
-      const attached = organization.current;
-      if (attached === null) return null;
-      attached.users += 1;
-      confirm(organization, attached);
+      if (organization.current === null) {
+        organization.waiting += 1;
+        await refreshOnce(organization).finally(() => {
+          organization.waiting -= 1;
+        });
+      }
+      const { current } = organization;
+      if (current === null) return null;
+      confirm(organization, current);
+      const release = attachments.use(current);
       return {
-        generation: attached.generation,
-        asOf: attached.asOf,
-        file: attached.published.file,
-        descriptor: attached.descriptor,
+        generation: current.generation,
+        asOf: organization.asOf,
+        file: current.published.file,
+        descriptor: current.descriptor,
         release() {
-          attached.users -= 1;
-          release(attached).catch((error) => options.onError(id, error));
+          release().catch((error) => options.onError(id, error));
         },
       };
     },
@@ -239,6 +229,8 @@ export function followGenerations(
       if (organization !== undefined) await refreshOnce(organization);
     },
 
+    withRoom,
+
     async close() {
       closing.abort();
       await following;
@@ -246,9 +238,30 @@ export function followGenerations(
         await organization.refreshing;
         await replace(organization, null);
       }
-      (await connection).closeSync();
+      await attachments.close();
     },
   };
+}
+
+function newOrganization(dataDirectory: string, id: bigint): Organization {
+  return {
+    id,
+    directory: organizationDirectory(dataDirectory, id),
+    current: null,
+    asOf: 0n,
+    isConfirmed: false,
+    seen: null,
+    lookedAt: 0,
+    refreshing: null,
+    waiting: 0,
+    lastUsed: 0,
+    failures: 0,
+    notBefore: 0,
+  };
+}
+
+function isInUse({ current, waiting, refreshing }: Organization): boolean {
+  return waiting > 0 || refreshing !== null || (current !== null && current.users > 0);
 }
 
 function isServable(published: PublishedGeneration, systemIdentifier: string): boolean {

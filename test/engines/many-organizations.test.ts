@@ -1,0 +1,151 @@
+import { existsSync, readdirSync, readlinkSync } from 'node:fs';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
+import { createLayout, layoutVersion } from '../../src/engines/duckdb/layout.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  serializePublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+// What DuckDB keeps in memory of a file in which rows were deleted is not let go of before the
+// file is detached: here some 1.5 MB of each, of twice as many files as there is memory for.
+
+const memoryMiB = 24;
+const organizations = Array.from({ length: 24 }, (_, index) => BigInt(index + 1));
+const small = Array.from({ length: 2 * memoryMiB }, (_, index) => BigInt(index + 100));
+const purchases = 122_880;
+const systemIdentifier = '1/1';
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let engine: PurchaseEngine;
+const failures: unknown[] = [];
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  const instance = await createInstance({
+    threads: 2,
+    memoryLimit: '512MiB',
+    spillDirectory: directory.path,
+  });
+  const connection = await instance.connect();
+  const original = join(directory.path, 'original.duckdb');
+  await writeOriginal(connection, original, purchases);
+  for (const organization of organizations) await publishCopy(connection, original, organization);
+  const smallOriginal = join(directory.path, 'small.duckdb');
+  await writeOriginal(connection, smallOriginal, 2_048);
+  for (const organization of small) await publishCopy(connection, smallOriginal, organization);
+  connection.closeSync();
+  instance.closeSync();
+  engine = await createDuckDBEngine({
+    dataDirectory: directory.path,
+    systemIdentifier,
+    threads: 2,
+    memoryLimit: `${memoryMiB}MiB`,
+    concurrency: 3,
+    queueLimit: 500,
+    queueLimitPerAsker: 100,
+    timeoutMs: 30_000,
+    onError: (_organization, error) => failures.push(error),
+  });
+}, 60_000);
+
+afterAll(async () => {
+  await engine.close();
+  await directory.remove();
+});
+
+/** A row of each vector is gone. */
+async function writeOriginal(
+  connection: DuckDBConnection,
+  path: string,
+  count: number,
+): Promise<void> {
+  await connection.run(`attach '${path}' as file (storage_version 'v1.5.0')`);
+  await connection.run(createLayout('file'));
+  await connection.run(`
+    insert into file.purchase by name
+    select n as id, n % 1000 as customer_id, n % 1000 as customer_key, 100 as purchase_value_in_cents,
+      make_timestamp(1700000000000000 + n * 1000000) as created_at,
+      ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, created_at as updated_at
+    from range(1, ${count + 1}) as numbers(n)`);
+  await connection.run(
+    `insert into file.watermark values (${layoutVersion}, 0, '${systemIdentifier}', '1:1:', 'epoch')`,
+  );
+  await connection.run('checkpoint file');
+  await connection.run('delete from file.purchase where id % 2048 = 5');
+  await connection.run('detach file');
+}
+
+async function publishCopy(
+  connection: DuckDBConnection,
+  original: string,
+  organization: bigint,
+): Promise<void> {
+  const folder = organizationDirectory(directory.path, organization);
+  const file = '1-1.duckdb';
+  await mkdir(folder, { recursive: true });
+  await copyFile(original, join(folder, file));
+  await connection.run(`attach '${join(folder, file)}' as file`);
+  await connection.run(`update file.watermark set organization_id = ${organization}`);
+  await connection.run('detach file');
+  const published = { file, systemIdentifier, snapshot: '1:1:', asOf: 1n, purchases, bytes: 1 };
+  await writeFile(currentFile(folder), serializePublished({ layoutVersion, ...published }));
+}
+
+const openFiles = '/proc/self/fd';
+
+/** Whose files this process has open. */
+function attached(): string[] {
+  const paths = readdirSync(openFiles).flatMap((name) => {
+    try {
+      return [readlinkSync(join(openFiles, name))];
+    } catch {
+      return [];
+    }
+  });
+  const files = paths.filter((path) => path.startsWith(directory.path) && path.endsWith('.duckdb'));
+  return [...new Set(files.map(dirname))].sort();
+}
+
+const remaining = BigInt(purchases - purchases / 2_048);
+/** With a filter: what it leaves is not told without a scan. */
+const countOf = async (organization: bigint): Promise<bigint> => {
+  const filters = { minValueInCents: 1n };
+  const { answer } = await engine.stats(organization, { filters, groupLimit: 1 });
+  return answer.purchaseCount;
+};
+
+describe('more organizations than there is memory for', { timeout: 60_000 }, () => {
+  it('are all answered, one after the other and again', async () => {
+    for (const organization of [...organizations, ...organizations]) {
+      expect(await countOf(organization)).toBe(remaining);
+    }
+    expect(failures).toEqual([]);
+  });
+
+  it.skipIf(!existsSync(openFiles))('stay attached as far as there is memory', async () => {
+    for (const organization of small) expect(await countOf(organization)).toBe(2_047n);
+    // Asked for once more: it is not its turn to go.
+    const [kept, ...others] = small.slice(-memoryMiB) as [bigint, ...bigint[]];
+    await countOf(kept);
+    const first = small[0] as bigint;
+    await countOf(first);
+    const last = [kept, first, ...others.slice(1)];
+    expect(attached()).toEqual(last.map((id) => organizationDirectory(directory.path, id)).sort());
+    expect(failures).toEqual([]);
+  });
+
+  it('are all answered at once', async () => {
+    const counts = await Promise.all(organizations.map(countOf));
+    expect(counts).toEqual(organizations.map(() => remaining));
+    expect(failures).toEqual([]);
+  });
+});
