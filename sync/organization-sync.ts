@@ -4,17 +4,14 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type pg from 'pg';
 import type { Logger } from 'pino';
-import {
-  currentFile,
-  organizationDirectory,
-  type PublishedGeneration,
-} from '../src/engines/duckdb/published-generation.ts';
+import { currentFile, organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
 import { describeFailure } from './failure.ts';
 import { createOrganizationFiles } from './organization-files.ts';
-import { type Publication, publish, readUsablePublication } from './publish.ts';
+import type { Publication } from './publish.ts';
+import { createPublisher } from './publisher.ts';
 import { type PurchaseFile, purchaseFilePath, startAnew } from './purchase-file.ts';
 import { whySort } from './sort-generation.ts';
 import { type SourceSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
@@ -87,7 +84,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
-  let published: PublishedGeneration | null = null;
+  const publisher = createPublisher(log);
   let changesSinceLook = 0;
   let isBuilding = false;
   /** What the file that is being sorted shows. */
@@ -95,39 +92,16 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
 
-  const publishNow = async (live: PurchaseFile): Promise<Publication> => {
-    // Where that fails, it may have failed after readers were told.
-    published = null;
-    const publication = await publish(live);
-    published = publication.generation;
-    const { file, purchases } = publication.generation;
-    log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
-    return publication;
-  };
-
-  const publishIfNew = async (live: PurchaseFile): Promise<Publication> => {
-    const { watermark } = live;
-    // Opened and looked at once; a generation never changes.
-    published ??= await readUsablePublication(live);
-    const shows =
-      published !== null &&
-      // Also of the same snapshot it may be another content: what was built, or mended.
-      published.asOf === watermark?.asOf &&
-      published.snapshot === watermark?.snapshot &&
-      published.systemIdentifier === watermark.systemIdentifier &&
-      existsSync(join(directory, published.file));
-    return shows ? { generation: published as PublishedGeneration, copyMs: 0 } : publishNow(live);
-  };
-
   /** Looks whether the file is worth sorting when a tenth of it has changed since the last look. */
   const lookAtOrder = async (live: PurchaseFile, changes: number): Promise<string | null> => {
     changesSinceLook += changes;
-    if (changesSinceLook < (published?.purchases ?? 0) / 10) return null;
+    if (changesSinceLook < (publisher.current()?.purchases ?? 0) / 10) return null;
     changesSinceLook = 0;
     return whySort(live);
   };
 
   const beginToSort = (): string => {
+    const published = publisher.current();
     if (published === null) throw new Error('nothing is published that could be sorted');
     sorting = published.snapshot;
     return join(directory, published.file);
@@ -161,7 +135,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     await next.connection.run(`checkpoint ${next.catalog}`);
     await files.replaceLive();
     try {
-      await publishNow(await open('live'));
+      await publisher.publish(await open('live'));
       return true;
     } catch (error) {
       const { message, advice } = describeFailure(await afterFailure('live', error));
@@ -183,7 +157,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
             return { kind: 'must be built', reason: outcome };
           }
           if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');
-          const publication = await publishIfNew(live);
+          const publication = await publisher.publishIfNew(live);
           return { kind: 'published', publication, sortReason: await lookAtOrder(live, outcome) };
         } catch (error) {
           throw await afterFailure('live', error);
@@ -202,7 +176,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
             // What is published is not what the file shows now, though nothing has changed.
             await moveWatermark(live, now);
           });
-          if (isMended) await publishNow(live);
+          if (isMended) await publisher.publish(live);
           return isMended;
         } catch (error) {
           throw await afterFailure('live', error);
@@ -225,7 +199,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const common = { ...source, signal, onProgress, chunkRows };
         await buildNextFile(next, { ...common, generation, isReplacing });
         const isPublished = await exclusively.add(() => replaceLive(signal));
-        const purchases = published?.purchases;
+        const purchases = publisher.current()?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return isPublished;
       } catch (error) {
@@ -254,7 +228,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         return false;
       }),
 
-    publishedGeneration: () => published?.file ?? null,
+    publishedGeneration: () => publisher.current()?.file ?? null,
 
     isPublished: () => existsSync(currentFile(directory)),
 
