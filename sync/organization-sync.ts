@@ -9,6 +9,7 @@ import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
 import { describeFailure } from './failure.ts';
+import type { IdleFiles } from './idle-files.ts';
 import { createOrganizationFiles } from './organization-files.ts';
 import type { Publication } from './publish.ts';
 import { createPublisher } from './publisher.ts';
@@ -77,10 +78,12 @@ export type OrganizationSyncOptions = {
   readonly dataFolderId: string;
   readonly log: Logger;
   readonly loadChunkRows?: number;
+  /** Of all organizations. */
+  readonly idleFiles: IdleFiles;
 };
 
 export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
-  const { organizationId, database, dataDirectory, dataFolderId, log } = options;
+  const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
@@ -91,6 +94,19 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   let sorting: string | null = null;
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
+  const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
+
+  /** Nobody else works with the live file meanwhile, or closes it. */
+  const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await exclusively.add(() => {
+        idleFiles.take(closeLive);
+        return work();
+      });
+    } finally {
+      await idleFiles.leave(closeLive);
+    }
+  };
 
   /** Looks whether the file is worth sorting when a tenth of it has changed since the last look. */
   const lookAtOrder = async (live: PurchaseFile, changes: number): Promise<string | null> => {
@@ -146,7 +162,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
   return {
     run: (signal) =>
-      exclusively.add(async (): Promise<RunOutcome> => {
+      withLive(async (): Promise<RunOutcome> => {
         signal.throwIfAborted();
         try {
           const live = await open('live');
@@ -165,7 +181,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
       }),
 
     reread: (ranges, signal) =>
-      exclusively.add(async () => {
+      withLive(async () => {
         signal.throwIfAborted();
         try {
           const live = await open('live');
@@ -198,13 +214,13 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const source = { database, dataFolderId, organizationId };
         const common = { ...source, signal, onProgress, chunkRows };
         await buildNextFile(next, { ...common, generation, isReplacing });
-        const isPublished = await exclusively.add(() => replaceLive(signal));
+        const isPublished = await withLive(() => replaceLive(signal));
         const purchases = publisher.current()?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return isPublished;
       } catch (error) {
         // The file in its place, if it was replaced, is opened by the next run.
-        await exclusively.add(() => close('live').catch(() => {}));
+        await closeLive();
         const told = await afterFailure('next', error);
         // Nothing will go on with it.
         if (kind === 'sort') await files.remove('next');
@@ -222,6 +238,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         const path = purchaseFilePath(directory, 'next');
         if (isBuilding || !existsSync(path)) return false;
         const { watermark, progress } = await open('next');
+        await close('next');
         if (watermark !== null || progress !== null) return true;
         // Broken off before there was anything in it.
         await files.remove('next');
@@ -234,6 +251,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
     async close() {
       await exclusively.onIdle();
+      idleFiles.take(closeLive);
       await files.release();
     },
   };

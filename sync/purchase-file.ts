@@ -8,7 +8,13 @@ import { organizationDirectory } from '../src/engines/duckdb/published-generatio
 import { OperatorError } from '../src/operator-error.ts';
 import { createDictionaryKeys, type DictionaryKeys } from './dictionary-keys.ts';
 import { isDamage } from './failure.ts';
-import { type LoadProgress, readLoadProgress, readWatermark, type Watermark } from './watermark.ts';
+import {
+  createLoadProgress,
+  type LoadProgress,
+  readLoadProgress,
+  readWatermark,
+  type Watermark,
+} from './watermark.ts';
 
 /** `live` is what changes are applied to and readers get copies of; `next` is built to take its place. */
 export type FileRole = 'live' | 'next';
@@ -76,6 +82,7 @@ export async function startAnew(file: PurchaseFile): Promise<void> {
   // From storage version 1.5 on a write-ahead log knows the file it belongs to.
   await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);
   await connection.run(createLayout(catalog));
+  await connection.run(createLoadProgress(catalog));
 }
 
 export async function closePurchaseFile({ connection, catalog }: PurchaseFile): Promise<void> {

@@ -4,7 +4,7 @@ import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { labelTable } from '../src/engines/duckdb/layout.ts';
 import { inTransaction } from './apply.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
-import { readWatermark } from './watermark.ts';
+import { completeLoad, readWatermark } from './watermark.ts';
 
 /**
  * Fills a file with what a published generation shows, in order and without gaps:
@@ -17,15 +17,18 @@ export async function sortGeneration(next: PurchaseFile, generation: string): Pr
   const source = `${catalog}_source`;
   await connection.run(`attach ${quotePath(generation)} as ${source} (read_only)`);
   try {
+    const watermark = await readWatermark(connection, source);
+    if (watermark === null) throw new Error(`${generation} has no watermark`);
     await inTransaction(connection, async () => {
-      for (const table of ['customer', ...purchaseLabels.map(labelTable), 'watermark']) {
+      for (const table of ['customer', ...purchaseLabels.map(labelTable)]) {
         await connection.run(`insert into ${catalog}.${table} select * from ${source}.${table}`);
       }
       await connection.run(`
         insert into ${catalog}.purchase
         select * from ${source}.purchase order by created_at, id`);
+      await completeLoad(connection, catalog, watermark);
     });
-    next.watermark = await readWatermark(connection, catalog);
+    next.watermark = watermark;
   } finally {
     await connection.run(`detach ${source}`);
   }

@@ -43,29 +43,41 @@ export async function writeWatermark(
   catalog: string,
   { organizationId, systemIdentifier, snapshot, asOf }: Watermark,
 ): Promise<void> {
-  await connection.run(`delete from ${catalog}.watermark`);
+  const asOfValue = new DuckDBTimestampValue(asOf);
+  // Not deleted and written anew: a deleted row costs whoever opens the file a quarter of a MiB.
+  const [updated] = await queryRows(
+    connection,
+    sql`
+      update ${raw(catalog)}.watermark set
+        layout_version = ${layoutVersion}, organization_id = ${organizationId},
+        system_identifier = ${systemIdentifier}, snapshot = ${snapshot}, as_of = ${asOfValue}`,
+  );
+  if (updated?.[0] === 1n) return;
   await queryRows(
     connection,
     sql`
       insert into ${raw(catalog)}.watermark
         (layout_version, organization_id, system_identifier, snapshot, as_of)
-      values (${layoutVersion}, ${organizationId}, ${systemIdentifier}, ${snapshot},
-        ${new DuckDBTimestampValue(asOf)})`,
+      values (${layoutVersion}, ${organizationId}, ${systemIdentifier}, ${snapshot}, ${asOfValue})`,
   );
 }
 
-/** Null where no load is under way in the file, or one with another layout. */
+/** No part of the layout: a file that is complete, which alone readers see, has none. */
+export function createLoadProgress(catalog: string): string {
+  return `
+    create or replace table ${catalog}.load_progress (
+      layout_version integer, organization_id bigint, system_identifier varchar, snapshot varchar,
+      as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
+    )`;
+}
+
+/** Of a file without a watermark; null where no load was begun, or one with another layout. */
 export async function readLoadProgress(
   connection: DuckDBConnection,
   catalog: string,
 ): Promise<LoadProgress | null> {
-  const tables = await queryRows(
-    connection,
-    sql`
-      select 1 from duckdb_tables()
-      where database_name = ${catalog} and table_name = 'load_progress'`,
-  );
-  if (tables.length === 0) return null;
+  // To look first whether the table is there would look into every other file that is open,
+  // and nobody could close or check those meanwhile.
   const [row] = await queryRows(
     connection,
     sql`
@@ -89,12 +101,7 @@ export async function writeLoadProgress(
   catalog: string,
   { since, after, loaded, expected }: LoadProgress,
 ): Promise<void> {
-  // No part of the layout: readers never see it.
-  await connection.run(`
-    create or replace table ${catalog}.load_progress (
-      layout_version integer, organization_id bigint, system_identifier varchar, snapshot varchar,
-      as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
-    )`);
+  await connection.run(createLoadProgress(catalog));
   await queryRows(
     connection,
     sql`

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createInstance } from '../src/engines/duckdb/connection.ts';
+import { mostIdle } from '../src/engines/duckdb/memory.ts';
 import { createLog } from '../src/log.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import {
@@ -170,6 +171,9 @@ async function standBy(
   return null;
 }
 
+/** To open one again is a small part of what publishing it takes. */
+const memoryOfIdleFile = 4 * 2 ** 20;
+
 async function withWorker(
   { settings, database, folderId, log, onReport }: Workplace,
   options: Partial<WorkerOptions>,
@@ -188,6 +192,7 @@ async function withWorker(
     dataDirectory: settings.dataDirectory,
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,
+    mostIdleFiles: mostIdle(settings.duckdbMemoryLimit, memoryOfIdleFile),
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
     onReport,

@@ -3,6 +3,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../src/domain/public-id.ts';
 import { takeWishesToHurry } from '../src/engines/duckdb/hurry.ts';
+import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { writeUpToDate } from '../src/engines/duckdb/up-to-date.ts';
 import type { Database } from '../src/postgres/pool.ts';
@@ -18,6 +19,7 @@ import {
 } from './change-log.ts';
 import { describeFailure, isInstanceLost } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
+import { createIdleFiles } from './idle-files.ts';
 import { createOrganizationSync } from './organization-sync.ts';
 import { createOrganizationTask, type OrganizationTask } from './organization-task.ts';
 import { every, pauseUntil } from './pauses.ts';
@@ -34,6 +36,8 @@ export type WorkerOptions = {
   readonly dataFolderId: string;
   /** Organizations brought up to date at once, and as many built at once. */
   readonly concurrency: number;
+  /** Files that stay open while nobody works with them. */
+  readonly mostIdleFiles: number;
   readonly pollIntervalMs: number;
   readonly log: Logger;
   /** Which organizations are this worker's; all of them by default. */
@@ -73,6 +77,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const lost = new AbortController();
   let verifying: Promise<void> | null = null;
   const tasks = new Map<bigint, OrganizationTask>();
+  const idleFiles = createIdleFiles(options.mostIdleFiles);
   /** The snapshots down to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
   const requestsTaken: TakenRequests = new Map();
@@ -83,13 +88,15 @@ export function createWorker(options: WorkerOptions): Worker {
       const taskLog = log.child({ organization: encodeId('organization', organizationId) });
       const directory = organizationDirectory(dataDirectory, organizationId);
       task = createOrganizationTask({
-        sync: createOrganizationSync({ ...options, organizationId, log: taskLog }),
+        sync: createOrganizationSync({ ...options, organizationId, idleFiles, log: taskLog }),
         queues,
         reporter: createReporter(directory, (report) => onReport(organizationId, report)),
         signal: closing.signal,
         log: taskLog,
         onFailure: (error) => {
           if (isInstanceLost(error)) lost.abort(error);
+          // What has failed is tried again, and finds room then.
+          if (isOutOfMemory(error)) void idleFiles.closeAll();
         },
       });
       tasks.set(organizationId, task);

@@ -1,4 +1,3 @@
-import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
@@ -13,6 +12,7 @@ import {
   serializePublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
+import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // What DuckDB keeps in memory of a file in which rows were deleted is not let go of before the
@@ -100,21 +100,6 @@ async function publishCopy(
   await writeFile(currentFile(folder), serializePublished({ layoutVersion, ...published }));
 }
 
-const openFiles = '/proc/self/fd';
-
-/** Whose files this process has open. */
-function attached(): string[] {
-  const paths = readdirSync(openFiles).flatMap((name) => {
-    try {
-      return [readlinkSync(join(openFiles, name))];
-    } catch {
-      return [];
-    }
-  });
-  const files = paths.filter((path) => path.startsWith(directory.path) && path.endsWith('.duckdb'));
-  return [...new Set(files.map(dirname))].sort();
-}
-
 const remaining = BigInt(purchases - purchases / 2_048);
 /** With a filter: what it leaves is not told without a scan. */
 const countOf = async (organization: bigint): Promise<bigint> => {
@@ -131,7 +116,7 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     expect(failures).toEqual([]);
   });
 
-  it.skipIf(!existsSync(openFiles))('stay attached as far as there is memory', async () => {
+  it.skipIf(!canTellOpenFiles)('stay attached as far as there is memory', async () => {
     for (const organization of small) expect(await countOf(organization)).toBe(2_047n);
     // Asked for once more: it is not its turn to go.
     const [kept, ...others] = small.slice(-memoryMiB) as [bigint, ...bigint[]];
@@ -139,7 +124,9 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     const first = small[0] as bigint;
     await countOf(first);
     const last = [kept, first, ...others.slice(1)];
-    expect(attached()).toEqual(last.map((id) => organizationDirectory(directory.path, id)).sort());
+    const files = openFilesUnder(directory.path).filter((path) => path.endsWith('.duckdb'));
+    const folders = last.map((id) => organizationDirectory(directory.path, id));
+    expect(files.map(dirname)).toEqual(folders.sort());
     expect(failures).toEqual([]);
   });
 

@@ -16,12 +16,12 @@ export type TestWorker = Worker & {
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
-  options: Partial<WorkerOptions> = {},
+  { memoryLimit = '512MiB', ...options }: Partial<WorkerOptions> & { memoryLimit?: string } = {},
 ): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
   const instance = await createInstance({
     threads: 2,
-    memoryLimit: '512MiB',
+    memoryLimit,
     spillDirectory: join(dataDirectory, 'spill'),
   });
   const worker = createWorker({
@@ -30,6 +30,7 @@ export async function createTestWorker(
     dataDirectory,
     dataFolderId: await dataFolderId(dataDirectory),
     concurrency: 2,
+    mostIdleFiles: 16,
     pollIntervalMs: 20,
     log: pino({ level: 'silent' }),
     ...options,

@@ -11,6 +11,7 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
+import { createIdleFiles } from '../../sync/idle-files.ts';
 import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
 import { type Disk, mountDisk } from '../support/chaos/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -64,6 +65,7 @@ describe('work that a failure comes after', () => {
       dataDirectory: disk.path,
       dataFolderId: folderId,
       log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
       loadChunkRows: 2_000,
     });
   const load = () => sync.build('load', nobody, () => {});

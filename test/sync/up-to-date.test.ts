@@ -14,6 +14,7 @@ import {
 import { readUpToDate, writeUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { currentSnapshot, readNews } from '../../sync/change-log.ts';
+import { createIdleFiles } from '../../sync/idle-files.ts';
 import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
 import { createOrganizationTask, type OrganizationTask } from '../../sync/organization-task.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
@@ -129,6 +130,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       dataDirectory: directory.path,
       dataFolderId: randomUUID(),
       log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
     });
     try {
       await sync.build('load', signal, () => {});

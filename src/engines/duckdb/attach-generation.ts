@@ -7,14 +7,16 @@ import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
 /**
- * Attaches an organization's file under a name of its own and warms it. Rejects, with
- * nothing attached, where it is none of that organization, or not one to be served.
+ * Attaches an organization's file under a name of its own, and warms it where that is
+ * asked for. Rejects, with nothing attached, where it is none of that organization, or not
+ * one to be served.
  */
 export async function attachGeneration(
   connection: DuckDBConnection,
   catalog: string,
   path: string,
   organizationId: bigint,
+  { warm }: { readonly warm: boolean },
 ): Promise<Generation> {
   await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
@@ -27,8 +29,10 @@ export async function attachGeneration(
     }
     const generation = await createGeneration(connection, catalog);
     // The first questions to a fresh file are slow; nobody should have to ask them.
-    await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
-    await listPurchases(connection, generation, { filters: {}, limit: 1 });
+    if (warm) {
+      await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
+      await listPurchases(connection, generation, { filters: {}, limit: 1 });
+    }
     return generation;
   } catch (error) {
     await connection.run(`detach ${catalog}`);

@@ -19,7 +19,11 @@ export type Attached = {
 
 export type Attachments = {
   /** Rejects, with nothing attached, where the generation cannot be served. */
-  attach(organizationId: bigint, published: PublishedGeneration): Promise<Attached>;
+  attach(
+    organizationId: bigint,
+    published: PublishedGeneration,
+    options: { readonly warm: boolean },
+  ): Promise<Attached>;
   /** Keeps it until that is taken back, by calling what it gives. */
   use(attached: Attached): () => Promise<void>;
   /** Detaches it as soon as nobody uses it. */
@@ -39,14 +43,20 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
   };
 
   return {
-    async attach(organizationId, published) {
+    async attach(organizationId, published, options) {
       attachments += 1;
       const catalog = `generation_${attachments}`;
       const path = join(organizationDirectory(dataDirectory, organizationId), published.file);
       const descriptor = openSync(path, 'r');
       try {
         const attaching = await connection;
-        const generation = await attachGeneration(attaching, catalog, path, organizationId);
+        const generation = await attachGeneration(
+          attaching,
+          catalog,
+          path,
+          organizationId,
+          options,
+        );
         return { generation, published, descriptor, users: 0, retired: false };
       } catch (error) {
         closeSync(descriptor);

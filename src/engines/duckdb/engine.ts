@@ -12,7 +12,7 @@ import { askToHurry } from './hurry.ts';
 import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
-import { mostAttached } from './memory.ts';
+import { mostIdle } from './memory.ts';
 import { purchaseStats } from './stats.ts';
 import { createWaiting } from './waiting.ts';
 
@@ -32,6 +32,9 @@ export type DuckDBEngineOptions = {
   /** Told of a generation that cannot be served; the one before it goes on. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
+
+/** Of an organization that is attached: enough to have all of a small one's file in memory. */
+const memoryOfEach = 2 ** 20;
 
 /** An export of more gets the file: whoever writes it can do so elsewhere, at no cost to others. */
 const mostListed = 2_000;
@@ -58,7 +61,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   };
   const generations = followGenerations(instance, {
     ...options,
-    mostAttached: mostAttached(options.memoryLimit),
+    mostIdle: mostIdle(options.memoryLimit, memoryOfEach),
     onReplaced,
   });
 

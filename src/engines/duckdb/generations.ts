@@ -75,7 +75,7 @@ export function followGenerations(
     /** The database that answers must come from; files of another one are not served. */
     readonly systemIdentifier: string;
     /** Organizations that stay attached while nobody uses them; of more, those asked for last. */
-    readonly mostAttached: number;
+    readonly mostIdle: number;
     readonly onError: (organizationId: bigint, error: unknown) => void;
     /** A generation has taken another one's place. */
     readonly onReplaced: (organizationId: bigint) => void;
@@ -131,12 +131,14 @@ export function followGenerations(
       organization.seen = stamp;
       return;
     }
-    const next = await withRoom(() => attachments.attach(organization.id, published));
+    // Whoever waits for the first one asks it himself.
+    const warm = organization.current !== null;
+    const next = await withRoom(() => attachments.attach(organization.id, published, { warm }));
     organization.seen = stamp;
     organization.asOf = published.asOf;
     organization.isConfirmed = false;
     await replace(organization, next);
-    await keepAtMost(options.mostAttached);
+    await keepAtMost(options.mostIdle);
   };
 
   /**

@@ -5,20 +5,19 @@ const unitBytes: Readonly<Record<string, number>> = {
   GiB: 2 ** 30,
 };
 
-/** A size as DuckDB writes it, such as `512MB` or `2GiB`, in bytes. */
+/** A size as DuckDB takes it, such as `512MB` or `2GiB`, in bytes. */
 function bytesOf(size: string): number {
   const [, number, unit = ''] = /^(\d+)(\w+)$/.exec(size) ?? [];
   return Number(number) * (unitBytes[unit] ?? Number.NaN);
 }
 
 /**
- * What DuckDB keeps in memory of a small file that questions are put to. Of a file in
- * which rows were deleted a part of that is not let go of before the file is detached.
+ * How many files stay open while nobody uses them, where of the memory that DuckDB may
+ * use there is to be so much for each. A part of what it keeps of a file, a quarter of a
+ * MiB for each of its row groups in which rows were deleted, is not let go of before the
+ * file is closed.
  */
-const bytesOfEach = 2 ** 20;
-
-/** How many organizations' files are attached at a time, at the most, where nobody uses them. */
-export function mostAttached(memoryLimit: string): number {
+export function mostIdle(memoryLimit: string, bytesOfEach: number): number {
   return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesOfEach));
 }
 
