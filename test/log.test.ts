@@ -4,7 +4,7 @@ import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { mountDisk } from './support/chaos/disk.ts';
+import { mountDisk } from './support/disk.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
 describe('a process whose log is on a full disk', () => {

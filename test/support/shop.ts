@@ -54,3 +54,17 @@ export async function addPurchase(
   );
   return (rows[0] as { id: bigint }).id;
 }
+
+/** Adds so many purchases of one customer, of 1 cent, 2 cents and so on. */
+export async function addPurchases(
+  connection: Database | Connection,
+  organizationId: bigint,
+  customerId: bigint,
+  count: number,
+): Promise<void> {
+  await connection.query(
+    `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+     select $1, $2, n from generate_series(1, $3::bigint) as n`,
+    [organizationId, customerId, count],
+  );
+}

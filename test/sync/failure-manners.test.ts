@@ -1,13 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import {
-  appendFileSync,
-  copyFileSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -16,6 +7,7 @@ import {
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { type OrganizationReport, readReport } from '../../sync/report.ts';
+import { mountDisk } from '../support/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -25,7 +17,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 describe('a worker in trouble', { timeout: 120_000 }, () => {
   let database: TestDatabase;
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
+  let worker: TestWorker | null;
   let stopping: AbortController;
   let running: Promise<void> | null;
   let organization: bigint;
@@ -38,6 +30,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
     directory = await temporaryDirectory();
     stopping = new AbortController();
     running = null;
+    worker = null;
     organization = await addOrganization(database.pool, 'In trouble');
     customer = await addCustomer(database.pool, organization);
     other = await addOrganization(database.pool, 'Other');
@@ -47,7 +40,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
   afterEach(async () => {
     stopping.abort();
     await running;
-    await worker.close();
+    await worker?.close();
     await database.drop();
     await directory.remove();
   });
@@ -146,7 +139,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
       await hasPublished(2);
       stopping.abort();
       await running;
-      await worker.close();
+      await worker?.close();
       const file = join(folder(), readPublished(folder())?.file ?? '');
       if (damage === 'cut off') truncateSync(file, 5_000);
       else if (damage === 'overwritten') writeFileSync(file, 'x'.repeat(50_000));
@@ -164,7 +157,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
     await hasPublished(1);
     stopping.abort();
     await running;
-    await worker.close();
+    await worker?.close();
     truncateSync(join(folder(), 'live.duckdb'), 20_000);
     await add(organization, { customer_id: customer });
     stopping = new AbortController();
@@ -173,18 +166,15 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
     await expectEqual();
   });
 
-  const small = canMount();
-  it.runIf(small)('waits where the disk is full, and goes on when it is not', async () => {
-    const disk = join(directory.path, 'disk');
-    mkdirSync(disk);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400m', 'tmpfs', disk]);
-    const filler = join(disk, 'filler');
-    const diskFolder = folder(organization, disk);
+  it('waits where the disk is full, and goes on when it is not', async ({ skip }) => {
+    const disk = await mountDisk(join(directory.path, 'disk'), 400);
+    if (!disk.canBeFilled) skip();
+    const diskFolder = folder(organization, disk.path);
     try {
-      await start(disk);
+      await start(disk.path);
       await hasPublished(1, diskFolder);
       const before = readPublished(diskFolder);
-      writeFileSync(filler, Buffer.alloc(380 * 2 ** 20));
+      await disk.fill(20 * 2 ** 20);
       await add(organization, { customer_id: customer });
       await add(other, { customer_id: otherCustomer });
       const { failure } = await reported((report) => report.failure !== null, diskFolder);
@@ -195,39 +185,21 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
       // One that is started meanwhile waits as well.
       stopping.abort();
       await running;
-      await worker.close();
-      expect(() => {
-        for (;;) appendFileSync(filler, Buffer.alloc(4096));
-      }).toThrow('ENOSPC');
+      await worker?.close();
+      await disk.fill(0);
       stopping = new AbortController();
-      await start(disk);
+      await start(disk.path);
 
-      rmSync(filler);
+      await disk.free();
       await hasPublished(2, diskFolder);
-      await hasPublished(1, folder(other, disk));
-      await expectEqual(disk);
+      await hasPublished(1, folder(other, disk.path));
+      await expectEqual(disk.path);
       await reported((report) => report.failure === null, diskFolder);
     } finally {
       stopping.abort();
       await running;
-      await worker.close();
-      execFileSync('umount', ['-l', disk]);
+      await worker?.close();
+      await disk.unmount();
     }
   });
 });
-
-/** Whether this process may mount a small disk: root on Linux may, mostly. */
-function canMount(): boolean {
-  try {
-    mkdirSync('/tmp/crm-data-service-mount-trial', { recursive: true });
-    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/tmp/crm-data-service-mount-trial'], {
-      stdio: 'ignore',
-    });
-    execFileSync('umount', ['/tmp/crm-data-service-mount-trial'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  } finally {
-    rmSync('/tmp/crm-data-service-mount-trial', { recursive: true, force: true });
-  }
-}

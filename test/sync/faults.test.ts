@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -31,12 +31,7 @@ describe('the sync worker, when something goes wrong,', () => {
     await directory.remove();
   });
 
-  const addMany = (count: number) =>
-    database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select $1, $2, 100 from generate_series(1, $3)`,
-      [organization, customer, count],
-    );
+  const addMany = (count: number) => addPurchases(database.pool, organization, customer, count);
   const published = async () => {
     const engine = await createTestDuckDBEngine(database.pool, directory.path);
     try {

@@ -13,7 +13,7 @@ import {
 } from '../../src/engines/duckdb/published-generation.ts';
 import { createIdleFiles } from '../../sync/idle-files.ts';
 import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
-import { type Disk, mountDisk } from '../support/chaos/disk.ts';
+import { type Disk, mountDisk } from '../support/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';

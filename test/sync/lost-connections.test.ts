@@ -7,7 +7,7 @@ import { stream } from '../../sync/source.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addOrganization } from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -35,12 +35,7 @@ describe.each([
     await directory.remove();
   });
 
-  const addMany = (count: number) =>
-    database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select $1, $2, n from generate_series(1, $3) as n`,
-      [organization, customer, count],
-    );
+  const addMany = (count: number) => addPurchases(database.pool, organization, customer, count);
   /** What the work comes to where its connections are lost after each number of messages in turn. */
   const afterEachMessage = async <Outcome>(
     work: () => Promise<Outcome>,

@@ -11,7 +11,7 @@ import { withConnection } from '../../src/postgres/pool.ts';
 import { readReport } from '../../sync/report.ts';
 import { askWorker } from '../../sync/requests.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization } from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -31,11 +31,7 @@ describe('a rebuild that a command asks the worker for', () => {
   it('is done by the next worker where the one that took it up stops', async () => {
     const organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
-    await database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select $1, $2, n from generate_series(1, 2000) as n`,
-      [organization, customer],
-    );
+    await addPurchases(database.pool, organization, customer, 2_000);
     let isRebuilding = false;
     const startWorker = async () => {
       const stopping = new AbortController();

@@ -13,7 +13,7 @@ import { dataFolderId } from '../../sync/data-folder.ts';
 import { followChanges } from '../../sync/worker-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
-import { addCustomer, addOrganization } from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -36,12 +36,7 @@ describe('a worker that has to stop', () => {
     await directory.remove();
   });
 
-  const add = (count: number) =>
-    database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select $1, $2, n from generate_series(1, $3) as n`,
-      [organization, customer, count],
-    );
+  const add = (count: number) => addPurchases(database.pool, organization, customer, count);
   const hasPublished = async (purchases: number) => {
     while (readPublished(folder)?.purchases !== purchases) await sleep(20);
   };
