@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { writeWhole } from './write-whole.ts';
 
 /**
  * What the worker says of an organization, in a small file beside its generations:
@@ -67,11 +67,8 @@ export function createReporter(
     while (waiting !== null) {
       const report = waiting;
       waiting = null;
-      const file = reportFile(directory);
       // A disk too full to say so, or a folder that is gone, must not stop the work.
-      await writeFile(`${file}.tmp`, `${JSON.stringify(report)}\n`)
-        .then(() => rename(`${file}.tmp`, file))
-        .catch(() => {});
+      await writeWhole(reportFile(directory), `${JSON.stringify(report)}\n`).catch(() => {});
     }
     writing = null;
   };

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { isOfShard, type Shard } from './shard.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
+import { draftSuffix, writeWhole } from './write-whole.ts';
 
 /**
  * How a command asks the worker that has the data folder for something only the
@@ -33,9 +34,8 @@ const requestsDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'requests');
 const asked = '.request.json';
 const answered = '.answer.json';
-const draft = '.tmp';
 /** What nobody will take any more: whoever asked, or wrote, is gone. */
-const keptMs = { [answered]: 3_600_000, [draft]: 10_000 };
+const keptMs = { [answered]: 3_600_000, [draftSuffix]: 10_000 };
 
 /** Asks, and waits for the answer: null where it was done, else what went wrong. */
 export async function askWorker(
@@ -114,9 +114,4 @@ async function removeForgotten(path: string): Promise<void> {
   if (kept === undefined) return;
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
   if (Date.now() - mtimeMs > kept) await rm(path, { force: true });
-}
-
-async function writeWhole(path: string, content: string): Promise<void> {
-  await writeFile(path + draft, content);
-  await rename(path + draft, path);
 }

@@ -97,10 +97,8 @@ export async function withOnlyWorker(
   }
   try {
     await withWorker(workplace, {}, async (worker) => {
-      lock.lost.addEventListener('abort', () => {
-        breakConnections(workplace.database);
-        void worker.close();
-      });
+      breakConnectionsWith(lock, workplace);
+      lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker);
     });
   } finally {
@@ -125,8 +123,7 @@ export async function followChanges(
   while (!stopped.aborted) {
     const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
-    // What took the lock has taken answers that are waited for, too.
-    lock.lost.addEventListener('abort', () => breakConnections(workplace.database));
+    breakConnectionsWith(lock, workplace);
     try {
       const ending = AbortSignal.any([stopped, lock.lost]);
       await withWorker(workplace, options, (worker) => worker.run(ending));
@@ -141,6 +138,11 @@ export async function followChanges(
       await sleep(restartPauseMs, undefined, { signal: stopped }).catch(() => {});
     }
   }
+}
+
+/** What takes the lock has taken answers that are waited for, too. */
+function breakConnectionsWith({ lost }: WorkerLock, { database }: Workplace): void {
+  lost.addEventListener('abort', () => breakConnections(database));
 }
 
 async function standBy(

@@ -21,6 +21,7 @@ import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
+import { watchAnswers } from './answers-under-way.ts';
 import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { admitOrigin } from './cors.ts';
@@ -41,7 +42,7 @@ import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createPopularQuestions } from './popular-questions.ts';
-import { quietConnections } from './quiet-connections.ts';
+import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { newRequestId } from './request-id.ts';
 import type { ResourceRoutes } from './route.ts';
@@ -206,10 +207,10 @@ export function createApp(options: AppOptions): FastifyInstance {
       done();
     }
   });
-  const endQuietConnections = quietConnections(app.server);
+  const isQuiet = watchAnswers(app.server);
   app.addHook('preClose', async () => {
     freshAnswers.stopWaiting();
-    endQuietConnections();
+    endQuietConnections(app.server, isQuiet);
   });
   app.addHook('onClose', () => popular.close());
   app.addHook('onResponse', (request, reply, done) => {

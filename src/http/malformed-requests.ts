@@ -1,5 +1,6 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { answerUnderWay } from './answers-under-way.ts';
 import { ApiError, errorBody, errorStatuses } from './errors.ts';
 import { newRequestId } from './request-id.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -9,15 +10,12 @@ const malformed = new ApiError('invalid_request', 'The request is not valid HTTP
 /** How long whoever is hung up on has to read why. */
 const lingerMs = 1_000;
 
-/** Answers that are still being written, by socket: requests may follow each other on one. */
-const unfinished = new WeakMap<Duplex, Set<ServerResponse>>();
-
 /**
  * Answers what Node cannot parse, and never reaches a route, as section 7 asks;
  * after the answers to the requests before it on the same socket.
  */
 export function refuseMalformed(socket: Duplex, isHead: boolean): void {
-  const [earlier] = unfinished.get(socket) ?? [];
+  const earlier = answerUnderWay(socket);
   if (earlier !== undefined) {
     earlier.once('close', () => refuseMalformed(socket, isHead));
     return;
@@ -49,13 +47,6 @@ export function handleClientError(error: Error, socket: Duplex): void {
 
 /** Also refuses what Node would otherwise answer by itself, without a body. */
 export function refuseUnsupported(server: Server): void {
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const { socket } = request;
-    const responses = unfinished.get(socket) ?? new Set();
-    unfinished.set(socket, responses.add(response));
-    // Before whoever waits for it: listeners are called in the order they came.
-    response.once('close', () => responses.delete(response));
-  });
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     // From here on Node neither listens to it nor ends it: an error would end the process.
     socket.on('error', () => {});

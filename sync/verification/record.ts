@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
+import { writeWhole } from '../write-whole.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';
 
@@ -50,7 +50,5 @@ export async function writeVerificationRecord(
   };
   const path = recordFile(dataDirectory, organizationId);
   // Whoever may only read the folder may verify all the same.
-  await writeFile(`${path}.tmp`, `${JSON.stringify(record)}\n`)
-    .then(() => rename(`${path}.tmp`, path))
-    .catch(() => {});
+  await writeWhole(path, `${JSON.stringify(record)}\n`).catch(() => {});
 }
