@@ -4,9 +4,9 @@ import type { Logger } from 'pino';
 import { backoffMs } from './backoff.ts';
 import { describeFailure } from './failure.ts';
 import type { BuildKind, OrganizationSync } from './organization-sync.ts';
+import { progressTeller } from './progress-teller.ts';
 import type { OrganizationReport, Reporter } from './report.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
-import type { LoadProgress } from './watermark.ts';
 
 /** One organization as the worker sees it: what it waits for, does and has failed at. */
 export type OrganizationTask = {
@@ -253,30 +253,4 @@ export function createOrganizationTask(options: {
 function activityOf(kind: BuildKind, isPublished: boolean) {
   if (kind === 'sort') return 'sorting';
   return isPublished ? 'rebuilding' : 'loading';
-}
-
-const logIntervalMs = 10_000;
-
-/** Turns a load's positions into rates, and logs one every ten seconds. */
-function progressTeller(
-  tell: (progress: OrganizationReport['progress']) => void,
-  log: Logger,
-): (progress: LoadProgress) => void {
-  const startedAt = performance.now();
-  let first: number | null = null;
-  let loggedAt = startedAt;
-  return ({ loaded, expected }) => {
-    if (first === null && loaded > 0) {
-      log.info({ loaded, expected }, 'the load goes on where it was broken off');
-    }
-    first ??= loaded;
-    const now = performance.now();
-    const rowsPerSecond = Math.round(((loaded - first) / Math.max(1, now - startedAt)) * 1000);
-    tell({ loaded, expected, rowsPerSecond });
-    if (now - loggedAt < logIntervalMs) return;
-    loggedAt = now;
-    const secondsLeft = Math.ceil(Math.max(0, expected - loaded) / Math.max(1, rowsPerSecond));
-    const percent = Math.floor((100 * loaded) / Math.max(1, expected, loaded));
-    log.info({ percent, loaded, rowsPerSecond, secondsLeft }, 'reading purchases');
-  };
 }
