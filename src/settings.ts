@@ -164,7 +164,8 @@ export function childEnvironment(databaseUrl: string | undefined): NodeJS.Proces
 export function requireDatabaseUrl(settings: Settings): string {
   if (settings.databaseUrl !== undefined) return settings.databaseUrl;
   const file = embeddedUrlFile(settings.dataDirectory);
-  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
+  const noted = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  if (noted !== '') return noted;
   throw new OperatorError(
     'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
       `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,

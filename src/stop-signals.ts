@@ -1,15 +1,23 @@
 import { once } from 'node:events';
 
+/** Ctrl-C comes twice at once: from the terminal, and passed on by npm. */
+const impatientAfterMs = 1_000;
+
 /**
  * Aborted at the first SIGINT or SIGTERM, or when the parent that started this
- * process with an IPC channel is gone, however that ended. A second signal ends
- * the process at once, for whoever does not want to wait.
+ * process with an IPC channel is gone, however that ended. Another signal a while later
+ * ends the process at once, for whoever does not want to wait.
  */
 export function untilStopped(): AbortSignal {
   const controller = new AbortController();
+  let stoppedAt = 0;
   const stop = (signal: NodeJS.Signals) => {
-    if (controller.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143);
-    controller.abort();
+    if (!controller.signal.aborted) {
+      stoppedAt = performance.now();
+      controller.abort();
+    } else if (performance.now() - stoppedAt > impatientAfterMs) {
+      process.exit(signal === 'SIGINT' ? 130 : 143);
+    }
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);

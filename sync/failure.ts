@@ -112,7 +112,7 @@ export function isInstanceLost(error: unknown): boolean {
 /** Whether a file that could not be opened is to be given up: not where only something else is lacking. */
 export function isDamage(error: unknown): boolean {
   if (isInstanceLost(error)) return false;
-  return !/Too many open files|Permission denied|No space left|Disk quota|Out of Memory/i.test(
+  return !/Too many open files|Permission denied|No space left|Disk quota|Out of Memory|Unique file handle conflict/i.test(
     String(error),
   );
 }

@@ -8,8 +8,10 @@ export type Close = () => Promise<void>;
 export type IdleFiles = {
   /** From now on somebody works with it: it is not closed. */
   take(close: Close): void;
-  /** Nobody does any more. Closes those left alone the longest, where too many are open. */
-  leave(close: Close): Promise<void>;
+  /** Nobody does any more. */
+  leave(close: Close): void;
+  /** Closes those left alone the longest, where too many are open. */
+  closeSurplus(): Promise<void>;
   /** Makes room for somebody who has run out of memory. */
   closeAll(): Promise<void>;
 };
@@ -19,10 +21,10 @@ export function createIdleFiles(most: number): IdleFiles {
   const idle = new Set<Close>();
 
   const keepAtMost = async (count: number): Promise<void> => {
-    for (const close of idle) {
+    // As they are now: what is left meanwhile is not asked for in vain.
+    for (const close of [...idle]) {
       if (idle.size <= count) return;
-      idle.delete(close);
-      await close();
+      if (idle.delete(close)) await close();
     }
   };
 
@@ -30,10 +32,11 @@ export function createIdleFiles(most: number): IdleFiles {
     take(close) {
       idle.delete(close);
     },
-    async leave(close) {
+    leave(close) {
+      idle.delete(close);
       idle.add(close);
-      await keepAtMost(most);
     },
+    closeSurplus: () => keepAtMost(most),
     closeAll: () => keepAtMost(0),
   };
 }

@@ -99,12 +99,17 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   /** Nobody else works with the live file meanwhile, or closes it. */
   const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     try {
-      return await exclusively.add(() => {
+      return await exclusively.add(async () => {
         idleFiles.take(closeLive);
-        return work();
+        try {
+          return await work();
+        } finally {
+          idleFiles.leave(closeLive);
+        }
       });
     } finally {
-      await idleFiles.leave(closeLive);
+      // Not within the queue: another organization may be about to close this one's.
+      await idleFiles.closeSurplus();
     }
   };
 

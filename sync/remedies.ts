@@ -1,6 +1,9 @@
+import { encodeId } from '../src/domain/public-id.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { askWorker, type Request } from './requests.ts';
+import { isOfShard } from './shard.ts';
 import type { Remedies } from './verification/repair.ts';
+import { readWorkers } from './worker-lock.ts';
 import { type Workplace, withOnlyWorker } from './worker-process.ts';
 
 /**
@@ -13,24 +16,50 @@ export function remediesOf(
   organizationId: bigint,
   stopped: AbortSignal,
 ): Remedies {
-  const ask = async (request: Request) => {
-    const failure = await askWorker(workplace.settings.dataDirectory, request, stopped);
-    if (failure === null) return;
-    const outlook = request.kind === 'rebuild' ? ', but tries again by itself' : '';
-    throw new OperatorError(`The worker could not do it${outlook}: ${failure}`);
+  const { database, folderId, settings } = workplace;
+
+  /** Who has the lock may be no worker that answers, but a command like this one. */
+  const isWorkerThere = async (): Promise<boolean> => {
+    const workers = await readWorkers(database, folderId).catch(() => null);
+    // Postgres says nothing now: nobody could do anything.
+    if (workers === null) return true;
+    if (workers.some(({ shard }) => isOfShard(organizationId, shard))) return true;
+    if (workers.length === 0) return false;
+    const organization = encodeId('organization', organizationId);
+    throw new OperatorError(`No worker has ${organization}: start the one whose shard is missing.`);
   };
+
+  const ask = async (request: Request): Promise<boolean> => {
+    const outcome = await askWorker(settings.dataDirectory, request, isWorkerThere, stopped);
+    if (outcome === 'nobody is there') return false;
+    if (outcome.failure === null) return true;
+    const outlook = request.kind === 'rebuild' ? ', but tries again by itself' : '';
+    throw new OperatorError(`The worker could not do it${outlook}: ${outcome.failure}`);
+  };
+
+  const doOrAsk = async (
+    work: (remedies: Remedies) => Promise<void>,
+    request: Request,
+  ): Promise<void> => {
+    for (let isDone = false; !isDone; ) {
+      isDone = true;
+      await withOnlyWorker(
+        workplace,
+        (worker) => work(worker.remediesFor(organizationId)),
+        async () => {
+          isDone = await ask(request);
+        },
+      );
+    }
+  };
+
   return {
     reread: (ranges) =>
-      withOnlyWorker(
-        workplace,
-        (worker) => worker.remediesFor(organizationId).reread(ranges),
-        () => ask({ kind: 'reread', organizationId, ranges: [...ranges] }),
-      ),
-    rebuild: () =>
-      withOnlyWorker(
-        workplace,
-        (worker) => worker.remediesFor(organizationId).rebuild(),
-        () => ask({ kind: 'rebuild', organizationId }),
-      ),
+      doOrAsk(({ reread }) => reread(ranges), {
+        kind: 'reread',
+        organizationId,
+        ranges: [...ranges],
+      }),
+    rebuild: () => doOrAsk(({ rebuild }) => rebuild(), { kind: 'rebuild', organizationId }),
   };
 }

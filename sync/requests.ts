@@ -37,12 +37,18 @@ const answered = '.answer.json';
 /** What nobody will take any more: whoever asked, or wrote, is gone. */
 const keptMs = { [answered]: 3_600_000, [draftSuffix]: 10_000 };
 
-/** Asks, and waits for the answer: null where it was done, else what went wrong. */
+const lookForWorkerMs = 1_000;
+
+/**
+ * Asks, and waits for the answer: what went wrong, or null where it was done. Gives up
+ * once `isThere` says that there is no worker that could answer.
+ */
 export async function askWorker(
   dataDirectory: string,
   asking: Request,
+  isThere: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<{ readonly failure: string | null } | 'nobody is there'> {
   const directory = requestsDirectory(dataDirectory);
   await mkdir(directory, { recursive: true });
   const path = join(directory, randomUUID());
@@ -50,11 +56,19 @@ export async function askWorker(
     typeof value === 'bigint' ? String(value) : value,
   );
   await writeWhole(path + asked, content);
+  let lookedAt = performance.now();
   for (;;) {
     const text = await readFile(path + answered, 'utf8').catch(() => null);
     if (text !== null) {
       await rm(path + answered, { force: true });
-      return answer.parse(JSON.parse(text)).failure;
+      return answer.parse(JSON.parse(text));
+    }
+    if (performance.now() - lookedAt > lookForWorkerMs) {
+      lookedAt = performance.now();
+      if (!(await isThere())) {
+        await rm(path + asked, { force: true });
+        return 'nobody is there';
+      }
     }
     await sleep(100, undefined, { signal });
   }

@@ -34,7 +34,10 @@ export type OrganizationStatus = {
   readonly fileBytes: number | null;
   readonly generation: string | null;
   readonly asOf: string | null;
-  /** Committed changes that the generation does not show yet. */
+  /**
+   * Committed changes that the generation does not show yet; null where nobody can tell any
+   * more, for the change log was pruned since.
+   */
   readonly pendingChanges: number | null;
   /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
   readonly lagSeconds: number | null;
@@ -112,36 +115,51 @@ function describeReport(
 
 const unknownLag = { pendingChanges: null, lagSeconds: null };
 
-function lagOf(pending: { changes: number; ageSeconds: number } | undefined) {
+function lagOf(pending: Pending | undefined) {
   if (pending === undefined) return { pendingChanges: 0, lagSeconds: 0 };
   const lagSeconds = Math.max(0, Math.round(pending.ageSeconds * 10) / 10);
   return { pendingChanges: pending.changes, lagSeconds };
 }
+
+type Pending = { readonly changes: number | null; readonly ageSeconds: number };
+
 /** Changes that a generation does not show, and its age; one look at the log for all of them. */
 async function countPending(
   database: Database,
   published: ReadonlyMap<bigint, PublishedGeneration>,
-): Promise<Map<bigint, { changes: number; ageSeconds: number }>> {
+): Promise<Map<bigint, Pending>> {
   const generations = [...published.values()];
-  const { rows } = await database.query<{ id: bigint; changes: bigint; age: number }>(sql`
-    select published.id, count(*) as changes,
+  const { rows } = await database.query<{ id: bigint; changes: bigint | null; age: number }>(sql`
+    select published.id,
+      case when not bool_or(is_pruned) then count(transaction_id) end as changes,
       extract(epoch from now() - min(published.as_of))::float8 as age
     from unnest(
       ${[...published.keys()].map(String)}::bigint[],
       ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
       ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
     ) as published (id, snapshot, as_of)
+    cross join lateral (
+      select exists (
+        select from purchase_change_pruning as pruning
+        where pruning.organization_id in (0, published.id)
+          and pruning.pruned_below > pg_snapshot_xmin(published.snapshot)
+      ) as is_pruned
+    ) as log
     -- A TRUNCATE's entry concerns every organization.
-    join (
+    left join (
       select organization_id, transaction_id from purchase_changes where organization_id is not null
       union all
       select organizations.id, transaction_id
       from purchase_changes, organizations
       where purchase_changes.organization_id is null
     ) as purchase_changes on purchase_changes.organization_id = published.id
-    where not pg_visible_in_snapshot(purchase_changes.transaction_id, published.snapshot)
-    group by published.id`);
+      and not pg_visible_in_snapshot(purchase_changes.transaction_id, published.snapshot)
+    group by published.id
+    having bool_or(is_pruned) or count(transaction_id) > 0`);
   return new Map(
-    rows.map(({ id, changes, age }) => [id, { changes: Number(changes), ageSeconds: age }]),
+    rows.map(({ id, changes, age }) => [
+      id,
+      { changes: changes === null ? null : Number(changes), ageSeconds: age },
+    ]),
   );
 }

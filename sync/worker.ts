@@ -6,6 +6,7 @@ import { takeWishesToHurry } from '../src/engines/duckdb/hurry.ts';
 import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { writeUpToDate } from '../src/engines/duckdb/up-to-date.ts';
+import { OperatorError } from '../src/operator-error.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { backoffMs } from './backoff.ts';
 import {
@@ -227,15 +228,23 @@ export function createWorker(options: WorkerOptions): Worker {
     async once(organizations) {
       await removeForeignEntries(database);
       const results = await Promise.allSettled(
-        organizations.map((id) => taskFor(id).bringUpToDate()),
+        organizations.map((id) =>
+          taskFor(id)
+            .bringUpToDate()
+            .catch(async (error) => {
+              if (!isOutOfMemory(error)) throw error;
+              await idleFiles.closeAll();
+              await taskFor(id).bringUpToDate();
+            }),
+        ),
       );
+      const failures = results.flatMap((result, index) => {
+        if (result.status === 'fulfilled') return [];
+        const { message } = describeFailure(result.reason);
+        return [`${encodeId('organization', organizations[index] as bigint)}: ${message}`];
+      });
+      if (failures.length > 0) throw new OperatorError(failures.join('\n'));
       await prune();
-      const failures = results.flatMap((result, index) =>
-        result.status === 'rejected'
-          ? [`organization ${organizations[index]}: ${result.reason}`]
-          : [],
-      );
-      if (failures.length > 0) throw new Error(failures.join('; '));
     },
 
     remediesFor,

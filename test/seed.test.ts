@@ -261,3 +261,19 @@ describe('seeding', () => {
     }
   });
 });
+
+it('fails, and ends nobody, where the connection is lost', async () => {
+  const database = await createTestDatabase();
+  database.pool.on('error', () => {});
+  const seeding = seedDatabase(database.url, {
+    ...OPTIONS,
+    onProgress: () => {
+      void database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and query ilike 'copy%'`,
+      );
+    },
+  });
+  await expect(seeding).rejects.toThrow(/terminat|ended/i);
+  await database.drop();
+});

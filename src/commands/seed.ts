@@ -32,8 +32,10 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
     await requireDatabase(databaseUrl);
     await migrate(databaseUrl);
     const progress = seedProgress(options.organizations * options.purchases);
-    const seeded = await seedDatabase(databaseUrl, { ...options, onProgress: progress.update });
-    progress.stop();
+    const seeded = await seedDatabase(databaseUrl, {
+      ...options,
+      onProgress: progress.update,
+    }).finally(progress.stop);
     const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service seed' });
     try {
       for (const { organizationId, name } of seeded) {

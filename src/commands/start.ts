@@ -33,7 +33,9 @@ const program = createProgram(
     started.push(() => server.close());
     const worker = superviseWorker(databaseUrl, createLog('start', settings.logLevel));
     started.push(() => worker.stop());
-    console.log(greeting(server.url, databaseUrl, example));
+    // The password of a database that was given is nothing to print.
+    const embeddedUrl = settings.databaseUrl === undefined ? databaseUrl : null;
+    console.log(greeting(server.url, embeddedUrl, example));
     await untilAborted(stopped);
   } finally {
     for (const stop of started.reverse()) await stop();
@@ -63,11 +65,11 @@ async function startDatabase(
     );
   }
   const urlFile = embeddedUrlFile(settings.dataDirectory);
-  writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
   started.push(async () => {
     rmSync(urlFile, { force: true });
     await postgres.stop();
   });
+  writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
   return postgres.url;
 }
 
@@ -82,8 +84,9 @@ async function prepareDatabase(databaseUrl: string, dataDirectory: string): Prom
       console.log('The database is empty: adding demo data.');
       const progress = seedProgress(demo.organizations * demo.purchases);
       const until = new Date(new Date().toISOString().slice(0, 10));
-      await seedDatabase(databaseUrl, { ...demo, until, onProgress: progress.update });
-      progress.stop();
+      await seedDatabase(databaseUrl, { ...demo, until, onProgress: progress.update }).finally(
+        progress.stop,
+      );
     }
     const [organization] = await listOrganizations(database);
     if (organization === undefined) throw new Error('there is no organization to try');
@@ -116,11 +119,15 @@ async function exampleKey(
   return secret;
 }
 
-function greeting(url: string, databaseUrl: string, { organization, secret }: Example): string {
+function greeting(
+  url: string,
+  embeddedUrl: string | null,
+  { organization, secret }: Example,
+): string {
   const curl = (path: string) => `  curl -H "Authorization: Bearer ${secret}" "${url}${path}"`;
   return [
     '',
-    `The API is at ${url}, Postgres at ${databaseUrl}.`,
+    `The API is at ${url}${embeddedUrl === null ? '' : `, Postgres at ${embeddedUrl}`}.`,
     `A key for ${organization.name} (${encodeId('organization', organization.id)}):`,
     '',
     `  ${secret}`,

@@ -128,6 +128,11 @@ export class UnknownCursorError extends Error {
   override readonly name = 'UnknownCursorError';
 }
 
+/** Thrown where an engine does not have an organization's purchases, or not any more: another one must answer. */
+export class NoGenerationError extends Error {
+  override readonly name = 'NoGenerationError';
+}
+
 /** As many questions wait as may; a moment later there may be room again. */
 export class TooManyQuestionsError extends Error {
   override readonly name = 'TooManyQuestionsError';

@@ -193,7 +193,7 @@ async function untilReady(
     }
   }
   const log = readFileSync(logFile).subarray(logStart).toString('utf8');
-  const reason = log.includes('postmaster.pid')
+  const reason = /lock file "postmaster.pid" already exists/.test(log)
     ? 'another process already runs it from the same data folder'
     : lastLine(
         log

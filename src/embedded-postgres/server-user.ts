@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chownSync, mkdirSync, readFileSync } from 'node:fs';
+import { chownSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { EmbeddedPostgresError } from './error.ts';
 
 /** The account that the server's processes run under. */
@@ -25,6 +25,13 @@ export function serverUser(): ServerUser | undefined {
 export function makeDirectoryFor(user: ServerUser | undefined, directory: string): boolean {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === undefined) return true;
+  const { uid: owner } = statSync(directory);
+  if (owner !== 0 && owner !== user.uid) {
+    // Taken away from whoever it belongs to, it would be lost to both.
+    throw new EmbeddedPostgresError(
+      `${directory} belongs to the user ${owner}: start as that one, or with another DATA_DIR`,
+    );
+  }
   chownSync(directory, user.uid, user.gid);
   const script = 'cd "$1" && test -w .';
   return spawnSync('/bin/sh', ['-c', script, 'sh', directory], { ...user, cwd: '/' }).status === 0;

@@ -1,4 +1,4 @@
-import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import { NoGenerationError, type PurchaseEngine } from '../domain/purchase-engine.ts';
 
 /**
  * Answers from `preferred` as soon as it has an organization's purchases, and
@@ -11,22 +11,36 @@ export function firstAvailable(
   const engineFor = async (organizationId: bigint) =>
     (await preferred.freshness(organizationId)) === null ? otherwise : preferred;
 
+  const ask = async <Answer>(
+    organizationId: bigint,
+    question: (engine: PurchaseEngine) => Promise<Answer>,
+  ): Promise<Answer> => {
+    const engine = await engineFor(organizationId);
+    try {
+      return await question(engine);
+    } catch (error) {
+      // It had them a moment ago, and lacked the memory when the question's turn came.
+      if (engine === otherwise || !(error instanceof NoGenerationError)) throw error;
+      return question(otherwise);
+    }
+  };
+
   return {
-    list: async (organizationId, query, ...asking) =>
-      (await engineFor(organizationId)).list(organizationId, query, ...asking),
-    get: async (organizationId, purchaseId, ...asking) =>
-      (await engineFor(organizationId)).get(organizationId, purchaseId, ...asking),
-    stats: async (organizationId, query, ...asking) =>
-      (await engineFor(organizationId)).stats(organizationId, query, ...asking),
-    export: async (organizationId, filters, take, signal) =>
-      (await engineFor(organizationId)).export(organizationId, filters, take, signal),
+    list: (organizationId, query, ...asking) =>
+      ask(organizationId, (engine) => engine.list(organizationId, query, ...asking)),
+    get: (organizationId, purchaseId, ...asking) =>
+      ask(organizationId, (engine) => engine.get(organizationId, purchaseId, ...asking)),
+    stats: (organizationId, query, ...asking) =>
+      ask(organizationId, (engine) => engine.stats(organizationId, query, ...asking)),
+    export: (organizationId, filters, take, signal) =>
+      ask(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
     freshness: async (organizationId) =>
       (await engineFor(organizationId)).freshness(organizationId),
     version: async (organizationId) =>
       (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
     onNewVersion: (listener) => preferred.onNewVersion(listener),
-    reach: async (organizationId, instant, signal) =>
-      (await engineFor(organizationId)).reach(organizationId, instant, signal),
+    reach: (organizationId, instant, signal) =>
+      ask(organizationId, (engine) => engine.reach(organizationId, instant, signal)),
     close: async () => {
       await preferred.close();
       await otherwise.close();

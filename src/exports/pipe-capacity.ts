@@ -3,7 +3,7 @@ const capacityBytes = 2 ** 20;
 /** The number of F_SETPIPE_SZ, which only Linux has. */
 const setPipeSize = 1031;
 
-const loading = process.platform === 'linux' ? loadFcntl() : null;
+let loading: Promise<Fcntl | null> | null = null;
 
 /**
  * Lets a pipe hold 1 MiB rather than 64 KiB: whoever writes to it and whoever reads from it wake
@@ -11,6 +11,8 @@ const loading = process.platform === 'linux' ? loadFcntl() : null;
  * where it cannot be enlarged.
  */
 export async function enlargePipe(descriptor: number): Promise<void> {
+  if (process.platform !== 'linux') return;
+  loading ??= loadFcntl();
   const fcntl = await loading;
   fcntl?.(descriptor, setPipeSize, 'int', capacityBytes);
 }

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 
-/** More than a pipe holds: each part costs the same to send on. Slow readers take a while for one. */
+/** Each part costs the same to send on. Slow readers take a while for one. */
 const partBytes = 128 * 1024;
 /** What has been read waits no longer than this for a part to be full. */
 const longestWaitMs = 50;

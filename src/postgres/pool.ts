@@ -147,10 +147,7 @@ function isConnectionFailure(error: Error): boolean {
 
 /** Connects once, to say in one line what is wrong with a DATABASE_URL. */
 export async function requireDatabase(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({
-    connectionString: databaseUrl,
-    connectionTimeoutMillis: 10_000,
-  });
+  const client = clientOf(databaseUrl);
   client.on('error', () => {});
   try {
     await client.connect();
@@ -171,6 +168,18 @@ export async function requireDatabase(databaseUrl: string): Promise<void> {
     );
   } finally {
     await client.end().catch(() => {});
+  }
+}
+
+/** Not connected yet. */
+function clientOf(databaseUrl: string): pg.Client {
+  try {
+    return new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
+  } catch {
+    // What is wrong with it quotes it, the password included.
+    throw new OperatorError(
+      'DATABASE_URL cannot be read: a password must have %23 for #, %2F for /, %3F for ? and %25 for %.',
+    );
   }
 }
 

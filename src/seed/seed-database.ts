@@ -31,6 +31,8 @@ export async function seedDatabase(
   const { organizations, customers, purchases, seed, onProgress } = options;
   const until = instantOf(options.until);
   const client = new pg.Client({ connectionString: databaseUrl });
+  // A connection that is lost fails its query, too.
+  client.on('error', () => {});
   await client.connect();
   try {
     const seeded: SeededOrganization[] = [];

@@ -104,6 +104,33 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     });
   });
 
+  it('do not take for fresh what the change log was pruned beyond', async () => {
+    const status = async () => JSON.parse((await sync('status', '--json')).output).organizations[0];
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    expect((await sync('once')).code).toBe(0);
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    // As a worker of another folder does, once this one was away for a day.
+    await database.pool.query(
+      `with gone as (delete from purchase_changes)
+       insert into purchase_change_pruning
+       values ($1, pg_snapshot_xmax(pg_current_snapshot()))
+       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
+      [organization],
+    );
+    const { pendingChanges, lagSeconds } = await status();
+    expect(pendingChanges).toBeNull();
+    expect(lagSeconds).toBeGreaterThan(0);
+  });
+
+  it('tell of each organization that cannot be brought up to date in a line, without rows', async () => {
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    await database.pool.query('alter table purchases rename column platform to platform_name');
+    const ended = await sync('once');
+    expect(ended.code).toBe(1);
+    expect(ended.lines.at(-1)).toMatch(new RegExp(`^${publicId()}: Postgres refused: `));
+    expect(ended.output).not.toMatch(/^\s+at /m);
+  });
+
   it('refuse a second worker on the same folder in one line', async () => {
     const first = runProgram('sync/main.ts', ['run'], {
       DATABASE_URL: database.url,

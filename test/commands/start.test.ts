@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createTestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { checkedFetch } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -107,6 +109,33 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await processesOfThisRun()).toEqual([]);
   });
 
+  it('stops in good order though Ctrl-C comes twice, and prints no password it was given', async () => {
+    const database = await createTestDatabase();
+    try {
+      const program = start({ DATABASE_URL: database.url });
+      await program.printed(/Ctrl-C stops everything/);
+      expect(program.output()).not.toContain(database.url);
+      expect(program.output()).not.toContain('postgres://');
+      program.child.kill('SIGINT');
+      program.child.kill('SIGINT');
+      expect(await program.exited()).toBe(0);
+    } finally {
+      await database.drop();
+    }
+  });
+
+  it('leaves nothing running when npm is told to end', async () => {
+    const npm = spawn('npm', ['start'], {
+      env: { ...process.env, DATA_DIR: directory.path, PORT: '0' },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const closed = once(npm, 'close');
+    for await (const text of npm.stdout) if (/Ctrl-C stops/.test(String(text))) break;
+    npm.kill('SIGTERM');
+    await closed;
+    expect(await processesOfThisRun()).toEqual([]);
+  });
+
   it('leaves nothing running when it is killed', async () => {
     const program = start();
     await program.printed(/Ctrl-C stops everything/);
@@ -135,6 +164,7 @@ describe('npm start', { timeout: 120_000 }, () => {
 
   it.each([
     ['is no URL', 'nonsense', /^DATABASE_URL must look like postgres:\/\//],
+    ['cannot be read', 'postgres://me:secret#1@db/shop', /^DATABASE_URL cannot be read: .*%23/],
     ['leads nowhere', 'postgres://me:secret@127.0.0.1:9/shop', /^Cannot use the database shop at/],
   ])('says in one line that DATABASE_URL %s', async (_what, url, line) => {
     const program = start({ DATABASE_URL: url });

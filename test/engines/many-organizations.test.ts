@@ -1,4 +1,4 @@
-import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -128,6 +128,26 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     const folders = last.map((id) => organizationDirectory(directory.path, id));
     expect(files.map(dirname)).toEqual(folders.sort());
     expect(failures).toEqual([]);
+  });
+
+  it('go on with what they have where what is published next cannot be served', async () => {
+    const [stuck] = small as [bigint];
+    expect(await countOf(stuck)).toBe(2_047n);
+    const folder = organizationDirectory(directory.path, stuck);
+    const published = await readFile(currentFile(folder), 'utf8');
+    const later = { ...JSON.parse(published), layoutVersion: layoutVersion + 1 };
+    await writeFile(`${currentFile(folder)}.tmp`, JSON.stringify(later));
+    await rename(`${currentFile(folder)}.tmp`, currentFile(folder));
+    try {
+      // Looks at what is published.
+      await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
+      for (const organization of small) await countOf(organization);
+      expect(await countOf(stuck)).toBe(2_047n);
+    } finally {
+      await writeFile(`${currentFile(folder)}.tmp`, published);
+      await rename(`${currentFile(folder)}.tmp`, currentFile(folder));
+      await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
+    }
   });
 
   it('are all answered at once', async () => {

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createInstance } from '../../src/engines/duckdb/connection.ts';
@@ -20,6 +21,17 @@ describe('a file that purchases are written to', { timeout: 60_000 }, () => {
 
   const open = (organization: bigint) =>
     openPurchaseFile(instance, directory.path, organization, 'live');
+
+  it('is not made anew where it is still open elsewhere', async () => {
+    const file = await open(1n);
+    const connection = await instance.connect();
+    await file.connection.run(`detach ${file.catalog}`);
+    await connection.run(`attach '${file.path}' as elsewhere`);
+    await expect(open(1n)).rejects.toThrow('Unique file handle conflict');
+    expect(existsSync(file.path)).toBe(true);
+    connection.closeSync();
+    file.connection.closeSync();
+  });
 
   it('is closed, opened and checked while others are, among many that are open', async () => {
     const others = [];

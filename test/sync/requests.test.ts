@@ -56,12 +56,13 @@ describe('a rebuild that a command asks the worker for', () => {
     const answer = askWorker(
       directory.path,
       { kind: 'rebuild', organizationId: organization },
+      async () => true,
       AbortSignal.timeout(50_000),
     );
     while (!isRebuilding) await sleep(5);
     await stopFirst();
     const stopSecond = await startWorker();
-    expect(await answer).toBeNull();
+    expect(await answer).toEqual({ failure: null });
     await stopSecond();
   });
 
@@ -95,6 +96,7 @@ describe('a rebuild that a command asks the worker for', () => {
     const answer = askWorker(
       directory.path,
       { kind: 'rebuild', organizationId: organization },
+      async () => true,
       AbortSignal.timeout(50_000),
     );
     const asked = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
@@ -107,7 +109,7 @@ describe('a rebuild that a command asks the worker for', () => {
     // Looked at five times more.
     await sleep(2_500);
     rmdirSync(inTheWay);
-    expect(await answer).toBeNull();
+    expect(await answer).toEqual({ failure: null });
     expect(loads).toBe(1);
     stopping.abort();
     await worker.close();
@@ -125,12 +127,15 @@ describe('a rebuild that a command asks the worker for', () => {
     await withConnection(database.pool, async (connection) => {
       // Longer than the worker waits for it.
       await connection.query('begin; lock table purchases in access exclusive mode');
-      const failure = await askWorker(
+      const outcome = await askWorker(
         directory.path,
         { kind: 'rebuild', organizationId: organization },
+        async () => true,
         AbortSignal.timeout(50_000),
       );
-      expect(failure).toMatch(/keeps the table purchases locked/);
+      expect(outcome).toMatchObject({
+        failure: expect.stringMatching(/keeps the table purchases locked/),
+      });
       await connection.query('rollback');
     });
     while (readPublished(folder)?.file === before || existsSync(join(folder, 'next.duckdb'))) {

@@ -151,4 +151,21 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(generation()).not.toBe(first);
     expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
   });
+
+  it('rebuild for several operators at once, though no worker follows', async () => {
+    const ids = organizations.map((organization) => encodeId('organization', organization));
+    const rebuilds = ids.map((id) => sync('rebuild', '--organization', id));
+    for (const rebuild of rebuilds) expect(await rebuild.exited(), rebuild.output()).toBe(0);
+    expect(published()).toEqual(organizations);
+    expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
+  });
+
+  it('say which organization none of them has', async () => {
+    const worker = sync('--shard', '1/2');
+    await worker.printed(/following changes/);
+    const other = organizations.find((id) => id % 2n === 1n) as bigint;
+    const rebuild = sync('rebuild', '--organization', encodeId('organization', other));
+    expect(await rebuild.exited()).toBe(1);
+    expect(rebuild.output()).toMatch(/No worker has org_\w+: start the one whose shard is missing/);
+  });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Askers } from '../../domain/askers.ts';
 import type { Purchase } from '../../domain/purchase.ts';
-import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import { type AsOf, NoGenerationError, type PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { createEndableTasks } from './endable-tasks.ts';
@@ -38,11 +38,6 @@ const memoryOfEach = 2 ** 20;
 
 /** An export of more gets the file: whoever writes it can do so elsewhere, at no cost to others. */
 const mostListed = 2_000;
-
-/** Thrown where an organization has no published generation: another engine must answer. */
-export class NoGenerationError extends Error {
-  override readonly name = 'NoGenerationError';
-}
 
 /**
  * Answers from the generations that the sync worker publishes. Every method

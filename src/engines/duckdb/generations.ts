@@ -40,7 +40,8 @@ type Organization = {
   readonly id: bigint;
   readonly directory: string;
   current: Attached | null;
-  /** Up to when that shows everything. Never set back: what was known once holds. */
+  /** The file that was served last, and up to when it shows everything: what was known once holds. */
+  file: string | null;
   asOf: bigint;
   /** Whether a worker goes on saying that nothing newer is to come. */
   isConfirmed: boolean;
@@ -53,6 +54,8 @@ type Organization = {
   waiting: number;
   lastUsed: number;
   failures: number;
+  /** What is published cannot be served: what is attached could not be had back. */
+  isStuck: boolean;
   /** No refresh before this time (milliseconds since 1970). */
   notBefore: number;
 };
@@ -86,6 +89,7 @@ export function followGenerations(
   const upToDate = readUpToDate(options.dataDirectory);
   const attachments = createAttachments(instance, options.dataDirectory);
   const closing = new AbortController();
+  let makingRoom: Promise<void> | null = null;
 
   const replace = async (organization: Organization, next: Attached | null) => {
     const old = organization.current;
@@ -96,18 +100,17 @@ export function followGenerations(
   };
 
   const letGo = async (organization: Organization): Promise<void> => {
-    organizations.delete(organization.id);
+    organization.seen = null;
     await replace(organization, null);
   };
 
+  const attachedNow = () => [...organizations.values()].filter(({ current }) => current !== null);
+
   /** Lets go of what nobody uses, of what was asked for the longest ago first. */
   const keepAtMost = async (most: number): Promise<void> => {
-    const attached = [...organizations.values()].filter(({ current }) => current !== null);
-    let surplus = attached.length - most;
-    for (const organization of attached) {
-      if (surplus <= 0) return;
-      if (isInUse(organization)) continue;
-      surplus -= 1;
+    for (const organization of attachedNow()) {
+      if (attachedNow().length <= most) return;
+      if (isNeeded(organization)) continue;
       await letGo(organization).catch((error: unknown) => options.onError(organization.id, error));
     }
   };
@@ -117,7 +120,11 @@ export function followGenerations(
       return await work();
     } catch (error) {
       if (!isOutOfMemory(error)) throw error;
-      await keepAtMost(0);
+      // Not all: what fits into no memory must not cost everybody else each time.
+      makingRoom ??= keepAtMost(Math.floor(attachedNow().length / 2)).finally(() => {
+        makingRoom = null;
+      });
+      await makingRoom;
       return work();
     }
   };
@@ -129,13 +136,16 @@ export function followGenerations(
     const published = stamp === null ? null : readPublished(organization.directory);
     if (published === null || !isServable(published, options.systemIdentifier)) {
       organization.seen = stamp;
+      organization.isStuck = published !== null;
       return;
     }
     // Whoever waits for the first one asks it himself.
     const warm = organization.current !== null;
     const next = await withRoom(() => attachments.attach(organization.id, published, { warm }));
     organization.seen = stamp;
-    organization.asOf = published.asOf;
+    organization.isStuck = false;
+    if (organization.file !== published.file) organization.asOf = published.asOf;
+    organization.file = published.file;
     organization.isConfirmed = false;
     await replace(organization, next);
     await keepAtMost(options.mostIdle);
@@ -153,6 +163,7 @@ export function followGenerations(
       })
       .catch((error) => {
         organization.failures += 1;
+        organization.isStuck = true;
         const pause = Math.min(longestPauseMs, pollIntervalMs * 2 ** organization.failures);
         organization.notBefore = Date.now() + pause;
         options.onError(organization.id, error);
@@ -176,7 +187,7 @@ export function followGenerations(
 
   const lookAfter = async (organization: Organization, current: Attached): Promise<void> => {
     confirm(organization, current);
-    if (Date.now() - organization.lastUsed > idleBeforeDetachMs) {
+    if (Date.now() - organization.lastUsed > idleBeforeDetachMs && !isNeeded(organization)) {
       await letGo(organization);
     } else if (isDue(organization)) {
       await refreshOnce(organization);
@@ -250,6 +261,7 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     id,
     directory: organizationDirectory(dataDirectory, id),
     current: null,
+    file: null,
     asOf: 0n,
     isConfirmed: false,
     seen: null,
@@ -258,12 +270,14 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     waiting: 0,
     lastUsed: 0,
     failures: 0,
+    isStuck: false,
     notBefore: 0,
   };
 }
 
-function isInUse({ current, waiting, refreshing }: Organization): boolean {
-  return waiting > 0 || refreshing !== null || (current !== null && current.users > 0);
+function isNeeded({ current, waiting, refreshing, isStuck }: Organization): boolean {
+  const isInUse = current !== null && current.users > 0;
+  return isInUse || waiting > 0 || refreshing !== null || isStuck;
 }
 
 function isServable(published: PublishedGeneration, systemIdentifier: string): boolean {
