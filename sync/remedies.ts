@@ -3,7 +3,7 @@ import { OperatorError } from '../src/operator-error.ts';
 import { askWorker, type Request } from './requests.ts';
 import { isOfShard } from './shard.ts';
 import type { Remedies } from './verification/repair.ts';
-import { readWorkers } from './worker-lock.ts';
+import { type RunningWorker, readWorkers } from './worker-lock.ts';
 import { type Workplace, withOnlyWorker } from './worker-process.ts';
 
 /**
@@ -18,20 +18,29 @@ export function remediesOf(
 ): Remedies {
   const { database, folderId, settings } = workplace;
 
+  const isTheOrganizations = ({ shard }: RunningWorker) => isOfShard(organizationId, shard);
+
   /** Who has the lock may be no worker that answers, but a command like this one. */
   const isWorkerThere = async (): Promise<boolean> => {
     const workers = await readWorkers(database, folderId).catch(() => null);
-    // Postgres says nothing now: nobody could do anything.
-    if (workers === null) return true;
-    if (workers.some(({ shard }) => isOfShard(organizationId, shard))) return true;
-    if (workers.length === 0) return false;
+    // Where Postgres says nothing, nobody could do anything now.
+    return workers?.some(isTheOrganizations) ?? true;
+  };
+
+  /** Rejects where those that are there will never do it. */
+  const requireNoOthers = async (): Promise<void> => {
+    const workers = await readWorkers(database, folderId);
+    if (workers.length === 0 || workers.some(isTheOrganizations)) return;
     const organization = encodeId('organization', organizationId);
     throw new OperatorError(`No worker has ${organization}: start the one whose shard is missing.`);
   };
 
   const ask = async (request: Request): Promise<boolean> => {
     const outcome = await askWorker(settings.dataDirectory, request, isWorkerThere, stopped);
-    if (outcome === 'nobody is there') return false;
+    if (outcome === 'nobody is there') {
+      await requireNoOthers();
+      return false;
+    }
     if (outcome.failure === null) return true;
     const outlook = request.kind === 'rebuild' ? ', but tries again by itself' : '';
     throw new OperatorError(`The worker could not do it${outlook}: ${outcome.failure}`);

@@ -61,6 +61,13 @@ export const unseenBy = (since: string): Sql =>
   sql`transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
+/** Whether entries of the organization that `since` cannot see may have been pruned. */
+export const isPrunedBeyond = (organizationId: Sql, since: Sql): Sql =>
+  sql`exists (
+    select from purchase_change_pruning
+    where organization_id in (0, ${organizationId}) and pruned_below > pg_snapshot_xmin(${since})
+  )`;
+
 /**
  * Each purchase that changed since the snapshot `since`, once, as it is now;
  * one that is no longer the organization's comes with its id alone.
@@ -117,11 +124,8 @@ export async function logReachesBackTo(
   const { rows } = await connection.query<{ reaches: boolean }>(sql`
     -- A later snapshot than the present one: the server was set back.
     select pg_snapshot_xmax(${since}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot())
+      and not ${isPrunedBeyond(sql`${organizationId}`, sql`${since}::pg_snapshot`)}
       and not exists (
-        select from purchase_change_pruning
-        where organization_id in (0, ${organizationId})
-          and pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
-      ) and not exists (
         select from purchase_changes where organization_id is null and ${unseenBy(since)}
       ) as reaches`);
   return rows[0]?.reaches === true;

@@ -11,6 +11,7 @@ import type { Database } from '../src/postgres/pool.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
 import { type OrganizationReport, readReport } from './report.ts';
 import { isOfShard } from './shard.ts';
+import { isPrunedBeyond } from './source.ts';
 import { readVerificationRecord, type VerificationRecord } from './verification/record.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
 
@@ -131,20 +132,16 @@ async function countPending(
   const generations = [...published.values()];
   const { rows } = await database.query<{ id: bigint; changes: bigint | null; age: number }>(sql`
     select published.id,
-      case when not bool_or(is_pruned) then count(transaction_id) end as changes,
+      case when not is_pruned then count(transaction_id) end as changes,
       extract(epoch from now() - min(published.as_of))::float8 as age
-    from unnest(
-      ${[...published.keys()].map(String)}::bigint[],
-      ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
-      ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
-    ) as published (id, snapshot, as_of)
-    cross join lateral (
-      select exists (
-        select from purchase_change_pruning as pruning
-        where pruning.organization_id in (0, published.id)
-          and pruning.pruned_below > pg_snapshot_xmin(published.snapshot)
-      ) as is_pruned
-    ) as log
+    from (
+      select *, ${isPrunedBeyond(sql`generations.id`, sql`generations.snapshot`)} as is_pruned
+      from unnest(
+        ${[...published.keys()].map(String)}::bigint[],
+        ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
+        ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
+      ) as generations (id, snapshot, as_of)
+    ) as published
     -- A TRUNCATE's entry concerns every organization.
     left join (
       select organization_id, transaction_id from purchase_changes where organization_id is not null
@@ -154,8 +151,8 @@ async function countPending(
       where purchase_changes.organization_id is null
     ) as purchase_changes on purchase_changes.organization_id = published.id
       and not pg_visible_in_snapshot(purchase_changes.transaction_id, published.snapshot)
-    group by published.id
-    having bool_or(is_pruned) or count(transaction_id) > 0`);
+    group by published.id, is_pruned
+    having is_pruned or count(transaction_id) > 0`);
   return new Map(
     rows.map(({ id, changes, age }) => [
       id,

@@ -1,7 +1,22 @@
 import { Presets, SingleBar } from 'cli-progress';
+import { type SeededOrganization, type SeedOptions, seedDatabase } from '../seed/seed-database.ts';
+
+/** Seeds, and shows how far it has come. */
+export async function seedWithProgress(
+  databaseUrl: string,
+  options: Omit<SeedOptions, 'onProgress'>,
+): Promise<SeededOrganization[]> {
+  const progress = seedProgress(options.organizations * options.purchases);
+  try {
+    return await seedDatabase(databaseUrl, { ...options, onProgress: progress.update });
+  } finally {
+    // A bar on a terminal draws itself until then.
+    progress.stop();
+  }
+}
 
 /** A bar on a terminal; elsewhere a line for every tenth. Both on standard error. */
-export function seedProgress(total: number): {
+function seedProgress(total: number): {
   readonly update: (done: number) => void;
   readonly stop: () => void;
 } {

@@ -3,10 +3,9 @@ import { encodeId } from '../domain/public-id.ts';
 import { createApiKey } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { createPool, requireDatabase } from '../postgres/pool.ts';
-import { seedDatabase } from '../seed/seed-database.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
-import { seedProgress } from './seed-progress.ts';
+import { seedWithProgress } from './seed-progress.ts';
 
 type Options = {
   readonly organizations: number;
@@ -31,11 +30,7 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
     const databaseUrl = requireDatabaseUrl(readSettings());
     await requireDatabase(databaseUrl);
     await migrate(databaseUrl);
-    const progress = seedProgress(options.organizations * options.purchases);
-    const seeded = await seedDatabase(databaseUrl, {
-      ...options,
-      onProgress: progress.update,
-    }).finally(progress.stop);
+    const seeded = await seedWithProgress(databaseUrl, options);
     const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service seed' });
     try {
       for (const { organizationId, name } of seeded) {

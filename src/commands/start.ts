@@ -7,12 +7,11 @@ import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.t
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
-import { seedDatabase } from '../seed/seed-database.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
-import { seedProgress } from './seed-progress.ts';
+import { seedWithProgress } from './seed-progress.ts';
 import { superviseWorker } from './worker-process.ts';
 
 const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 };
@@ -82,11 +81,8 @@ async function prepareDatabase(databaseUrl: string, dataDirectory: string): Prom
   try {
     if ((await listOrganizations(database)).length === 0) {
       console.log('The database is empty: adding demo data.');
-      const progress = seedProgress(demo.organizations * demo.purchases);
       const until = new Date(new Date().toISOString().slice(0, 10));
-      await seedDatabase(databaseUrl, { ...demo, until, onProgress: progress.update }).finally(
-        progress.stop,
-      );
+      await seedWithProgress(databaseUrl, { ...demo, until });
     }
     const [organization] = await listOrganizations(database);
     if (organization === undefined) throw new Error('there is no organization to try');

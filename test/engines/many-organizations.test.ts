@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,11 +12,12 @@ import {
   serializePublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
+import { writeWhole } from '../../sync/write-whole.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // What DuckDB keeps in memory of a file in which rows were deleted is not let go of before the
-// file is detached: here some 1.5 MB of each, of twice as many files as there is memory for.
+// file is detached: here some 1.5 MB of each, where there is 1 MiB for each.
 
 const memoryMiB = 24;
 const organizations = Array.from({ length: 24 }, (_, index) => BigInt(index + 1));
@@ -136,16 +137,14 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     const folder = organizationDirectory(directory.path, stuck);
     const published = await readFile(currentFile(folder), 'utf8');
     const later = { ...JSON.parse(published), layoutVersion: layoutVersion + 1 };
-    await writeFile(`${currentFile(folder)}.tmp`, JSON.stringify(later));
-    await rename(`${currentFile(folder)}.tmp`, currentFile(folder));
+    await writeWhole(currentFile(folder), JSON.stringify(later));
     try {
       // Looks at what is published.
       await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
       for (const organization of small) await countOf(organization);
       expect(await countOf(stuck)).toBe(2_047n);
     } finally {
-      await writeFile(`${currentFile(folder)}.tmp`, published);
-      await rename(`${currentFile(folder)}.tmp`, currentFile(folder));
+      await writeWhole(currentFile(folder), published);
       await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
     }
   });

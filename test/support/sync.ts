@@ -16,12 +16,12 @@ export type TestWorker = Worker & {
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
-  { memoryLimit = '512MiB', ...options }: Partial<WorkerOptions> & { memoryLimit?: string } = {},
+  options: Partial<WorkerOptions> = {},
 ): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
   const instance = await createInstance({
     threads: 2,
-    memoryLimit,
+    memoryLimit: '512MiB',
     spillDirectory: join(dataDirectory, 'spill'),
   });
   const worker = createWorker({

@@ -167,5 +167,6 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     const rebuild = sync('rebuild', '--organization', encodeId('organization', other));
     expect(await rebuild.exited()).toBe(1);
     expect(rebuild.output()).toMatch(/No worker has org_\w+: start the one whose shard is missing/);
+    expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
   });
 });
