@@ -5,7 +5,7 @@ import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
 import { labelTable } from '../engines/duckdb/layout.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
-import { patterns, type Quoting } from '../http/formats/quoting.ts';
+import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
 import { type ShownColumns, showColumns, whole } from './shown-columns.ts';
@@ -68,20 +68,23 @@ function presentCell(
   return [...piece(before, absent), quoted, ...piece(after, '')];
 }
 
-const matches = (text: Sql, pattern: string): Sql =>
-  sql`regexp_matches(${text}, ${raw(`'${pattern}'`)})`;
+/** A regular expression takes twice as long to find none of them. */
+const containsAny = (text: Sql, characters: readonly string[]): Sql =>
+  join(
+    characters.map((character) => sql`contains(${text}, ${character})`),
+    ' or ',
+  );
 
 /** As `quotings`, in SQL. */
 const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
   none: (text) => text,
   json: (text) => sql`to_json(${text})::varchar`,
   csv: (text) =>
-    sql`case when ${text} = '' or ${matches(text, patterns.needsQuotes)}
+    sql`case when ${text} = '' or ${containsAny(text, quotedCharacters)}
       then '"' || replace(${text}, '"', '""') || '"' else ${text} end`,
   spreadsheet: (text) =>
-    sqlQuotings.csv(
-      sql`case when ${matches(text, patterns.isFormula)} then '''' || ${text} else ${text} end`,
-    ),
+    sql`case when regexp_matches(${text}, ${raw(`'${formulaPattern}'`)})
+      then ${sqlQuotings.csv(sql`'''' || ${text}`)} else ${sqlQuotings.csv(text)} end`,
 };
 
 const columnTypes: Readonly<Record<TableColumn['kind'], string>> = {

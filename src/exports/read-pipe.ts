@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 
-/** Each part costs the same to send on. Slow readers take a while for one. */
-const partBytes = 128 * 1024;
+/** Each part costs the same to send on. */
+const partBytes = 512 * 1024;
 /** What has been read waits no longer than this for a part to be full. */
 const longestWaitMs = 50;
 

@@ -103,18 +103,28 @@ function describe(
     .type(format.contentType);
 }
 
-/** Whoever takes less in that time takes nothing. */
-const mostUnwatched = 128 * 1024;
+/** Whoever takes less in the time an export may stall takes nothing. */
+const pieceBytes = 128 * 1024;
+/** Each piece costs the same to send: who takes many at once gets larger ones. */
+const largePieceBytes = 512 * 1024;
+const atOnceMs = 100;
+/** More than buffers on the way take from whoever reads slowly. */
+const many = 128;
 
 /** The parts in pieces, none of them empty: that would end a stream of bytes early. */
 async function* watched(
   parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,
 ): AsyncGenerator<Uint8Array, void> {
+  let takenAtOnce = 0;
   for await (const part of parts) {
-    for (let begin = 0; begin < part.length; begin += mostUnwatched) {
-      yield part.subarray(begin, begin + mostUnwatched);
+    for (let begin = 0; begin < part.length; ) {
+      const end = begin + (takenAtOnce < many ? pieceBytes : largePieceBytes);
+      const startedAt = performance.now();
+      yield part.subarray(begin, end);
+      takenAtOnce = performance.now() - startedAt < atOnceMs ? takenAtOnce + 1 : 0;
       watch.refresh();
+      begin = end;
     }
   }
 }

@@ -1,12 +1,13 @@
-/** Regular expressions as JavaScript and DuckDB (RE2) read them alike; without single quotes. */
-export const patterns = {
-  /** What RFC 4180 wants quotes around. */
-  needsQuotes: String.raw`[",\r\n]`,
-  /** What a spreadsheet would take for a formula; the signs of full width, too. */
-  isFormula: String.raw`^[=+\-@\t\r＝＋－＠]`,
-};
-const needsQuotes = new RegExp(patterns.needsQuotes);
-const isFormula = new RegExp(patterns.isFormula);
+/** What RFC 4180 wants quotes around texts with. */
+export const quotedCharacters = ['"', ',', '\r', '\n'] as const;
+/**
+ * What a spreadsheet would take for a formula; the signs of full width, too. A regular
+ * expression that JavaScript and DuckDB (RE2) read alike, without single quotes.
+ */
+export const formulaPattern = String.raw`^[=+\-@\t\r＝＋－＠]`;
+
+const needsQuotes = new RegExp(`[${quotedCharacters.join('')}]`);
+const isFormula = new RegExp(formulaPattern);
 
 /** How formats of lines write a text among others. */
 export const quotings = {
