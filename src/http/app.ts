@@ -5,6 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { formatInstant } from '../domain/instant.ts';
 import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import { attributes } from '../resources/attributes.ts';
@@ -274,6 +275,7 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
   }
   if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
   if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);
+  if (told.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(told.asOf));
   return reply
     .code(errorStatuses[told.type])
     .type('application/json; charset=utf-8')

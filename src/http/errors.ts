@@ -19,16 +19,23 @@ export class ApiError extends Error {
   readonly param: string | undefined;
   /** Whole seconds, with rate_limited only. */
   readonly retryAfter: number | undefined;
+  /** The instant whose data were looked at. */
+  readonly asOf: bigint | undefined;
 
   constructor(
     type: ErrorType,
     message: string,
-    details: { readonly param?: string; readonly retryAfter?: number } = {},
+    details: {
+      readonly param?: string;
+      readonly retryAfter?: number;
+      readonly asOf?: bigint;
+    } = {},
   ) {
     super(message);
     this.type = type;
     this.param = details.param;
     this.retryAfter = details.retryAfter;
+    this.asOf = details.asOf;
   }
 }
 
@@ -47,8 +54,8 @@ export function errorBody(error: ApiError, requestId: string) {
   };
 }
 
-export const notFound = (resource: string): ApiError =>
-  new ApiError('not_found', `There is no such ${resource}.`);
+export const notFound = (resource: string, details: { readonly asOf?: bigint } = {}): ApiError =>
+  new ApiError('not_found', `There is no such ${resource}.`, details);
 
 export function unknownRoute({ method, url }: { method: string; url: string }): ApiError {
   const path = url.split('?', 1)[0]?.slice(0, 256);

@@ -1,4 +1,3 @@
-import type { FastifyReply } from 'fastify';
 import { ApiError } from './errors.ts';
 
 /** How many exports may run at the same time in this process. */
@@ -9,17 +8,16 @@ const retryAfter = 10;
 
 export type ExportPlaces = {
   /** Takes a place until the returned function is called, once or again. Throws rate_limited where there is none. */
-  take(keyId: bigint, reply: FastifyReply): () => void;
+  take(keyId: bigint): () => void;
 };
 
 export function createExportPlaces({ perKey, inAll }: ExportLimits): ExportPlaces {
   const running = new Map<bigint, number>();
   let total = 0;
   return {
-    take(keyId, reply) {
+    take(keyId) {
       const ofKey = running.get(keyId) ?? 0;
       if (ofKey >= perKey || total >= inAll) {
-        reply.header('Retry-After', retryAfter);
         const message =
           ofKey >= perKey
             ? `This API key has ${perKey} exports running, which is as many as it may have.`

@@ -40,7 +40,7 @@ export async function sendExport(
   { places, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
   const signal = signalOf(request);
-  const leave = places.take(request.credential.keyId, reply);
+  const leave = places.take(request.credential.keyId);
   const stalled = new AbortController();
   const watch = setTimeout(
     () => stalled.abort(new Error(`nothing has moved for ${stalledAfterMs} ms`)),

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
@@ -15,10 +15,7 @@ export const asksForFreshness = ({ headers }: FastifyRequest): boolean =>
   headers[minimumAsOfHeader.toLowerCase()] !== undefined;
 
 /** Null where the request does not ask; rejects what is no instant, or several. */
-export function readAskedFreshness(
-  request: FastifyRequest,
-  reply: FastifyReply,
-): AskedFreshness | null {
+export function readAskedFreshness(request: FastifyRequest): AskedFreshness | null {
   // Node joins what is sent repeatedly with commas, which no instant has.
   const given = request.headers[minimumAsOfHeader.toLowerCase()];
   if (given === undefined) return null;
@@ -26,7 +23,7 @@ export function readAskedFreshness(
     [minimumAsOfHeader]: String(given),
   });
   if (minimum === undefined) return null;
-  return { minimum, organizationId: request.credential.organizationId, request, reply };
+  return { minimum, organizationId: request.credential.organizationId, request };
 }
 
 export type FreshAnswers = {
@@ -43,27 +40,24 @@ export type FreshAnswers = {
   stopWaiting(): void;
 };
 
-/** A request's minimum, of whose purchases, and whom to tell. */
+/** A request's minimum, of whose purchases. */
 export type AskedFreshness = {
   readonly minimum: bigint;
   readonly organizationId: bigint;
   readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
 };
 
 export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: number): FreshAnswers {
   const waiting = new Set<AbortController>();
   let isStopping = false;
 
-  const requireFresh = (freshness: bigint, { minimum, reply }: AskedFreshness) => {
+  const requireFresh = (freshness: bigint, { minimum }: AskedFreshness) => {
     if (freshness >= minimum) return;
-    const asOf = formatInstant(freshness);
-    reply.header('X-Data-As-Of', asOf);
     throw new ApiError(
       'conflict',
-      `The data are as of ${asOf} and did not become as fresh as ${formatInstant(minimum)}, ` +
+      `The data are as of ${formatInstant(freshness)} and did not become as fresh as ${formatInstant(minimum)}, ` +
         `which ${minimumAsOfHeader} asks for, within ${longestWaitMs} ms. Please try again.`,
-      { param: minimumAsOfHeader },
+      { param: minimumAsOfHeader, asOf: freshness },
     );
   };
 

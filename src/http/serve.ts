@@ -94,7 +94,7 @@ function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers
     const begun = await request.headStart?.answer;
     if (begun !== undefined && begun !== null) return begun;
     const asked = read(request, reply, request.credential);
-    const freshness = readAskedFreshness(request, reply);
+    const freshness = readAskedFreshness(request);
     await route.require?.(asked.call);
     const ask = () => datedAnswers.answer(asked);
     return freshness === null ? ask() : freshAnswers.atLeast(freshness, ask);
@@ -130,7 +130,7 @@ function serveExport(
     url,
     handler: async (request, reply) => {
       const call = readCall(request, request.credential);
-      const asked = readAskedFreshness(request, reply);
+      const asked = readAskedFreshness(request);
       const inQuery = call.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
       const opened: Export = {

@@ -10,6 +10,8 @@ import { type IdentifiedResource, idPattern } from '../domain/public-id.ts';
 export const integer = () => z.custom<bigint>().meta({ type: 'integer', format: 'int64' });
 export const count = () =>
   z.custom<bigint>().meta({ type: 'integer', format: 'int64', minimum: 0 });
+/** A sum: it may go beyond 64 bits. */
+export const sum = () => z.custom<bigint>().meta({ type: 'integer' });
 export const dateTime = () => z.string().meta({ format: 'date-time' });
 export const publicId = (resource: IdentifiedResource) =>
   z.string().meta({ pattern: idPattern(resource).source });

@@ -17,7 +17,12 @@ const phoneLengths = { least: 3, most: 32 };
 const phone = text(phoneLengths)
   .refine((value) => /[0-9]/.test(value), 'must contain a digit')
   .transform((value) => value.replace(/[^0-9]/g, ''))
-  .meta({ type: 'string', minLength: phoneLengths.least, maxLength: phoneLengths.most });
+  .meta({
+    type: 'string',
+    minLength: phoneLengths.least,
+    maxLength: phoneLengths.most,
+    pattern: '[0-9]',
+  });
 
 /** Section 4.3, under the names that DESIGN gives what the specification leaves unnamed. */
 export const customerListParameters = z.strictObject({

@@ -3,13 +3,13 @@ import { averageTicket } from '../domain/purchase-engine.ts';
 import type { AnswerTable } from '../http/formats/table.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { count, integer, named } from '../http/wire.ts';
+import { count, integer, named, sum } from '../http/wire.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
 const groupSchema = z.object({
   key: z.string().nullable(),
   purchase_count: count(),
-  revenue_in_cents: integer(),
+  revenue_in_cents: sum(),
   average_ticket_in_cents: integer(),
 });
 
@@ -20,7 +20,7 @@ const statsSchema = named(
     object: z.literal('purchase_stats'),
     purchase_count: count(),
     customer_count: count(),
-    revenue_in_cents: integer(),
+    revenue_in_cents: sum(),
     average_ticket_in_cents: integer(),
     currency: z.string().nullable(),
     mixed_currencies: z.boolean(),

@@ -34,7 +34,7 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       isDated: true,
       handle: async ({ path, organizationId, signal, askers }) => {
         const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal, askers);
-        if (answer === null) throw notFound('purchase');
+        if (answer === null) throw notFound('purchase', { asOf });
         return { answer: purchaseOnTheWire(answer), asOf };
       },
     }),

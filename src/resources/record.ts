@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
-import { encodeId, type IdentifiedResource } from '../domain/public-id.ts';
+import { encodeId, type IdentifiedResource, idPrefixes } from '../domain/public-id.ts';
 import { dateTime, integer as integerSchema, named, publicId } from '../http/wire.ts';
 import { microsecondsOf } from '../postgres/instants.ts';
 import type { KeysetTable } from '../postgres/keyset-list.ts';
@@ -31,6 +31,9 @@ export const text: Field<z.ZodString> = {
   expression: unchanged,
   write: asRead,
 };
+export const choice = <const Values extends readonly [string, ...string[]]>(
+  values: Values,
+): Field<z.ZodEnum<{ [Value in Values[number]]: Value }>> => ({ ...text, schema: z.enum(values) });
 export const flag: Field<z.ZodBoolean> = {
   schema: z.boolean(),
   expression: unchanged,
@@ -57,11 +60,12 @@ const htmlFolders = {
 
 /** Where the resource is shown to people (section 2.1). */
 export function htmlUrl(resource: keyof typeof htmlFolders): Field<z.ZodURL> {
+  const path = (id: string) => `${htmlFolders[resource]}/${id}`;
+  const example = `https://shop.example/app/${path(`${idPrefixes[resource]}_mBxLDNpBEZ6W`)}`;
   return {
-    schema: z.url(),
+    schema: z.url().meta({ examples: [example] }),
     expression: null,
-    write: (_value, { publicAppUrl, publicId }) =>
-      `${publicAppUrl}/${htmlFolders[resource]}/${publicId}`,
+    write: (_value, { publicAppUrl, publicId }) => `${publicAppUrl}/${path(publicId)}`,
   };
 }
 /** A field that is left out where it has no value (section 2.1). */

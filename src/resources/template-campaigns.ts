@@ -4,7 +4,7 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
-import { defineRecord, flag, htmlUrl, instant, optional, text } from './record.ts';
+import { choice, defineRecord, flag, htmlUrl, instant, optional, text } from './record.ts';
 import { answerList, answerSingle } from './record-answers.ts';
 import { listOfObjects, objectOf } from './stored-json.ts';
 
@@ -15,7 +15,7 @@ const templateCampaign = defineRecord(
   'template_campaigns',
   {
     status: optional(text),
-    channel: optional(text),
+    channel: optional(choice(['whatsapp', 'sms'])),
     is_official: optional(flag),
     scheduling_type: optional(text),
     recipient_type: optional(text),

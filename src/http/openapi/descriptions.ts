@@ -7,7 +7,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   starting_after:
     'The `id` of the last item of the previous page. Continue while `has_more` is `true`.',
   sort: 'Highest or most recent first. Without it, newest first (flows and campaigns: most recently updated first, with and without it).',
-  customer_id: 'Purchases of this customer.',
+  customer_id: 'The customer; on purchase lists and statistics, purchases of this customer.',
   purchase_id: 'The purchase.',
   segment_id: 'The segment; on the customer list, customers in this segment.',
   tag_id: 'The tag; on the customer list, customers that carry this tag.',
@@ -70,18 +70,22 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
   or follow the header \`Link\` while there is one.
 - **Parameters** that are unknown, repeated or malformed are refused with \`422\`
-  and named in \`error.param\`: a typing error never changes a total.
+  and named in \`error.param\`: a typing error never changes a total. A \`starting_after\`
+  that is no cursor of the list, and a query that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
   it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
 - **Compression**: \`br\` and \`gzip\`, as \`Accept-Encoding\` asks, with a weak \`ETag\`;
-  \`If-None-Match\` takes either.
-- **HEAD** is answered like GET, without the body.
+  \`If-None-Match\` takes either. An addition.
+- **HEAD** is answered like GET, without the body. An addition.
 - **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by
   \`Accept\` or by \`format\`; errors are JSON always. Rows are those of the JSON answer,
   without \`object\` and \`attributed_flow_ids\` where rows are no objects; \`coupons\` is
-  JSON text in CSV and Arrow. Statistics come as the rows of \`groups\`, without
+  JSON text in CSV, Arrow and Parquet. Statistics come as the rows of \`groups\`, without
   \`group_by\` as one row of totals. \`X-Has-More\` says what \`has_more\`, or
   \`groups_truncated\`, says.
+- **The export** is a file, CSV where nothing else is asked for, NDJSON, Arrow or Parquet,
+  with all purchases that match; they come in no promised order. An export that fails on the
+  way breaks the connection. A few may run at the same time; more are answered \`429\`.
 - **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
   Send \`X-Min-Data-As-Of\`, and they show that instant or a later one.
 

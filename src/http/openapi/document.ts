@@ -105,7 +105,6 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'internal_error',
       ]),
     },
-    ...(isDated === true ? { 'x-data-as-of': true } : {}),
   };
 }
 

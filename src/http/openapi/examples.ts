@@ -4,6 +4,7 @@ export type JsonSchema = {
   readonly type?: string | readonly string[];
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
+  readonly examples?: readonly unknown[];
   readonly format?: string;
   readonly pattern?: string;
   readonly default?: unknown;
@@ -12,9 +13,12 @@ export type JsonSchema = {
   readonly [keyword: string]: unknown;
 };
 
-/** Values that say more than their type does, by field name. */
+/** Values that say more than their type does, by field name, or by whose field it is. */
 const known: Readonly<Record<string, unknown>> = {
-  name: 'Conceição Araújo',
+  name: 'VIP',
+  'Customer.name': 'Conceição Araújo',
+  'organization.name': 'Bebê & Mamãe',
+  'api_key.name': 'Power BI',
   email: 'conceicao.araujo@shop.example',
   phone: '+5511987654321',
   identification: '123.456.789-09',
@@ -48,7 +52,6 @@ const known: Readonly<Record<string, unknown>> = {
   utm_content: 'video-1',
   utm_term: 'tênis',
   q: 'araújo',
-  channel: 'whatsapp',
   category: 'marketing',
   language: 'pt_BR',
   scheduling_type: 'scheduled',
@@ -70,9 +73,13 @@ export function exampleOf(schema: JsonSchema, name = ''): unknown {
   if (schema.enum !== undefined) return schema.enum[0];
   if (schema.properties !== undefined) {
     return Object.fromEntries(
-      Object.entries(schema.properties).map(([field, of]) => [field, exampleOf(of, field)]),
+      Object.entries(schema.properties).map(([field, of]) => {
+        const own = `${schema.title ?? name}.${field}`;
+        return [field, exampleOf(of, own in known ? own : field)];
+      }),
     );
   }
+  if (schema.examples !== undefined) return schema.examples[0];
   if (name in known) return known[name];
   if (schema.pattern !== undefined) {
     return `${/^\^(\w+?)_\[/.exec(schema.pattern)?.[1] ?? 'id'}_mBxLDNpBEZ6W`;
@@ -88,7 +95,6 @@ export function exampleOf(schema: JsonSchema, name = ''): unknown {
       return false;
     case 'string':
       if (schema.format === 'date-time') return '2026-01-31T14:05:09.123456Z';
-      if (schema.format === 'uri') return 'https://shop.example/app/customers/cus_mBxLDNpBEZ6W';
       return 'text';
     default:
       return {};

@@ -29,6 +29,7 @@ export const errorSchema = {
 /** Those that are `required` are there wherever they are listed, but where `errorResponses` says otherwise. */
 export const headers = {
   'Request-Id': {
+    'x-addition': true,
     required: true,
     description: "The request's own id, also in `error.request_id`.",
     schema: { type: 'string', pattern: '^req_[a-f0-9]{24}$', examples: [requestIdExample] },
@@ -69,11 +70,13 @@ export const headers = {
     },
   },
   'X-Data-As-Of': {
+    'x-addition': true,
     required: true,
     description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
   },
   'Content-Disposition': {
+    'x-addition': true,
     required: true,
     description: 'The name of the file, with the instant that it shows.',
     schema: {
@@ -83,12 +86,14 @@ export const headers = {
     },
   },
   'X-Has-More': {
+    'x-addition': true,
     required: false,
     description:
       'Of answers that are not JSON: whether there are more rows than these. An addition.',
     schema: { type: 'string', enum: ['true', 'false'], examples: ['true'] },
   },
   Link: {
+    'x-addition': true,
     required: false,
     description:
       'Where the next page is, relative to the URL asked for; there while `has_more` is `true`. An addition.',
@@ -150,7 +155,7 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     description: 'The resource does not exist or belongs to another organization.',
     example: 'There is no such purchase.',
     headers: rateLimitHeaders,
-    // A purchase may be too new to be shown yet.
+    // Of a single purchase: it may be too new to be shown yet.
     headersOfSome: ['X-Data-As-Of'],
   },
   conflict: {
@@ -174,7 +179,10 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
   rate_limited: {
     name: 'RateLimited',
-    description: 'Request limit exceeded, or too many questions about purchases wait already.',
+    description:
+      "The key's request limit is exceeded, too many questions about purchases wait already, as " +
+      'many exports are running as may, or too many requests without a valid key came from the ' +
+      'address (`X-RateLimit-*` then tell of that one).',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: [...rateLimitHeaders, 'Retry-After'],
   },
