@@ -7,7 +7,7 @@ import type { Scope } from './scope.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const stopPatienceMs = 20_000;
 /** The end of the output explains a failure; an hour of it need not be kept. */
-const keptCharacters = 256 * 1024;
+const keptCharacters = 4 * 2 ** 20;
 
 /** One of the project's programs, run as operators run it. */
 export type ChildProgram = {
@@ -16,7 +16,7 @@ export type ChildProgram = {
   output(): string;
   /** Resolves with the first match in the output. */
   printed(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Resolves with all output once it ended with 0; rejects where it ended otherwise. */
+  /** Resolves with `output` once it ended with 0; rejects where it ended otherwise. */
   done(): Promise<string>;
   stop(): Promise<void>;
 };

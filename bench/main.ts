@@ -5,7 +5,13 @@ import { readCircumstances } from './circumstances.ts';
 import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
 import { startServer } from './postgres.ts';
 import { writePage } from './report-html/page.ts';
-import { type MeasuredSuite, measuredSuite, printSuite, writeFigures } from './run.ts';
+import {
+  type MeasuredSuite,
+  measuredSuite,
+  printSuite,
+  requireWritableFiles,
+  writeFigures,
+} from './run.ts';
 import { InterruptedError, withScope } from './scope.ts';
 import type { Suite } from './suite.ts';
 import { engines } from './suites/engines.ts';
@@ -49,6 +55,7 @@ const program = addBenchmarkOptions(
   .addHelpText('after', `\nSuites:\n${suites.map(describeSuite).join('\n')}`)
   .action(async ({ suite, json, html, ...options }: Options) => {
     const stopped = interruption(untilStopped());
+    requireWritableFiles(json, html);
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const measured: MeasuredSuite[] = [];
@@ -67,7 +74,7 @@ const program = addBenchmarkOptions(
       }
     }).catch((error: unknown) => {
       if (!(error instanceof InterruptedError)) throw error;
-      console.error('Stopped; nothing is left behind.');
+      console.error('Stopped.');
       process.exit(130);
     });
   });
@@ -76,7 +83,7 @@ await runProgram(program);
 
 function chosenSuite(name: string, earlier: readonly Suite[] = []): Suite[] {
   const suite = suites.find((known) => known.name === name);
-  if (suite !== undefined) return [...earlier, suite];
+  if (suite !== undefined) return earlier.includes(suite) ? [...earlier] : [...earlier, suite];
   const known = suites.map((each) => each.name).join(', ');
   throw new InvalidArgumentError(`The suites are: ${known}.`);
 }

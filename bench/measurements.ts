@@ -1,7 +1,13 @@
-/** The value that a share of the measured ones does not exceed; NaN where there is none. */
+/**
+ * The value that a share of the measured ones does not exceed, in proportion where it lies
+ * between two of them; NaN where there is none.
+ */
 export function quantile(measured: readonly number[], share: number): number {
   const sorted = [...measured].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+  const place = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(place)] ?? Number.NaN;
+  const above = sorted[Math.ceil(place)] ?? Number.NaN;
+  return below === above ? below : below + (above - below) * (place % 1);
 }
 
 export const median = (measured: readonly number[]): number => quantile(measured, 0.5);

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { wholeNumberOption } from '../src/commands/command-line.ts';
+import { childEnvironment } from '../src/settings.ts';
 
 /** What suites can be told; each has defaults of its own for what it uses. */
 export type BenchmarkOptions = {
@@ -41,7 +42,29 @@ export function addBenchmarkOptions(program: Command): Command {
 /** The command that makes a suite's figures again. */
 export function commandOf(suite: string, options: BenchmarkOptions): string {
   const given = Object.entries(options).map(([name, value]) => ` ${flagOf(name)} ${value}`);
-  return `npm run bench -- --suite ${suite}${given.join('')}`;
+  return `${givenSettings()}npm run bench -- --suite ${suite}${given.join('')}`;
+}
+
+/** What figures depend on besides options: settings of the processes that are measured. */
+const measuredSettings = [
+  'DATABASE_POOL_SIZE',
+  'DUCKDB_MEMORY_LIMIT',
+  'DUCKDB_THREADS',
+  'QUERY_CONCURRENCY',
+  'UV_THREADPOOL_SIZE',
+  'ANSWER_CACHE_MIB',
+  'EXPORTS_PER_KEY',
+  'EXPORT_CONCURRENCY',
+  'EXPORT_MEMORY_LIMIT',
+  'SYNC_POLL_INTERVAL_MS',
+  'SYNC_CONCURRENCY',
+];
+
+/** Those that the environment has, as a shell reads them before a command. */
+export function givenSettings(): string {
+  const environment = childEnvironment(undefined);
+  const given = measuredSettings.filter((name) => environment[name] !== undefined);
+  return given.map((name) => `${name}='${environment[name]}' `).join('');
 }
 
 function flagOf(name: string): string {

@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs';
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { OperatorError } from '../src/operator-error.ts';
 import { type Circumstances, loadAverage } from './circumstances.ts';
 import { commandOf } from './options.ts';
 import { decimal, figureTable } from './report.ts';
@@ -44,6 +45,18 @@ export function printSuite({ command, loadAverage: load, report }: MeasuredSuite
     `Made by: ${command}\n` +
       `On ${machine.cores} cores with a load average of ${decimal(load)}, Node ${versions.node}.`,
   );
+}
+
+/** Throws before anything is measured for a file that could not be written in the end. */
+export function requireWritableFiles(...files: readonly (string | undefined)[]): void {
+  for (const file of files) {
+    if (file === undefined) continue;
+    try {
+      appendFileSync(file, '');
+    } catch (error) {
+      throw new OperatorError((error as Error).message);
+    }
+  }
 }
 
 /** For scripts. */

@@ -16,11 +16,14 @@ export type RunningService = {
   withApi(settings: Readonly<Record<string, string>>): Promise<RunningService>;
   /** Asks the API for one organization. */
   get(path: string, shop: BenchmarkShop): Promise<Response>;
-  /** Published since the start. */
-  generations(): GenerationCount;
+  /** Counts what is published from now on. */
+  countGenerations(): () => GenerationCount;
   /** Warnings and errors that the processes logged lately; normally none. */
   complaints(): string[];
 };
+
+/** The setting of an API that is asked as often as it can answer. */
+export const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000' };
 
 /** Resolves once every shop is loaded and both processes run. */
 export async function startRunningService(
@@ -39,14 +42,13 @@ export async function startRunningService(
   await database.pool.query('vacuum purchase_changes');
   await database.pool.query('checkpoint');
 
-  const generations = countGenerations(scope, dataDirectory, shops);
   const worker = startService(scope, 'sync/main.ts', [], { ...environment, ...workerSettings });
   const startApi = async (settings: Readonly<Record<string, string>>): Promise<RunningService> => {
     const api = startService(scope, 'src/commands/api.ts', [], {
       ...environment,
       HOST: '127.0.0.1',
       PORT: '0',
-      RATE_LIMIT_PER_MINUTE: '1000000',
+      ...unlimited,
       ...settings,
     });
     const [, url = ''] = await api.printed(/Listening on (http\S+)/);
@@ -61,7 +63,7 @@ export async function startRunningService(
       api: { pid: api.pid, url },
       dataDirectory,
       withApi: startApi,
-      generations,
+      countGenerations: () => countGenerations(scope, dataDirectory, shops),
       get,
       complaints: () =>
         [worker, api].flatMap((program) =>

@@ -42,8 +42,10 @@ export async function seedShops(
     { databaseUrl: url },
   ).done();
   await pool.query('vacuum analyze');
-  return [...output.matchAll(/^(org_\w+) {2}(crm_live_\w+) /gm)].map(([, id, secret]) => ({
+  const shops = [...output.matchAll(/^(org_\w+) {2}(crm_live_\w+) /gm)].map(([, id, secret]) => ({
     organizationId: decodeId('organization', id as string) as bigint,
     secret: secret as string,
   }));
+  if (shops.length === organizations) return shops;
+  throw new Error(`of ${organizations} organizations the seed command told of ${shops.length}`);
 }

@@ -53,13 +53,16 @@ export async function measureMixedLoad(
 }
 
 /** Each organization is asked each question. */
-function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
+export function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
   // Above all values, so that all purchases match; and above what else was asked for.
   let fresh = 2 * 10 ** 12;
   let turn = 0;
   return () => {
-    const path = mix[turn % mix.length] as (typeof mix)[number];
-    const shop = shops[(turn + Math.floor(turn / mix.length)) % shops.length] as BenchmarkShop;
+    const question = turn % mix.length;
+    const path = mix[question] as (typeof mix)[number];
+    // A question goes to the next organization each time it comes.
+    const time = Math.floor(turn / mix.length);
+    const shop = shops[(time + question) % shops.length] as BenchmarkShop;
     turn += 1;
     fresh += 1;
     return { path: path(fresh), headers: keyOf(shop) };

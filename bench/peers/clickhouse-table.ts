@@ -6,7 +6,7 @@ import { to as copyTo } from 'pg-copy-streams';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import type { ClickHouse } from './clickhouse.ts';
 
 export type ClickHouseTableOptions = {
@@ -41,17 +41,12 @@ export async function loadClickHouse(
 
 /** Postgres writes what ClickHouse calls TSV: the escapes and the sign for null are the same. */
 async function copyRows(database: Database, organizationId: bigint, file: string): Promise<void> {
-  const connection = await database.connect();
-  try {
-    const rows = connection.query(
-      copyTo(
-        `copy (select ${purchaseSelectList} from purchases where organization_id = ${organizationId}) to stdout`,
-      ),
-    );
-    await pipeline(rows, createWriteStream(file));
-  } finally {
-    connection.release();
-  }
+  const rows = copyTo(
+    `copy (select ${purchaseSelectList} from purchases where organization_id = ${organizationId}) to stdout`,
+  );
+  await withConnection(database, (connection) =>
+    pipeline(connection.query(rows), createWriteStream(file)),
+  );
 }
 
 function createTable(hasCustomerIndex: boolean): string {

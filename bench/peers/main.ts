@@ -1,9 +1,10 @@
 import { createProgram, runProgram, wholeNumberOption } from '../../src/commands/command-line.ts';
 import { untilStopped } from '../../src/stop-signals.ts';
 import { loadAverage, readCircumstances } from '../circumstances.ts';
+import { givenSettings } from '../options.ts';
 import { startServer } from '../postgres.ts';
 import { writePage } from '../report-html/page.ts';
-import { printSuite, writeFigures } from '../run.ts';
+import { printSuite, requireWritableFiles, writeFigures } from '../run.ts';
 import { withScope } from '../scope.ts';
 import { comparePeers, type PeerOptions } from './comparison.ts';
 import { describeFigures, plotFigures } from './figures.ts';
@@ -22,6 +23,7 @@ const program = createProgram('npm run bench:peers --', description)
   .option('--html <file>', 'also draw them on a page of their own')
   .action(async ({ json, html, ...options }: Options) => {
     const stopped = untilStopped();
+    requireWritableFiles(json, html);
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const circumstances = await readCircumstances(server);
@@ -46,7 +48,7 @@ const program = createProgram('npm run bench:peers --', description)
       if (html !== undefined) writePage(html, run);
     }).catch((error: unknown) => {
       if (!stopped.aborted) throw error;
-      console.error('Stopped; nothing is left behind.');
+      console.error('Stopped.');
       process.exit(130);
     });
   });
@@ -57,5 +59,5 @@ await runProgram(program);
 function commandOf({ purchases, seed, rounds, customerIndex, withPostgres }: PeerOptions): string {
   const sizes = `--purchases ${purchases} --seed ${seed} --rounds ${rounds}`;
   const flags = `${customerIndex ? ' --customer-index' : ''}${withPostgres ? ' --with-postgres' : ''}`;
-  return `npm run bench:peers -- ${sizes}${flags}`;
+  return `${givenSettings()}npm run bench:peers -- ${sizes}${flags}`;
 }

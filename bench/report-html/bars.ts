@@ -17,7 +17,11 @@ type Place = (value: number) => number;
 export function drawBars(plot: BarPlot): Markup {
   const { unit, scale, baseline, target, bars, title } = plot;
   const marked = [baseline, target?.value].filter((value) => typeof value === 'number');
-  const measured = bars.flatMap(({ value }) => Object.values(value) as number[]);
+  const measured = bars.flatMap(({ value: { median, lowerQuartile, upperQuartile } }) => [
+    median,
+    lowerQuartile,
+    upperQuartile,
+  ]);
   const { position, ticks } = createScale(scale, [...measured, ...marked]);
   const place: Place = (value) =>
     sides + (width - 2 * sides) * (isShown(scale, value) ? position(value) : 0);

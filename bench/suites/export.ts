@@ -10,9 +10,6 @@ import type { Scope } from '../scope.ts';
 import type { BenchmarkShop } from '../shops.ts';
 import type { Suite } from '../suite.ts';
 
-/** As many as the API runs at the same time, by default. */
-const exportsAtOnce = 4;
-const exportsPerKey = 2;
 const questionsEach = 40;
 const slowBytesPerSecond = 2 ** 20;
 
@@ -29,14 +26,16 @@ export const exports: Suite = {
       { organizations: 1, purchases: large, seed },
       { organizations: 1, purchases: other, seed },
     ]);
-    const { duckdbThreads: threads } = readSettings();
+    const { duckdbThreads: threads, exportsPerKey, exportConcurrency } = readSettings();
+    const limits = { perKey: exportsPerKey, atOnce: exportConcurrency };
     const rates = await measureRates(scope, service, { rounds, threads });
     const single = await service.withApi({ DUCKDB_THREADS: '1' });
     const singleRates = await measureRates(scope, single, { rounds, threads: 1 });
-    const flood = await measureFlood(service, rounds);
-    const slow = await measureSlowReader(scope, service, seconds * 1000);
-    const complaints = [...service.complaints(), ...single.complaints()];
-    const figures = { rates, singleRates, flood, slow, complaints };
+    const flood = await measureFlood(service, rounds, limits);
+    const slow = await measureSlowReaders(scope, service, seconds * 1000, limits.perKey);
+    // The worker is the same.
+    const complaints = [...new Set([...service.complaints(), ...single.complaints()])];
+    const figures = { threads, limits, rates, singleRates, flood, slow, complaints };
     return {
       options: { purchases, seed, rounds, seconds },
       text: [
@@ -48,9 +47,9 @@ export const exports: Suite = {
           'export, the API passes it on and this process reads it, all of them on these processors: ' +
           'of two, one thread for DuckDB leaves them one.',
         `Statistics of another key: ${spread(flood.aloneMs)} ms alone, ${spread(flood.floodedMs)} ms beside ` +
-          `${exportsAtOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
+          `${limits.atOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
         `The API and its processes hold at most: ${mebibytes(slow.beforeBytes)} before, ` +
-          `${mebibytes(slow.greatestBytes)} with ${exportsPerKey} readers that take ` +
+          `${mebibytes(slow.greatestBytes)} with ${limits.perKey} readers that take ` +
           `${mebibytes(slowBytesPerSecond)} a second for ${decimal(slow.seconds, 0)} s.`,
         ...complaintsOf(figures.complaints),
       ],
@@ -81,12 +80,14 @@ const processorTable = (rates: readonly Rate[]) => ({
   ]),
 });
 
-/** The same questions, none of them twice, alone and beside exports. */
-async function measureFlood(service: RunningService, rounds: number) {
+type Limits = { readonly perKey: number; readonly atOnce: number };
+
+/** The same questions, none of them twice, alone and beside as many exports as may run. */
+async function measureFlood(service: RunningService, rounds: number, limits: Limits) {
   const other = service.shops.at(-1) as BenchmarkShop;
   const { organizationId } = service.shops[0] as BenchmarkShop;
   const exporting: BenchmarkShop[] = [];
-  while (exporting.length < exportsAtOnce / exportsPerKey) {
+  while (exporting.length * limits.perKey < limits.atOnce) {
     const key = { organizationId, name: 'Export', scopes: ['read'] as const, expiresAt: null };
     const { secret } = await createApiKey(service.database.pool, key);
     exporting.push({ organizationId, secret });
@@ -106,20 +107,25 @@ async function measureFlood(service: RunningService, rounds: number) {
     for (let question = 0; question < questionsEach; question += 1) times.push(await ask());
     return summarize(times).median;
   };
+  const besideExports = async (): Promise<number> => {
+    let isOver = false;
+    const flood = Array.from({ length: limits.atOnce }, async (_, index) => {
+      const shop = exporting[Math.floor(index / limits.perKey)] as BenchmarkShop;
+      while (!isOver) await readExport(service, shop, 'csv');
+    });
+    const measured = sleep(500)
+      .then(medianOf)
+      .finally(() => {
+        isOver = true;
+      });
+    const [median] = await Promise.all([measured, ...flood]);
+    return median;
+  };
   const alone: number[] = [];
   const flooded: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     alone.push(await medianOf());
-    let isOver = false;
-    const flood = exporting.flatMap((shop) =>
-      Array.from({ length: exportsPerKey }, async () => {
-        while (!isOver) await readExport(service, shop, 'csv');
-      }),
-    );
-    await sleep(500);
-    flooded.push(await medianOf());
-    isOver = true;
-    await Promise.all(flood);
+    flooded.push(await besideExports());
   }
   return {
     aloneMs: summarize(alone),
@@ -128,7 +134,12 @@ async function measureFlood(service: RunningService, rounds: number) {
   };
 }
 
-async function measureSlowReader(scope: Scope, service: RunningService, forMs: number) {
+async function measureSlowReaders(
+  scope: Scope,
+  service: RunningService,
+  forMs: number,
+  readers: number,
+) {
   const residentBytes = () => residentBytesOfFamily(service.api.pid);
   const beforeBytes = residentBytes();
   const startedAt = performance.now();
@@ -138,6 +149,7 @@ async function measureSlowReader(scope: Scope, service: RunningService, forMs: n
       '/v1/purchases/export?format=ndjson',
       service.shops[0] as BenchmarkShop,
     );
+    if (answer.status !== 200) throw new Error(`an export was answered ${answer.status}`);
     const reader = answer.body?.getReader();
     for (let bytes = 0; reader !== undefined && !isOver(); ) {
       const { value, done } = await reader.read();
@@ -148,12 +160,13 @@ async function measureSlowReader(scope: Scope, service: RunningService, forMs: n
     }
     await reader?.cancel();
   };
-  const reading = Promise.all(Array.from({ length: exportsPerKey }, readSlowly));
   let greatestBytes = beforeBytes;
-  while (!isOver()) {
-    greatestBytes = Math.max(greatestBytes, residentBytes());
-    await sleep(100);
-  }
-  await reading;
+  const watch = async () => {
+    while (!isOver()) {
+      greatestBytes = Math.max(greatestBytes, residentBytes());
+      await sleep(100);
+    }
+  };
+  await Promise.all([watch(), ...Array.from({ length: readers }, readSlowly)]);
   return { beforeBytes, greatestBytes, seconds: (performance.now() - startedAt) / 1000 };
 }

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { GenerationCount } from '../generation-count.ts';
 import { type Marker, measureVisibility } from '../markers.ts';
 import { median, quantile } from '../measurements.ts';
 import type { Plot } from '../plots.ts';
@@ -27,7 +28,8 @@ export const freshness: Suite = {
     console.log(`Measuring for ${seconds} s.`);
     await sleep(warmUpMs, undefined, { signal: scope.signal });
 
-    const read = () => ({ ...readState(service), changes: changes.made() });
+    const generations = service.countGenerations();
+    const read = () => ({ ...readState(service), ...generations(), changes: changes.made() });
     const before = read();
     const markers = await measureVisibility(scope, service, seconds * 1000);
     const figures = { ...compare(before, read()), ...describeMarkers(markers) };
@@ -48,15 +50,10 @@ export const freshness: Suite = {
   },
 };
 
-type State = ReturnType<typeof readState> & { readonly changes: number };
+type State = ReturnType<typeof readState> & GenerationCount & { readonly changes: number };
 
-function readState({ worker, api, generations }: RunningService) {
-  return {
-    at: performance.now(),
-    worker: readUsage(worker.pid),
-    api: readUsage(api.pid),
-    ...generations(),
-  };
+function readState({ worker, api }: RunningService) {
+  return { at: performance.now(), worker: readUsage(worker.pid), api: readUsage(api.pid) };
 }
 
 function compare(before: State, after: State) {

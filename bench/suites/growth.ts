@@ -40,10 +40,13 @@ export const growth: Suite = {
 
 const isStatistics = (question: string) => question.startsWith('statistics');
 
-/** Powers of ten from 10,000, or from a tenth where that is less, and the most itself. */
-function sizesUpTo(most: number): number[] {
+/**
+ * Powers of ten from 10,000, or from a tenth where that is less, and the most itself. Sizes
+ * less than twice as large as the one before would tell of nothing but noise.
+ */
+export function sizesUpTo(most: number): number[] {
   const sizes: number[] = [];
-  for (let size = Math.min(10_000, Math.floor(most / 10)); size < most; size *= 10) {
+  for (let size = Math.min(10_000, Math.floor(most / 10)); size * 2 <= most; size *= 10) {
     sizes.push(size);
   }
   return [...sizes, most];

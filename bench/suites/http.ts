@@ -5,7 +5,7 @@ import { measureUncached } from '../http/uncached.ts';
 import type { Summary } from '../measurements.ts';
 import type { Plot } from '../plots.ts';
 import { complaintsOf, decimal, percent, spread } from '../report.ts';
-import { type RunningService, startRunningService } from '../running-service.ts';
+import { type RunningService, startRunningService, unlimited } from '../running-service.ts';
 import type { Scope } from '../scope.ts';
 import type { BenchmarkShop } from '../shops.ts';
 import type { ReportText, Suite } from '../suite.ts';
@@ -53,7 +53,7 @@ export const http: Suite = {
 };
 
 async function startBareApi(scope: Scope, { database }: RunningService) {
-  const environment = { databaseUrl: database.url };
+  const environment = { databaseUrl: database.url, ...unlimited };
   const program = startService(scope, 'bench/http/bare-api.ts', [], environment);
   const [, url = ''] = await program.printed(/Listening on (http\S+)/);
   return { pid: program.pid, url };

@@ -96,13 +96,14 @@ type Sample = {
 
 async function sample(
   scope: Scope,
-  { worker, api, generations }: RunningService,
+  { worker, api, countGenerations }: RunningService,
   changes: () => number,
   forMs: number,
 ): Promise<Sample[]> {
   // Sixty in a minute, some hundreds in an hour.
   const intervalMs = Math.min(10_000, Math.max(forMs / 60, 100));
   const samples: Sample[] = [];
+  const generations = countGenerations();
   const startedAt = performance.now();
   for (let dueMs = 0; dueMs <= forMs; dueMs += intervalMs) {
     const waitMs = startedAt + dueMs - performance.now();
