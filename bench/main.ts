@@ -4,13 +4,12 @@ import { untilStopped } from '../src/stop-signals.ts';
 import { readCircumstances } from './circumstances.ts';
 import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
 import { startServer } from './postgres.ts';
-import { writePage } from './report-html/page.ts';
 import {
   type MeasuredSuite,
   measuredSuite,
-  printSuite,
+  type OutputFiles,
   requireWritableFiles,
-  writeFigures,
+  tellSuite,
 } from './run.ts';
 import { InterruptedError, withScope } from './scope.ts';
 import type { Suite } from './suite.ts';
@@ -40,11 +39,7 @@ const suites: readonly Suite[] = [
   exports,
 ];
 
-type Options = BenchmarkOptions & {
-  readonly suite?: readonly Suite[];
-  readonly json?: string;
-  readonly html?: string;
-};
+type Options = BenchmarkOptions & OutputFiles & { readonly suite?: readonly Suite[] };
 
 const program = addBenchmarkOptions(
   createProgram('npm run bench --', 'Measures; compares what it can in interleaved rounds.')
@@ -55,7 +50,7 @@ const program = addBenchmarkOptions(
   .addHelpText('after', `\nSuites:\n${suites.map(describeSuite).join('\n')}`)
   .action(async ({ suite, json, html, ...options }: Options) => {
     const stopped = interruption(untilStopped());
-    requireWritableFiles(json, html);
+    requireWritableFiles({ json, html });
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const measured: MeasuredSuite[] = [];
@@ -67,10 +62,8 @@ const program = addBenchmarkOptions(
         );
         const latest = measuredSuite(each, report);
         measured.push(latest);
-        printSuite(latest, run);
         // After each: what was measured remains where a later one fails.
-        if (json !== undefined) writeFigures(json, run);
-        if (html !== undefined) writePage(html, run);
+        tellSuite(latest, run, { json, html });
       }
     }).catch((error: unknown) => {
       if (!(error instanceof InterruptedError)) throw error;

@@ -3,6 +3,7 @@ import { OperatorError } from '../src/operator-error.ts';
 import { type Circumstances, loadAverage } from './circumstances.ts';
 import { commandOf } from './options.ts';
 import { decimal, figureTable } from './report.ts';
+import { writePage } from './report-html/page.ts';
 import type { Suite, SuiteReport } from './suite.ts';
 
 /** What one run of the program has found so far, and where. */
@@ -35,8 +36,20 @@ export function measuredSuite({ name, description }: Suite, report: SuiteReport)
   };
 }
 
-/** For a person at a terminal. */
-export function printSuite({ command, loadAverage: load, report }: MeasuredSuite, run: Run): void {
+/** Where figures go besides the terminal. */
+export type OutputFiles = {
+  readonly json?: string | undefined;
+  readonly html?: string | undefined;
+};
+
+/** Shows a suite to whoever looks, and writes all of the run to the files. */
+export function tellSuite(latest: MeasuredSuite, run: Run, { json, html }: OutputFiles): void {
+  printSuite(latest, run);
+  if (json !== undefined) writeFigures(json, run);
+  if (html !== undefined) writePage(html, run);
+}
+
+function printSuite({ command, loadAverage: load, report }: MeasuredSuite, run: Run): void {
   const { machine, versions } = run.circumstances;
   for (const passage of [report.text].flat()) {
     console.log(typeof passage === 'string' ? passage : figureTable(passage.head, passage.rows));
@@ -48,9 +61,8 @@ export function printSuite({ command, loadAverage: load, report }: MeasuredSuite
 }
 
 /** Throws before anything is measured for a file that could not be written in the end. */
-export function requireWritableFiles(...files: readonly (string | undefined)[]): void {
-  for (const file of files) {
-    if (file === undefined) continue;
+export function requireWritableFiles({ json, html }: OutputFiles): void {
+  for (const file of [json, html].filter((each) => each !== undefined)) {
     try {
       appendFileSync(file, '');
     } catch (error) {
@@ -59,8 +71,7 @@ export function requireWritableFiles(...files: readonly (string | undefined)[]):
   }
 }
 
-/** For scripts. */
-export function writeFigures(file: string, { circumstances, suites }: Run): void {
+function writeFigures(file: string, { circumstances, suites }: Run): void {
   const figures = Object.fromEntries(
     suites.map(({ name, command, seed, loadAverage: load, report }) => [
       name,

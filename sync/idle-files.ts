@@ -33,7 +33,6 @@ export function createIdleFiles(most: number): IdleFiles {
       idle.delete(close);
     },
     leave(close) {
-      idle.delete(close);
       idle.add(close);
     },
     closeSurplus: () => keepAtMost(most),

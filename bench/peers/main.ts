@@ -3,13 +3,12 @@ import { untilStopped } from '../../src/stop-signals.ts';
 import { loadAverage, readCircumstances } from '../circumstances.ts';
 import { givenSettings } from '../options.ts';
 import { startServer } from '../postgres.ts';
-import { writePage } from '../report-html/page.ts';
-import { printSuite, requireWritableFiles, writeFigures } from '../run.ts';
+import { type OutputFiles, requireWritableFiles, tellSuite } from '../run.ts';
 import { withScope } from '../scope.ts';
 import { comparePeers, type PeerOptions } from './comparison.ts';
 import { describeFigures, plotFigures } from './figures.ts';
 
-type Options = PeerOptions & { readonly json?: string; readonly html?: string };
+type Options = PeerOptions & OutputFiles;
 
 const description = 'The service against ClickHouse on the same purchases, in interleaved rounds.';
 
@@ -23,7 +22,7 @@ const program = createProgram('npm run bench:peers --', description)
   .option('--html <file>', 'also draw them on a page of their own')
   .action(async ({ json, html, ...options }: Options) => {
     const stopped = untilStopped();
-    requireWritableFiles(json, html);
+    requireWritableFiles({ json, html });
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const circumstances = await readCircumstances(server);
@@ -43,9 +42,7 @@ const program = createProgram('npm run bench:peers --', description)
         },
       };
       const run = { circumstances, suites: [measured] };
-      printSuite(measured, run);
-      if (json !== undefined) writeFigures(json, run);
-      if (html !== undefined) writePage(html, run);
+      tellSuite(measured, run, { json, html });
     }).catch((error: unknown) => {
       if (!stopped.aborted) throw error;
       console.error('Stopped.');

@@ -8,19 +8,16 @@ export function firstAvailable(
   preferred: PurchaseEngine,
   otherwise: PurchaseEngine,
 ): PurchaseEngine {
-  const engineFor = async (organizationId: bigint) =>
-    (await preferred.freshness(organizationId)) === null ? otherwise : preferred;
-
   const ask = async <Answer>(
     organizationId: bigint,
     question: (engine: PurchaseEngine) => Promise<Answer>,
   ): Promise<Answer> => {
-    const engine = await engineFor(organizationId);
+    if ((await preferred.freshness(organizationId)) === null) return question(otherwise);
     try {
-      return await question(engine);
+      return await question(preferred);
     } catch (error) {
       // It had them a moment ago, and lacked the memory when the question's turn came.
-      if (engine === otherwise || !(error instanceof NoGenerationError)) throw error;
+      if (!(error instanceof NoGenerationError)) throw error;
       return question(otherwise);
     }
   };
@@ -35,7 +32,7 @@ export function firstAvailable(
     export: (organizationId, filters, take, signal) =>
       ask(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
     freshness: async (organizationId) =>
-      (await engineFor(organizationId)).freshness(organizationId),
+      (await preferred.freshness(organizationId)) ?? otherwise.freshness(organizationId),
     version: async (organizationId) =>
       (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
     onNewVersion: (listener) => preferred.onNewVersion(listener),
