@@ -1,6 +1,5 @@
 import type { PurchaseEngine } from '../src/domain/purchase-engine.ts';
 import { createDuckDBEngine } from '../src/engines/duckdb/engine.ts';
-import { readSystemIdentifier } from '../src/postgres/system-identifier.ts';
 import { childEnvironment, readSettings } from '../src/settings.ts';
 import { startProgram } from './child-program.ts';
 import { type BenchmarkDatabase, scratchDirectory } from './postgres.ts';
@@ -23,7 +22,6 @@ export async function openDuckDBEngine(
   const settings = readSettings(childEnvironment(database.url));
   const duckdb = await createDuckDBEngine({
     dataDirectory,
-    systemIdentifier: await readSystemIdentifier(database.pool),
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,

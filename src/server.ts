@@ -11,7 +11,6 @@ import { createExportWriter } from './exports/writer.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
-import { readSystemIdentifier } from './postgres/system-identifier.ts';
 import type { Settings } from './settings.ts';
 
 export type Server = {
@@ -49,7 +48,6 @@ export async function startServer(
   });
   const duckdb = await createDuckDBEngine({
     dataDirectory,
-    systemIdentifier: await readSystemIdentifier(database),
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,

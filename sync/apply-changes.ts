@@ -2,29 +2,32 @@ import type pg from 'pg';
 import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
 import { applyFew, few } from './apply-few.ts';
 import type { PurchaseFile } from './purchase-file.ts';
-import { type SourceSnapshot, streamChanges } from './source.ts';
+import { streamChanges } from './source.ts';
 import { createStaging, type StagedPurchase, stage } from './staging.ts';
-import { writeWatermark } from './watermark.ts';
+import { type Watermark, writeWatermark } from './watermark.ts';
+
+/** Gives the watermark of the snapshot whose changes are applied, once it may be written. */
+export type Confirm = () => Promise<Watermark>;
 
 /**
- * Applies what changed since the file's watermark and moves that to `now`, the
- * snapshot of `source`. Gives the number of changes; without any the watermark
- * stays, for the file shows the same either way.
+ * Applies what changed since the file's watermark and moves that to the snapshot of
+ * `source`. Gives the number of changes; without any the watermark stays, for the file
+ * shows the same either way.
  */
 export async function applyChanges(
   source: pg.ClientBase,
   file: PurchaseFile,
-  now: SourceSnapshot,
+  confirm: Confirm,
   signal: AbortSignal,
 ): Promise<number> {
   if (file.watermark === null) throw new Error('changes need a watermark to start from');
   const { organizationId, snapshot } = file.watermark;
   const changes = streamChanges(source, organizationId, snapshot);
-  const watermark = { ...now, organizationId };
   try {
     const first = await takeFew(changes);
     signal.throwIfAborted();
     if (first.length === 0) return 0;
+    const watermark = await confirm();
     let count = first.length;
     if (count <= few) {
       await applyFew(file, first, watermark);
@@ -60,11 +63,10 @@ async function* chain(
   yield* rest;
 }
 
-/** Says of a file to which `now`'s changes were applied that it shows that moment. */
-export async function moveWatermark(file: PurchaseFile, now: SourceSnapshot): Promise<void> {
-  if (file.watermark === null) throw new Error('there is no watermark to move');
+/** Says of a file to which all changes were applied that it shows that moment. */
+export async function moveWatermark(file: PurchaseFile, confirm: Confirm): Promise<void> {
   const { connection, catalog } = file;
-  const watermark = { ...now, organizationId: file.watermark.organizationId };
+  const watermark = await confirm();
   await inTransaction(connection, () => writeWatermark(connection, catalog, watermark));
   file.watermark = watermark;
 }
@@ -73,7 +75,7 @@ export async function moveWatermark(file: PurchaseFile, now: SourceSnapshot): Pr
 export async function finishLoad(
   source: pg.ClientBase,
   file: PurchaseFile,
-  now: SourceSnapshot,
+  confirm: Confirm,
   signal: AbortSignal,
 ): Promise<void> {
   if (file.progress === null) throw new Error('no load is under way');
@@ -86,7 +88,7 @@ export async function finishLoad(
     // As above.
     await changes.return(undefined);
   }
-  const watermark = { ...now, organizationId };
+  const watermark = await confirm();
   await replaceStaged(file, watermark);
   file.progress = null;
   file.watermark = watermark;

@@ -6,7 +6,7 @@ import { finishLoad } from './apply-changes.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
 import { sortGeneration } from './sort-generation.ts';
-import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import { countDifferences } from './verification/differences-of-file.ts';
 
 export type BuildOptions = LoadOptions & {
@@ -37,11 +37,11 @@ export async function buildNextFile(next: PurchaseFile, options: BuildOptions): 
 
 async function canBeBroughtUpToDate(
   { watermark }: PurchaseFile,
-  { database }: BuildOptions,
+  { database, organizationId }: BuildOptions,
 ): Promise<boolean> {
   if (watermark === null) return false;
   return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, database);
+    const now = await takeSnapshot(source, organizationId);
     return (await whyChangesAreNotEnough(source, watermark, now)) === null;
   });
 }
@@ -50,17 +50,18 @@ async function canBeBroughtUpToDate(
 async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
   if (next.watermark !== null) await startAnew(next);
   await loadPurchases(next, options);
-  const { database } = options;
+  const { database, organizationId } = options;
   await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, database);
+    const now = await takeSnapshot(source, organizationId);
     if (next.progress === null) throw new Error('the load lost its place');
     const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
     if (reason !== null) {
       await startAnew(next);
       throw new Error(`the load must start over: ${reason}`);
     }
-    await finishLoad(source, next, now, options.signal);
-    await requireSameTotals(source, next, options.organizationId);
+    const confirm = () => confirmSnapshot(database, organizationId, now);
+    await finishLoad(source, next, confirm, options.signal);
+    await requireSameTotals(source, next, organizationId);
   });
 }
 

@@ -1,10 +1,12 @@
 import sql, { raw } from 'sql-template-tag';
+import { type CaptureFacts, captureFacts, captureProblem } from '../src/postgres/capture.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
 import { type Database, withConnection } from '../src/postgres/pool.ts';
-import {
-  systemIdentifierExpression,
-  systemIdentifierTables,
-} from '../src/postgres/system-identifier.ts';
+import { timeline } from '../src/postgres/source-identity.ts';
+import { CaptureError } from './failure.ts';
+import { isTokenKnown } from './history-token.ts';
+import { fingerprintOf, unseenBy } from './source.ts';
+import type { Watermark } from './watermark.ts';
 
 /** Which organizations have work waiting, as of one look at the change log. */
 export type ChangeLogNews = {
@@ -12,16 +14,18 @@ export type ChangeLogNews = {
   readonly snapshot: string;
   /** When it was taken, or a moment before; microseconds since 1970. */
   readonly asOf: bigint;
-  /** Differs once the server was started again, or another one has taken its place. */
-  readonly server: string;
+  /**
+   * Differs once the server was started again, another one has taken its place, or something
+   * may have happened to purchases that is not in the log.
+   */
+  readonly source: string;
   readonly organizations: readonly bigint[];
-  /** The table was truncated: every organization has work. */
-  readonly everyOrganization: boolean;
 };
 
 /**
  * Looks for changes that the look before, which took `since`, could not see: whoever has
- * entries of such, and whoever's may have been removed before anybody looked.
+ * entries of such, and whoever's may have been removed before anybody looked. Rejects with
+ * CaptureError where changes are not captured.
  */
 export async function readNews(database: Database, since: string): Promise<ChangeLogNews> {
   // One statement, one snapshot: nothing falls between the rows and their watermark.
@@ -29,32 +33,38 @@ export async function readNews(database: Database, since: string): Promise<Chang
     snapshot: string;
     as_of: bigint;
     server: string;
-    organizations: (string | null)[];
+    timeline: number;
+    capture: CaptureFacts;
+    log: string;
+    organizations: string[];
   }>(sql`
     select pg_current_snapshot()::text as snapshot,
       ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
-      ${raw(systemIdentifierExpression)} || ' since '
+      (select system_identifier from pg_control_system()) || ' since '
         || extract(epoch from pg_postmaster_start_time()) as server,
+      ${raw(timeline)} as timeline,
+      ${raw(captureFacts)} as capture,
+      -- Another file node: entries may have been removed before anybody looked.
+      (select oid || '/' || relfilenode from pg_class where oid = to_regclass('purchase_changes')) as log,
       array(
         select distinct organization_id::text
         from purchase_changes
-        where transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
-          and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)
+        where ${unseenBy(since)}
         union
-        select nullif(organization_id, 0)::text
+        select organization_id::text
         from purchase_change_pruning
         where pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
-      ) as organizations
-    from ${raw(systemIdentifierTables)}`);
+      ) as organizations`);
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
+  const problem = captureProblem(row.capture);
+  if (problem !== null) throw new CaptureError(problem);
   const { snapshot, as_of: asOf, server, organizations } = row;
   return {
     snapshot,
     asOf,
-    server,
-    organizations: organizations.filter((id) => id !== null).map(BigInt),
-    everyOrganization: organizations.includes(null),
+    source: `${server} ${row.log} ${fingerprintOf(row)}`,
+    organizations: organizations.map(BigInt),
   };
 }
 
@@ -95,37 +105,46 @@ export async function tellOfReading(
       and seen_at < now() - interval '1 hour'`);
 }
 
+/** A snapshot that may still be read from, and its token, if it has one yet. */
+export type RetainedSnapshot = Pick<Watermark, 'snapshot'> & { readonly token: string | null };
+
 /**
  * Deletes entries that every data folder has applied. `retained` are the snapshots
- * that this folder may still read from: it will never read behind all of them.
+ * that this folder may still read from: it will never read behind all of them. An
+ * organization one of whose tokens this database does not know is left out: its snapshots
+ * are of another history.
  */
 export async function pruneChangeLog(
   database: Database,
   dataFolderId: string,
-  retained: ReadonlyMap<bigint, readonly string[]>,
+  retained: ReadonlyMap<bigint, readonly RetainedSnapshot[]>,
 ): Promise<number> {
-  const pairs = [...retained].flatMap(([id, snapshots]) =>
-    snapshots.map((snapshot) => [String(id), snapshot] as const),
+  const all = [...retained].flatMap(([id, snapshots]) =>
+    snapshots.map(({ snapshot, token }) => ({ id: String(id), snapshot, token })),
   );
-  const organizations = pairs.map(([id]) => id);
-  const snapshots = pairs.map(([, snapshot]) => snapshot);
+  const organizations = all.map(({ id }) => id);
   return withConnection(database, async (connection) => {
     await connection.query('begin');
     try {
-      await connection.query(sql`
+      const { rows: known } = await connection.query<{ organization_id: bigint }>(sql`
         insert into purchase_change_readers (data_folder_id, organization_id, retain_from)
-        select distinct on (organization_id)
-          ${dataFolderId}::uuid, organization_id, pg_snapshot_xmin(snapshot)
-        from unnest(${organizations}::bigint[], ${snapshots}::pg_snapshot[])
-          as retained (organization_id, snapshot)
-        order by organization_id, pg_snapshot_xmin(snapshot)
+        select ${dataFolderId}::uuid, organization_id,
+          min(pg_snapshot_xmin(snapshot)::text::numeric)::text::xid8
+        from unnest(
+          ${organizations}::bigint[],
+          ${all.map(({ snapshot }) => snapshot)}::pg_snapshot[],
+          ${all.map(({ token }) => token)}::uuid[]
+        ) as retained (organization_id, snapshot, token)
+        group by organization_id
+        having bool_and(retained.token is null or ${isTokenKnown(sql`retained.token`)})
         on conflict (organization_id, data_folder_id)
-          do update set retain_from = excluded.retain_from, seen_at = now()`);
+          do update set retain_from = excluded.retain_from, seen_at = now()
+        returning organization_id`);
       const { rowCount } = await connection.query(sql`
         with bounds as (
           select distinct on (organization_id) organization_id, retain_from
           from purchase_change_readers
-          where organization_id = any (${organizations}::bigint[])
+          where organization_id = any (${known.map(({ organization_id: id }) => String(id))}::bigint[])
             and seen_at > now() - interval '1 day'
           order by organization_id, retain_from
         ), noted as (
@@ -147,36 +166,17 @@ export async function pruneChangeLog(
   });
 }
 
-/**
- * Deletes entries that no organization will read: of organizations that are gone,
- * and of TRUNCATEs that everybody has seen. Notes how far, as any pruning does.
- */
-export async function pruneWhatConcernsNobody(database: Database): Promise<void> {
+/** Deletes entries of organizations that are gone. Notes how far, as any pruning does. */
+export async function pruneGoneOrganizations(database: Database): Promise<void> {
   await database.query(`
     with gone as (
       delete from purchase_changes
       where transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-        and organization_id is not null
         and not exists (select from organizations where id = organization_id)
       returning organization_id
-    ), truncated as (
-      delete from purchase_changes
-      where organization_id is null
-        and transaction_id < (
-          select retain_from from purchase_change_readers
-          where seen_at > now() - interval '1 day'
-            and exists (select from organizations where id = organization_id)
-          order by retain_from limit 1)
-      returning transaction_id
-    ), noted as (
-      select distinct organization_id, pg_snapshot_xmin(pg_current_snapshot()) as pruned_below
-      from gone
-      union all
-      select 0, (max(transaction_id::text::numeric) + 1)::text::xid8
-      from truncated having count(*) > 0
     )
     insert into purchase_change_pruning as pruning (organization_id, pruned_below)
-    select organization_id, pruned_below from noted
+    select distinct organization_id, pg_snapshot_xmin(pg_current_snapshot()) from gone
     on conflict (organization_id) do update set pruned_below = excluded.pruned_below
       where excluded.pruned_below > pruning.pruned_below`);
   await database.query(`

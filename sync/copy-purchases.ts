@@ -55,7 +55,7 @@ export async function copyPurchases(
 ): Promise<CopiedChunk> {
   const { after, rows } = from;
   const { copy, until } = await withSnapshot(database, async (connection) => {
-    await takeSnapshot(connection, database);
+    await takeSnapshot(connection, from.organizationId);
     await connection.query(`set local datestyle = 'ISO'`);
     await configure(connection, {
       organization_id: String(from.organizationId),

@@ -1,6 +1,8 @@
 import pg from 'pg';
+import { isCorruption, isInstanceLost } from '../src/engines/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { OperatorError } from '../src/operator-error.ts';
+import type { CaptureProblem } from '../src/postgres/capture.ts';
 
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
@@ -9,6 +11,15 @@ export type Failure = { readonly message: string; readonly advice: string };
 export class PoisonedPurchaseError extends Error {
   constructor(purchase: string) {
     super(`Purchase ${purchase} holds a value that cannot be copied.`);
+  }
+}
+
+/** Changes of purchases may not be in the change log. */
+export class CaptureError extends Error {
+  readonly advice: string;
+  constructor({ message, advice }: CaptureProblem) {
+    super(message);
+    this.advice = advice;
   }
 }
 
@@ -26,6 +37,7 @@ export function describeFailure(error: unknown): Failure {
       advice: `Free space on it, or move DATA_DIR. ${waitForIt}`,
     };
   }
+  if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
   if (error instanceof PoisonedPurchaseError) {
     return { message: error.message, advice: correctIt };
   }
@@ -91,30 +103,6 @@ function describeRefusal(error: pg.DatabaseError): Failure {
     message: `Postgres refused: ${error.message} (SQLSTATE ${code}).`,
     advice: 'The worker tries again.',
   };
-}
-
-/**
- * A file's own damage, which only making it anew can mend. A file that DuckDB will not use
- * any more, because it could not write to it, is whole: to open it again is enough.
- */
-export function isCorruption(error: unknown): boolean {
-  return (
-    isDamage(error) &&
-    /corrupt|checksum|not a valid DuckDB|deserializ|INTERNAL Error/i.test(String(error))
-  );
-}
-
-/** DuckDB does nothing more for anybody, for what may have been one file's fault: it must be started anew. */
-export function isInstanceLost(error: unknown): boolean {
-  return /because of a previous fatal error/i.test(String(error));
-}
-
-/** Whether a file that could not be opened is to be given up: not where only something else is lacking. */
-export function isDamage(error: unknown): boolean {
-  if (isInstanceLost(error)) return false;
-  return !/Too many open files|Permission denied|No space left|Disk quota|Out of Memory|Unique file handle conflict/i.test(
-    String(error),
-  );
 }
 
 /** Whether a row's contents are to blame; messages about those quote them. */

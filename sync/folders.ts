@@ -7,7 +7,7 @@ import {
 } from '../src/engines/duckdb/published-generation.ts';
 import { listOrganizations } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
-import { isSameDatabase, readSystemIdentifier } from '../src/postgres/system-identifier.ts';
+import { isOfDatabase, readDatabaseIdentity } from '../src/postgres/source-identity.ts';
 import { isOfShard, type Shard } from './shard.ts';
 
 /** All of it is derived; readers that have a file open keep it until they close it. */
@@ -30,7 +30,7 @@ export async function removeForgottenFolders(
   shard: Shard,
   isAtWork: (organizationId: bigint) => boolean,
 ): Promise<void> {
-  const identifier = await readSystemIdentifier(database);
+  const identity = await readDatabaseIdentity(database);
   // In this order: the folder of an organization that is new may come at any time.
   const names = await readdir(purchasesDirectory(dataDirectory));
   const present = new Set((await listOrganizations(database)).map(({ id }) => id));
@@ -38,7 +38,7 @@ export async function removeForgottenFolders(
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
     if (id === null || present.has(id) || !isOfShard(id, shard) || isAtWork(id)) continue;
     const published = readPublished(organizationDirectory(dataDirectory, id));
-    if (published !== null && !isSameDatabase(published.systemIdentifier, identifier)) continue;
+    if (published !== null && !isOfDatabase(published.source, identity)) continue;
     await removeOrganizationFolder(dataDirectory, id);
   }
 }

@@ -9,8 +9,9 @@ import { appendStaged, inTransaction } from './apply.ts';
 import { currentSnapshot, retainChangeLog } from './change-log.ts';
 import { type CopiedChunk, copyPurchases, type PurchasePosition } from './copy-purchases.ts';
 import { requireSpace } from './disk-space.ts';
+import { commitToken } from './history-token.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
-import { takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import { dropStaging } from './staging.ts';
 import { type LoadProgress, writeLoadProgress } from './watermark.ts';
 
@@ -51,19 +52,23 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
   const signal = AbortSignal.any([options.signal, breakOff.signal]);
   const read = (after: LoadProgress['after'], path: string) => {
     const from = { organizationId, after, rows: chunkRows };
-    const chunk = requireSpace(file.directory, spaceForChunk).then(() =>
-      copyPurchases(database, from, path, signal),
-    );
+    const chunk = requireSpace(file.directory, spaceForChunk)
+      .then(() => copyPurchases(database, from, path, signal))
+      .then(async (copied) => ({
+        ...copied,
+        // Of the latest row that was read: a token from before it would not vouch for it.
+        token: await commitToken(database, organizationId),
+      }));
     // It may fail long before anybody waits for it.
     chunk.catch(() => {});
     return chunk;
   };
   const paths = ['load-a.csv', 'load-b.csv'].map((name) => join(file.directory, name));
   let [path, otherPath] = paths as [string, string];
-  let reading: Promise<CopiedChunk> | null = read(progress.after, path);
+  let reading: Promise<ConfirmedChunk> | null = read(progress.after, path);
   try {
     while (reading !== null) {
-      const chunk: CopiedChunk = await reading;
+      const chunk: ConfirmedChunk = await reading;
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
       progress = await takeIn(file, path, chunk, progress);
       onProgress(progress);
@@ -78,13 +83,15 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
   }
 }
 
+type ConfirmedChunk = CopiedChunk & { readonly token: string };
+
 /** Where no purchase follows: a load that comes here again has nothing left to read. */
 const theEnd: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
 /** Whether the changes since the load began can still be told. */
 async function canGoOn({ since }: LoadProgress, database: Database): Promise<boolean> {
   return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, database);
+    const now = await takeSnapshot(source, since.organizationId);
     return (await whyChangesAreNotEnough(source, since, now)) === null;
   });
 }
@@ -98,7 +105,8 @@ async function begin(
   file.beginning = await currentSnapshot(database);
   await retainChangeLog(database, dataFolderId, organizationId);
   const progress = await withSnapshot(database, async (source) => {
-    const since = { ...(await takeSnapshot(source, database)), organizationId };
+    const now = await takeSnapshot(source, organizationId);
+    const since = await confirmSnapshot(database, organizationId, now);
     const begun = { since, after: null, loaded: 0, expected: 0 };
     file.progress = begun;
     const { rows } = await source.query<{ count: bigint }>(
@@ -115,12 +123,13 @@ async function begin(
 async function takeIn(
   file: PurchaseFile,
   path: string,
-  chunk: CopiedChunk,
+  chunk: ConfirmedChunk,
   before: LoadProgress,
 ): Promise<LoadProgress> {
   const { connection, catalog } = file;
   const loaded = before.loaded + chunk.rows;
-  const progress = { ...before, loaded, after: chunk.until ?? theEnd };
+  const since = { ...before.since, token: chunk.token };
+  const progress = { ...before, since, loaded, after: chunk.until ?? theEnd };
   await connection.run(stageFromFile(path));
   const [row] = await queryRows(connection, sql`select count(*) from staging`);
   if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');

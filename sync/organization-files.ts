@@ -1,8 +1,10 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
+import { isCorruption } from '../src/engines/duckdb/damage.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import type { Database } from '../src/postgres/pool.ts';
-import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
+import type { RetainedSnapshot } from './change-log.ts';
+import { isDataError, PoisonedPurchaseError } from './failure.ts';
 import { createOwnership } from './ownership.ts';
 import { findPoisonedPurchase } from './poisoned-purchase.ts';
 import {
@@ -24,7 +26,7 @@ export type OrganizationFiles = {
   /** Closes both files, and puts `next` in the place of `live`. */
   replaceLive(): Promise<void>;
   /** From which changes may still have to be told to a file, open or not, that is there. */
-  retainedSnapshots(): string[];
+  retainedSnapshots(): RetainedSnapshot[];
   /** Closes what is open, and lets another process work in the folder. */
   release(): Promise<void>;
   /**
@@ -49,9 +51,11 @@ export function createOrganizationFiles(options: {
   const directory = organizationDirectory(dataDirectory, organizationId);
   const roles: readonly FileRole[] = ['live', 'next'];
   /** Of files that are closed, and will be opened again. */
-  const lastSnapshots: Record<FileRole, string | null> = { live: null, next: null };
-  const snapshotOf = ({ watermark, progress, beginning }: PurchaseFile): string | null =>
-    (watermark ?? progress?.since)?.snapshot ?? beginning;
+  const lastSnapshots: Record<FileRole, RetainedSnapshot | null> = { live: null, next: null };
+  const snapshotOf = ({ watermark, progress, beginning }: PurchaseFile): RetainedSnapshot | null =>
+    watermark ??
+    progress?.since ??
+    (beginning === null ? null : { snapshot: beginning, token: null });
 
   const close = async (role: FileRole): Promise<void> => {
     const file = files[role];

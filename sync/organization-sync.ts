@@ -4,10 +4,15 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type pg from 'pg';
 import type { Logger } from 'pino';
-import { currentFile, organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  readPublished,
+} from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
-import { applyChanges, moveWatermark } from './apply-changes.ts';
+import { applyChanges, type Confirm, moveWatermark } from './apply-changes.ts';
 import { buildNextFile } from './build.ts';
+import type { RetainedSnapshot } from './change-log.ts';
 import { describeFailure } from './failure.ts';
 import type { IdleFiles } from './idle-files.ts';
 import { createOrganizationFiles } from './organization-files.ts';
@@ -15,7 +20,7 @@ import type { Publication } from './publish.ts';
 import { createPublisher } from './publisher.ts';
 import { type PurchaseFile, purchaseFilePath, startAnew } from './purchase-file.ts';
 import { whySort } from './sort-generation.ts';
-import { type SourceSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
+import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
 import { rereadRanges } from './verification/reread.ts';
 import type { LoadProgress } from './watermark.ts';
@@ -60,11 +65,16 @@ export type OrganizationSync = {
    */
   reread(ranges: readonly PurchaseRange[], signal: AbortSignal): Promise<boolean>;
   /** Snapshots that changes may still have to be told from. */
-  retainedSnapshots(): string[];
+  retainedSnapshots(): RetainedSnapshot[];
   /** Whether a process before this one began a load and did not finish it. */
   hasUnfinishedBuild(): Promise<boolean>;
-  /** The file of the generation that a run has published or found published; null before. */
+  /** The file of the generation that a run has published or found published; null before, and while another one is made. */
   publishedGeneration(): string | null;
+  /**
+   * Whether a report that readers cannot read `file` (empty: the file CURRENT) calls for a
+   * rebuild: not if it names another generation, nor again within ten minutes.
+   */
+  isDamageToRepair(file: string): boolean;
   /** Whether readers have a generation, be it an old one. */
   isPublished(): boolean;
   close(): Promise<void>;
@@ -82,6 +92,9 @@ export type OrganizationSyncOptions = {
   readonly idleFiles: IdleFiles;
 };
 
+/** If a rebuild did not end it, another one does not either. */
+const damageIntervalMs = 600_000;
+
 export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
   const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
   const files = createOrganizationFiles(options);
@@ -90,8 +103,10 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const publisher = createPublisher(log);
   let changesSinceLook = 0;
   let isBuilding = false;
+  let isLiveInUse = false;
+  let damageIgnoredUntil = 0;
   /** What the file that is being sorted shows. */
-  let sorting: string | null = null;
+  let sorting: RetainedSnapshot | null = null;
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
   const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
@@ -101,9 +116,11 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     try {
       return await exclusively.add(async () => {
         idleFiles.take(closeLive);
+        isLiveInUse = true;
         try {
           return await work();
         } finally {
+          isLiveInUse = false;
           idleFiles.leave(closeLive);
         }
       });
@@ -121,10 +138,19 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     return whySort(live);
   };
 
+  /** The file that CURRENT names; empty where it cannot be read. */
+  const publishedNow = (): string | null => {
+    try {
+      return readPublished(directory)?.file ?? null;
+    } catch {
+      return '';
+    }
+  };
+
   const beginToSort = (): string => {
     const published = publisher.current();
     if (published === null) throw new Error('nothing is published that could be sorted');
-    sorting = published.snapshot;
+    sorting = published;
     return join(directory, published.file);
   };
 
@@ -132,15 +158,16 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const bringUpToDate = async (
     file: PurchaseFile,
     signal: AbortSignal,
-    then: (source: pg.ClientBase, now: SourceSnapshot) => Promise<void> = async () => {},
+    then: (source: pg.ClientBase, confirm: Confirm) => Promise<void> = async () => {},
   ): Promise<number | string> =>
     withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source, database);
+      const now = await takeSnapshot(source, organizationId);
       if (file.watermark === null) return 'nothing was loaded yet';
       const reason = await whyChangesAreNotEnough(source, file.watermark, now);
       if (reason !== null) return reason;
-      const changes = await applyChanges(source, file, now, signal);
-      await then(source, now);
+      const confirm = () => confirmSnapshot(database, organizationId, now);
+      const changes = await applyChanges(source, file, confirm, signal);
+      await then(source, confirm);
       return changes;
     });
 
@@ -151,7 +178,9 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
   const replaceLive = async (signal: AbortSignal): Promise<boolean> => {
     const next = await open('next');
     // Also without changes: what readers are shown must never seem to be of an earlier moment.
-    const outcome = await bringUpToDate(next, signal, (_source, now) => moveWatermark(next, now));
+    const outcome = await bringUpToDate(next, signal, (_source, confirm) =>
+      moveWatermark(next, confirm),
+    );
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
     await next.connection.run(`checkpoint ${next.catalog}`);
     await files.replaceLive();
@@ -191,11 +220,11 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         try {
           const live = await open('live');
           let isMended = false;
-          await bringUpToDate(live, signal, async (source, now) => {
+          await bringUpToDate(live, signal, async (source, confirm) => {
             isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
             if (!isMended) return;
             // What is published is not what the file shows now, though nothing has changed.
-            await moveWatermark(live, now);
+            await moveWatermark(live, confirm);
           });
           if (isMended) await publisher.publish(live);
           return isMended;
@@ -250,7 +279,16 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
         return false;
       }),
 
-    publishedGeneration: () => publisher.current()?.file ?? null,
+    // While a snapshot is being published, a claim about the generation before it could be
+    // of a later instant: the data would seem to go back in time.
+    publishedGeneration: () => (isLiveInUse ? null : (publisher.current()?.file ?? null)),
+
+    isDamageToRepair(file) {
+      if (performance.now() < damageIgnoredUntil) return false;
+      if (file !== publishedNow()) return false;
+      damageIgnoredUntil = performance.now() + damageIntervalMs;
+      return true;
+    },
 
     isPublished: () => existsSync(currentFile(directory)),
 

@@ -2,9 +2,9 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { quotePath } from '../src/engines/duckdb/connection.ts';
+import { isDamage } from '../src/engines/duckdb/damage.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { OperatorError } from '../src/operator-error.ts';
-import { isDamage } from './failure.ts';
 
 /**
  * That nobody else writes in an organization's folder. The lock in Postgres is not

@@ -51,8 +51,8 @@ export async function publish(live: PurchaseFile): Promise<Publication> {
   }
 
   const { size: bytes } = await stat(path);
-  const { systemIdentifier, snapshot, asOf } = watermark;
-  const generation = { layoutVersion, file, systemIdentifier, snapshot, asOf, purchases, bytes };
+  const { organizationId: _, ...shown } = watermark;
+  const generation = { layoutVersion, file, ...shown, purchases, bytes };
   const current = currentFile(directory);
   await writeFile(current + temporary, serializePublished(generation));
   await syncToDisk(current + temporary);

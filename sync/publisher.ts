@@ -44,8 +44,7 @@ function isShown({ watermark, directory }: PurchaseFile, published: PublishedGen
   return (
     // Also of the same snapshot it may be another content: what was built, or mended.
     published.asOf === watermark?.asOf &&
-    published.snapshot === watermark.snapshot &&
-    published.systemIdentifier === watermark.systemIdentifier &&
+    published.token === watermark.token &&
     existsSync(join(directory, published.file))
   );
 }

@@ -3,11 +3,11 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { quotePath } from '../src/engines/duckdb/connection.ts';
+import { isDamage } from '../src/engines/duckdb/damage.ts';
 import { createLayout } from '../src/engines/duckdb/layout.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { createDictionaryKeys, type DictionaryKeys } from './dictionary-keys.ts';
-import { isDamage } from './failure.ts';
 import {
   createLoadProgress,
   type LoadProgress,

@@ -2,13 +2,17 @@ import type pg from 'pg';
 import QueryStream from 'pg-query-stream';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseSelectList } from '../src/engines/postgres/columns.ts';
+import {
+  type CaptureFacts,
+  captureFacts,
+  captureFingerprint,
+  captureProblem,
+} from '../src/postgres/capture.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
 import { type Database, exactTypes } from '../src/postgres/pool.ts';
-import {
-  systemIdentifierExpression,
-  systemIdentifierTables,
-} from '../src/postgres/system-identifier.ts';
-import { untilDurable } from './durability.ts';
+import { sourceIdentity, timeline } from '../src/postgres/source-identity.ts';
+import { CaptureError } from './failure.ts';
+import { commitToken, isTokenKnown } from './history-token.ts';
 import type { Watermark } from './watermark.ts';
 
 /** A moment of the operational database: everything one transaction sees. */
@@ -17,8 +21,10 @@ export type SourceSnapshot = {
   readonly snapshot: string;
   /** When it was taken, or a moment before; microseconds since 1970. */
   readonly asOf: bigint;
-  /** Which database this is: system identifier, timeline and database. */
-  readonly systemIdentifier: string;
+  /** Which organization of which database it was taken for (source-identity.ts). */
+  readonly source: string;
+  /** Timeline, table and triggers. While it stays the same, all changes are in the log. */
+  readonly fingerprint: string;
 };
 
 /** A purchase's row in the order of `purchaseColumns`; null in every place but the id where it is gone. */
@@ -28,44 +34,64 @@ export type SourceRow = (bigint | string | null)[];
  * Takes the snapshot of the REPEATABLE READ transaction that `connection` has just
  * begun. The table is locked first, as any reader locks it: a snapshot older than
  * the end of an ALTER TABLE that rewrites, or of a TRUNCATE, would see it empty.
- * Rejects where such a statement takes longer than the lock may be waited for.
- *
- * The snapshot is one that Postgres will never take back: `database` is asked to write
- * to the disk what is not there yet.
+ * Rejects where such a statement takes longer than the lock may be waited for, and with
+ * CaptureError where changes of purchases are not captured.
  */
 export async function takeSnapshot(
   connection: pg.ClientBase,
-  database: Database,
+  organizationId: bigint,
 ): Promise<SourceSnapshot> {
   await connection.query(`set local lock_timeout = '5s'`);
   await connection.query('lock table purchases in access share mode');
   const { rows } = await connection.query<{
     snapshot: string;
     as_of: bigint;
-    system_identifier: string;
-    log_position: string;
-  }>(`
+    source: string | null;
+    timeline: number;
+    capture: CaptureFacts;
+  }>(sql`
     select pg_current_snapshot()::text as snapshot,
-      ${microsecondsOf('transaction_timestamp()')} as as_of,
-      ${systemIdentifierExpression} as system_identifier,
-      pg_current_wal_insert_lsn()::text as log_position
-    from ${systemIdentifierTables}`);
+      ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
+      (select ${raw(sourceIdentity)} from organizations where id = ${organizationId}) as source,
+      ${raw(timeline)} as timeline,
+      ${raw(captureFacts)} as capture`);
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
-  await untilDurable(connection, row.log_position, database);
-  return { snapshot: row.snapshot, asOf: row.as_of, systemIdentifier: row.system_identifier };
+  const problem = captureProblem(row.capture);
+  if (problem !== null) throw new CaptureError(problem);
+  return {
+    snapshot: row.snapshot,
+    asOf: row.as_of,
+    source: row.source ?? 'no organization',
+    fingerprint: fingerprintOf(row),
+  };
+}
+
+export const fingerprintOf = (facts: {
+  readonly timeline: number;
+  readonly capture: CaptureFacts;
+}): string => `${facts.timeline} ${captureFingerprint(facts.capture)}`;
+
+/** Makes a snapshot one that rows in a file may refer to: it is durable and has a token. */
+export async function confirmSnapshot(
+  database: Database,
+  organizationId: bigint,
+  now: SourceSnapshot,
+): Promise<Watermark> {
+  return { ...now, organizationId, token: await commitToken(database, organizationId) };
 }
 
 /** Log entries of transactions that `since` cannot see. Those of this transaction's snapshot are all that come. */
 export const unseenBy = (since: string): Sql =>
-  sql`transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
+  sql`token is null
+      and transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
 /** Whether entries of the organization that `since` cannot see may have been pruned. */
 export const isPrunedBeyond = (organizationId: Sql, since: Sql): Sql =>
   sql`exists (
     select from purchase_change_pruning
-    where organization_id in (0, ${organizationId}) and pruned_below > pg_snapshot_xmin(${since})
+    where organization_id = ${organizationId} and pruned_below > pg_snapshot_xmin(${since})
   )`;
 
 /**
@@ -101,34 +127,34 @@ async function* changesFrom(rows: AsyncIterable<SourceRow>) {
  */
 export async function whyChangesAreNotEnough(
   connection: pg.ClientBase,
-  watermark: Watermark,
+  watermark: Omit<Watermark, 'asOf'>,
   now: SourceSnapshot,
 ): Promise<string | null> {
-  if (watermark.systemIdentifier !== now.systemIdentifier) {
-    return 'this is another database, or was restored from a backup';
+  if (watermark.source !== now.source) {
+    return 'this is another database, or another organization has this id';
   }
-  const { organizationId, snapshot } = watermark;
-  const reaches = await logReachesBackTo(connection, organizationId, snapshot);
-  return reaches ? null : 'the change log does not reach back far enough';
+  if (watermark.fingerprint !== now.fingerprint) {
+    return whyFingerprintsDiffer(watermark.fingerprint, now.fingerprint);
+  }
+  const { organizationId, snapshot, token } = watermark;
+  const { rows } = await connection.query<{ is_token_known: boolean; is_pruned: boolean }>(sql`
+    select ${isTokenKnown(sql`${token}::uuid`)} as is_token_known,
+      ${isPrunedBeyond(sql`${organizationId}`, sql`${snapshot}::pg_snapshot`)} as is_pruned`);
+  // First: what was pruned is known by its number, and a restored database lacks both.
+  if (rows[0]?.is_pruned !== false) return 'the change log does not reach back far enough';
+  if (!rows[0].is_token_known) return 'Postgres, its change log or the data folder was restored';
+  return null;
 }
 
-/**
- * Whether the log still tells all that happened to the organization since the
- * snapshot `since`: not where it was pruned beyond that, nor after a TRUNCATE.
- */
-export async function logReachesBackTo(
-  connection: pg.ClientBase,
-  organizationId: bigint,
-  since: string,
-): Promise<boolean> {
-  const { rows } = await connection.query<{ reaches: boolean }>(sql`
-    -- A later snapshot than the present one: the server was set back.
-    select pg_snapshot_xmax(${since}::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot())
-      and not ${isPrunedBeyond(sql`${organizationId}`, sql`${since}::pg_snapshot`)}
-      and not exists (
-        select from purchase_changes where organization_id is null and ${unseenBy(since)}
-      ) as reaches`);
-  return rows[0]?.reaches === true;
+/** In the order of their parts: timeline, table, triggers. */
+function whyFingerprintsDiffer(before: string, now: string): string {
+  const [[timelineBefore, tableBefore], [timelineNow, tableNow]] = [
+    before.split(' '),
+    now.split(' '),
+  ] as const;
+  if (timelineBefore !== timelineNow) return 'Postgres was restored, or a standby was promoted';
+  if (tableBefore !== tableNow) return 'the table purchases was replaced or rewritten';
+  return 'the triggers that capture changes were changed';
 }
 
 export async function* stream(

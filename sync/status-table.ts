@@ -2,7 +2,8 @@ import Table from 'cli-table3';
 import type { OrganizationStatus, Status } from './status.ts';
 
 /** The status for a person: who works, a table, and below it whatever needs attention. */
-export function formatStatus({ workers, organizations, horizonHolders }: Status): string {
+export function formatStatus(status: Status): string {
+  const { workers, organizations, horizonHolders, captureProblem } = status;
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
@@ -11,6 +12,8 @@ export function formatStatus({ workers, organizations, horizonHolders }: Status)
           return `Worker: ${name}${part}, since ${since.toISOString()}.`;
         })),
     table(organizations),
+    ...(captureProblem === null ? [] : [`${captureProblem.message} ${captureProblem.advice}`]),
+    ...organizations.flatMap(describeDamage),
     ...organizations.flatMap(describeFailure),
     ...horizonHolders.map(
       ({ kind, name, ageSeconds, query }) =>
@@ -64,6 +67,14 @@ function describeVerification({ verified }: OrganizationStatus): string {
   if (verified === null) return '–';
   const ago = `${duration((Date.now() - Date.parse(verified.at)) / 1000)} ago`;
   return verified.state === 'equal' ? ago : `${verified.state}, ${ago}`;
+}
+
+function describeDamage({ organization, name, state }: OrganizationStatus): string[] {
+  if (state !== 'damaged') return [];
+  return [
+    `${organization} (${name}): the file CURRENT cannot be read, and Postgres answers. ` +
+      `Run \`npm run sync -- rebuild --organization ${organization}\`; look at the disk.`,
+  ];
 }
 
 function describeFailure({ organization, name, failure }: OrganizationStatus): string[] {

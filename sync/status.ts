@@ -1,4 +1,3 @@
-import sql from 'sql-template-tag';
 import { formatInstant } from '../src/domain/instant.ts';
 import { encodeId } from '../src/domain/public-id.ts';
 import {
@@ -9,9 +8,9 @@ import {
 import type { Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
+import { type Pending, readPendingChanges } from './pending-changes.ts';
 import { type OrganizationReport, readReport } from './report.ts';
 import { isOfShard } from './shard.ts';
-import { isPrunedBeyond } from './source.ts';
 import { readVerificationRecord, type VerificationRecord } from './verification/record.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
 
@@ -25,6 +24,10 @@ export type OrganizationStatus = {
     | 'rebuilding'
     | 'sorting'
     | 'failed'
+    /** CURRENT, which names the published file, cannot be read. */
+    | 'damaged'
+    /** Changes of purchases are not captured. */
+    | 'not captured'
     /** No worker has this organization. */
     | 'stopped';
   /** How much of a load is done, 0 to 100; null where none is at work. */
@@ -36,8 +39,8 @@ export type OrganizationStatus = {
   readonly generation: string | null;
   readonly asOf: string | null;
   /**
-   * Committed changes that the generation does not show yet; null where nobody can tell any
-   * more, for the change log was pruned since.
+   * Committed changes that the generation does not show yet; null where the change log does
+   * not tell, so that the generation must be rebuilt.
    */
   readonly pendingChanges: number | null;
   /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
@@ -52,6 +55,8 @@ export type Status = {
   readonly workers: readonly RunningWorker[];
   readonly organizations: readonly OrganizationStatus[];
   readonly horizonHolders: readonly HorizonHolder[];
+  /** Why changes of purchases are not captured, and what to do; null if they are. */
+  readonly captureProblem: { readonly message: string; readonly advice: string } | null;
 };
 
 /** How far each organization's published purchases are behind Postgres, and what its worker does. */
@@ -62,15 +67,24 @@ export async function readStatus(
   organizations: readonly Organization[],
 ): Promise<Status> {
   const published = new Map<bigint, PublishedGeneration>();
+  const unreadable = new Set<bigint>();
   for (const { id } of organizations) {
-    const generation = readPublished(organizationDirectory(dataDirectory, id));
-    if (generation !== null) published.set(id, generation);
+    try {
+      const generation = readPublished(organizationDirectory(dataDirectory, id));
+      if (generation !== null) published.set(id, generation);
+    } catch {
+      unreadable.add(id);
+    }
   }
-  const pending = await countPending(database, published);
+  const pending = await readPendingChanges(database, published);
   const workers = await readWorkers(database, dataFolderId);
   return {
     workers,
     horizonHolders: await readHorizonHolders(database),
+    captureProblem: pending.captureProblem && {
+      message: pending.captureProblem.message,
+      advice: pending.captureProblem.advice,
+    },
     organizations: organizations.map(({ id, name }) => {
       const generation = published.get(id) ?? null;
       return {
@@ -80,12 +94,14 @@ export async function readStatus(
           readReport(organizationDirectory(dataDirectory, id)),
           workers.some(({ shard }) => isOfShard(id, shard)),
         ),
+        ...(unreadable.has(id) ? { state: 'damaged' as const } : {}),
+        ...(pending.captureProblem === null ? {} : { state: 'not captured' as const }),
         verified: readVerificationRecord(dataDirectory, id),
         purchases: generation?.purchases ?? null,
         fileBytes: generation?.bytes ?? null,
         generation: generation?.file ?? null,
         asOf: generation === null ? null : formatInstant(generation.asOf),
-        ...(generation === null ? unknownLag : lagOf(pending.get(id))),
+        ...(generation === null ? unknownLag : lagOf(pending.byOrganization.get(id))),
       };
     }),
   };
@@ -120,43 +136,4 @@ function lagOf(pending: Pending | undefined) {
   if (pending === undefined) return { pendingChanges: 0, lagSeconds: 0 };
   const lagSeconds = Math.max(0, Math.round(pending.ageSeconds * 10) / 10);
   return { pendingChanges: pending.changes, lagSeconds };
-}
-
-type Pending = { readonly changes: number | null; readonly ageSeconds: number };
-
-/** Changes that a generation does not show, and its age; one look at the log for all of them. */
-async function countPending(
-  database: Database,
-  published: ReadonlyMap<bigint, PublishedGeneration>,
-): Promise<Map<bigint, Pending>> {
-  const generations = [...published.values()];
-  const { rows } = await database.query<{ id: bigint; changes: bigint | null; age: number }>(sql`
-    select published.id,
-      case when not is_pruned then count(transaction_id) end as changes,
-      extract(epoch from now() - min(published.as_of))::float8 as age
-    from (
-      select *, ${isPrunedBeyond(sql`generations.id`, sql`generations.snapshot`)} as is_pruned
-      from unnest(
-        ${[...published.keys()].map(String)}::bigint[],
-        ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
-        ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
-      ) as generations (id, snapshot, as_of)
-    ) as published
-    -- A TRUNCATE's entry concerns every organization.
-    left join (
-      select organization_id, transaction_id from purchase_changes where organization_id is not null
-      union all
-      select organizations.id, transaction_id
-      from purchase_changes, organizations
-      where purchase_changes.organization_id is null
-    ) as purchase_changes on purchase_changes.organization_id = published.id
-      and not pg_visible_in_snapshot(purchase_changes.transaction_id, published.snapshot)
-    group by published.id, is_pruned
-    having is_pruned or count(transaction_id) > 0`);
-  return new Map(
-    rows.map(({ id, changes, age }) => [
-      id,
-      { changes: changes === null ? null : Number(changes), ageSeconds: age },
-    ]),
-  );
 }

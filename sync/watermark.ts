@@ -3,13 +3,13 @@ import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../src/engines/duckdb/connection.ts';
 import { layoutVersion } from '../src/engines/duckdb/layout.ts';
 import type { PurchasePosition } from './copy-purchases.ts';
+import type { SourceSnapshot } from './source.ts';
 
 /** What the rows of a file show; written with them, in the same transaction. */
-export type Watermark = {
+export type Watermark = SourceSnapshot & {
   readonly organizationId: bigint;
-  readonly systemIdentifier: string;
-  readonly snapshot: string;
-  readonly asOf: bigint;
+  /** Committed to the change log after the last row was read (history-token.ts). */
+  readonly token: string;
 };
 
 /** How far a load has come; written with the rows. A file has this or a watermark. */
@@ -31,7 +31,7 @@ export async function readWatermark(
   const [row] = await queryRows(
     connection,
     sql`
-      select organization_id, system_identifier, snapshot, epoch_us(as_of)
+      select organization_id, source, fingerprint, token, snapshot, epoch_us(as_of)
       from ${raw(catalog)}.watermark where layout_version = ${layoutVersion}`,
   );
   return row === undefined ? null : watermarkFrom(row);
@@ -41,7 +41,7 @@ export async function readWatermark(
 export async function writeWatermark(
   connection: DuckDBConnection,
   catalog: string,
-  { organizationId, systemIdentifier, snapshot, asOf }: Watermark,
+  { organizationId, source, fingerprint, token, snapshot, asOf }: Watermark,
 ): Promise<void> {
   const asOfValue = new DuckDBTimestampValue(asOf);
   // Not deleted and written anew: a deleted row costs whoever opens the file a quarter of a MiB.
@@ -50,15 +50,17 @@ export async function writeWatermark(
     sql`
       update ${raw(catalog)}.watermark set
         layout_version = ${layoutVersion}, organization_id = ${organizationId},
-        system_identifier = ${systemIdentifier}, snapshot = ${snapshot}, as_of = ${asOfValue}`,
+        source = ${source}, fingerprint = ${fingerprint}, token = ${token},
+        snapshot = ${snapshot}, as_of = ${asOfValue}`,
   );
   if (updated?.[0] === 1n) return;
   await queryRows(
     connection,
     sql`
       insert into ${raw(catalog)}.watermark
-        (layout_version, organization_id, system_identifier, snapshot, as_of)
-      values (${layoutVersion}, ${organizationId}, ${systemIdentifier}, ${snapshot}, ${asOfValue})`,
+        (layout_version, organization_id, source, fingerprint, token, snapshot, as_of)
+      values (${layoutVersion}, ${organizationId}, ${source}, ${fingerprint}, ${token},
+        ${snapshot}, ${asOfValue})`,
   );
 }
 
@@ -66,8 +68,8 @@ export async function writeWatermark(
 export function createLoadProgress(catalog: string): string {
   return `
     create or replace table ${catalog}.load_progress (
-      layout_version integer, organization_id bigint, system_identifier varchar, snapshot varchar,
-      as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
+      layout_version integer, organization_id bigint, source varchar, fingerprint varchar,
+      token varchar, snapshot varchar, as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
     )`;
 }
 
@@ -81,12 +83,12 @@ export async function readLoadProgress(
   const [row] = await queryRows(
     connection,
     sql`
-      select organization_id, system_identifier, snapshot, epoch_us(as_of),
+      select organization_id, source, fingerprint, token, snapshot, epoch_us(as_of),
         epoch_us(after_created_at), after_id, loaded, expected
       from ${raw(catalog)}.load_progress where layout_version = ${layoutVersion}`,
   );
   if (row === undefined) return null;
-  const [createdAt, id, loaded, expected] = row.slice(4) as [bigint | null, bigint, bigint, bigint];
+  const [createdAt, id, loaded, expected] = row.slice(6) as [bigint | null, bigint, bigint, bigint];
   return {
     since: watermarkFrom(row),
     after: createdAt === null ? null : { createdAt, id },
@@ -106,8 +108,8 @@ export async function writeLoadProgress(
     connection,
     sql`
       insert into ${raw(catalog)}.load_progress
-      values (${layoutVersion}, ${since.organizationId}, ${since.systemIdentifier},
-        ${since.snapshot}, ${new DuckDBTimestampValue(since.asOf)},
+      values (${layoutVersion}, ${since.organizationId}, ${since.source}, ${since.fingerprint},
+        ${since.token}, ${since.snapshot}, ${new DuckDBTimestampValue(since.asOf)},
         ${after === null ? null : new DuckDBTimestampValue(after.createdAt)},
         ${after === null ? null : after.id}, ${BigInt(loaded)}, ${BigInt(expected)})`,
   );
@@ -124,11 +126,13 @@ export async function completeLoad(
 }
 
 function watermarkFrom(row: readonly unknown[]): Watermark {
-  const [organizationId, systemIdentifier, snapshot, asOf] = row as [
+  const [organizationId, source, fingerprint, token, snapshot, asOf] = row as [
     bigint,
+    string,
+    string,
     string,
     string,
     bigint,
   ];
-  return { organizationId, systemIdentifier, snapshot, asOf };
+  return { organizationId, source, fingerprint, token, snapshot, asOf };
 }

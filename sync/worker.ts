@@ -2,10 +2,11 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../src/domain/public-id.ts';
-import { takeWishesToHurry } from '../src/engines/duckdb/hurry.ts';
+import { isInstanceLost } from '../src/engines/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { writeUpToDate } from '../src/engines/duckdb/up-to-date.ts';
+import { takeWorkerRequests } from '../src/engines/duckdb/worker-requests.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { backoffMs } from './backoff.ts';
@@ -13,12 +14,13 @@ import {
   type ChangeLogNews,
   currentSnapshot,
   pruneChangeLog,
-  pruneWhatConcernsNobody,
+  pruneGoneOrganizations,
+  type RetainedSnapshot,
   readNews,
   removeForeignEntries,
   tellOfReading,
 } from './change-log.ts';
-import { describeFailure, isInstanceLost } from './failure.ts';
+import { describeFailure } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
 import { createIdleFiles } from './idle-files.ts';
 import { createOrganizationSync } from './organization-sync.ts';
@@ -69,6 +71,7 @@ const tidyIntervalMs = 60_000;
 export function createWorker(options: WorkerOptions): Worker {
   const { database, dataDirectory, dataFolderId, pollIntervalMs, log } = options;
   const { shard = everyOrganization, onReport = () => {} } = options;
+  const isMine = (organizationId: bigint) => isOfShard(organizationId, shard);
   const queues = {
     changes: new PQueue({ concurrency: options.concurrency }),
     builds: new PQueue({ concurrency: options.concurrency }),
@@ -81,6 +84,8 @@ export function createWorker(options: WorkerOptions): Worker {
   const idleFiles = createIdleFiles(options.mostIdleFiles);
   /** The snapshots down to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
+  const nameOf = (snapshots: readonly RetainedSnapshot[]) =>
+    snapshots.map((each) => each.snapshot).join();
   const requestsTaken: TakenRequests = new Map();
 
   const taskFor = (organizationId: bigint): OrganizationTask => {
@@ -118,18 +123,18 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 
   const prune = async () => {
-    const moved = new Map<bigint, string[]>();
+    const moved = new Map<bigint, RetainedSnapshot[]>();
     const unmoved: bigint[] = [];
     for (const [id, { sync }] of tasks) {
       const snapshots = sync.retainedSnapshots();
       if (snapshots.length === 0) continue;
-      if (snapshots.join() === pruned.get(id)) unmoved.push(id);
+      if (nameOf(snapshots) === pruned.get(id)) unmoved.push(id);
       else moved.set(id, snapshots);
     }
     await tellOfReading(database, dataFolderId, unmoved);
     if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
-    for (const [id, snapshots] of moved) pruned.set(id, snapshots.join());
-    await pruneWhatConcernsNobody(database);
+    for (const [id, snapshots] of moved) pruned.set(id, nameOf(snapshots));
+    await pruneGoneOrganizations(database);
   };
 
   const remediesFor = (organizationId: bigint): Remedies => ({
@@ -149,6 +154,24 @@ export function createWorker(options: WorkerOptions): Worker {
           },
         )
         .catch((error) => log.error({ err: error }, 'cannot answer a request'));
+    }
+  };
+
+  /** Rebuilds what the API could not read, unless another generation has taken its place. */
+  const rebuildDamaged = () => {
+    let requests: ReadonlyMap<bigint, string>;
+    try {
+      requests = takeWorkerRequests(dataDirectory, 'damaged', isMine);
+    } catch (error) {
+      log.debug({ err: error }, 'cannot read reports of damaged files');
+      return;
+    }
+    for (const [id, file] of requests) {
+      const task = tasks.get(id);
+      if (task === undefined || !task.sync.isDamageToRepair(file)) continue;
+      const organization = encodeId('organization', id);
+      log.error({ organization, file }, 'a published file is damaged; look at the disk');
+      void task.build('load', 'the published file is damaged').catch(() => {});
     }
   };
 
@@ -184,14 +207,17 @@ export function createWorker(options: WorkerOptions): Worker {
       for (const task of tasks.values()) task.noticeChanges();
     }
     const news = await readNews(database, snapshot);
-    // To this server the last look's snapshot means nothing.
-    if (last !== null && news.server !== last.server) return lookAround(null, due);
+    // Something may have happened that is not in the log: every organization looks for itself.
+    if (last !== null && news.source !== last.source) return lookAround(null, due);
     if (due.organizations()) await refreshOrganizations();
     for (const [id, task] of tasks) {
-      if (news.everyOrganization || news.organizations.includes(id)) task.noticeChanges();
+      if (news.organizations.includes(id)) task.noticeChanges();
     }
     tellUpToDate(news);
-    if (due.requests()) await answerRequests();
+    if (due.requests()) {
+      await answerRequests();
+      rebuildDamaged();
+    }
     for (const task of tasks.values()) task.startWhatIsDue();
     if (due.pruning()) await prune();
     if (due.tidying()) await tidyUp();
@@ -201,12 +227,12 @@ export function createWorker(options: WorkerOptions): Worker {
   /** Passes on for whom somebody waits; false where nobody does. */
   const hurryWhereAsked = (): boolean => {
     try {
-      const wishes = takeWishesToHurry(dataDirectory, (id) => isOfShard(id, shard));
-      for (const id of wishes) tasks.get(id)?.hurry();
-      return wishes.length > 0;
+      const requests = takeWorkerRequests(dataDirectory, 'refresh', isMine);
+      for (const id of requests.keys()) tasks.get(id)?.hurry();
+      return requests.size > 0;
     } catch (error) {
-      // Where wishes cannot be taken away, everything is done in its turn.
-      log.debug({ err: error }, 'cannot take notice of who waits');
+      // If requests cannot be removed, everything is done in its turn.
+      log.debug({ err: error }, 'cannot read refresh requests');
       return false;
     }
   };

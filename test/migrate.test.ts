@@ -14,20 +14,26 @@ describe('migrate', () => {
   afterAll(() => database.drop());
 
   it('does nothing the second time', async () => {
-    expect(await migrate(database.url)).toEqual([]);
+    expect(await migrate(database.url)).toEqual({
+      applied: [],
+      isCaptureRestored: false,
+      captureProblem: null,
+    });
   });
 
   it('applies each file once when it runs from two places at once', async () => {
     await database.pool.query('drop schema public cascade; create schema public');
     const runs = await Promise.all([migrate(database.url), migrate(database.url)]);
-    expect(runs.flat().sort()).toEqual([
+    expect(runs.flatMap(({ applied }) => applied).sort()).toEqual([
       '001.do.resources.sql',
       '002.do.purchase-changes.sql',
       '003.do.search.sql',
       '004.do.rate-limits.sql',
       '005.do.bounded-lists.sql',
+      '006.do.source-identity.sql',
     ]);
-    expect(runs.some((applied) => applied.length === 0)).toBe(true);
+    expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
+    expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
 
   it('tells links from before what their customers are sorted by', async () => {
@@ -47,7 +53,7 @@ describe('migrate', () => {
       const id = await addRow(pool, `${relation}s`, { organization_id });
       await addMembers(pool, relation, organization_id, id, [customer]);
     }
-    expect(await migrate(url)).toContain('005.do.bounded-lists.sql');
+    expect((await migrate(url)).applied).toContain('005.do.bounded-lists.sql');
     for (const table of ['customer_tags', 'segment_customers']) {
       const { rows } = await pool.query(
         `select customer_total_spent_in_cents as total, customer_created_at = created_at as is_same,

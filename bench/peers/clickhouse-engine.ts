@@ -7,6 +7,7 @@ import {
 } from '../../src/domain/purchase.ts';
 import {
   emptyStats,
+  type PurchaseAnswers,
   type PurchaseEngine,
   type PurchasePage,
   type PurchaseStats,
@@ -28,7 +29,7 @@ import type { ClickHouse, ClickHouseRow, ClickHouseValue } from './clickhouse.ts
  * ClickHouse would: forms that were tried and found slower are not here.
  */
 export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): PurchaseEngine {
-  return {
+  const answers: PurchaseAnswers = {
     list: async (_organizationId, query) => ({ answer: await list(clickhouse, query), asOf }),
     get: async (_organizationId, purchaseId) => {
       const [purchase] = await readPurchases(clickhouse, sql`where id = ${purchaseId}`);
@@ -37,11 +38,15 @@ export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): Pu
     stats: async (_organizationId, query) => ({ answer: await stats(clickhouse, query), asOf }),
     freshness: async () => asOf,
     version: async () => null,
-    onNewVersion: () => () => {},
     reach: async () => {},
     export: async () => {
       throw new Error('exports are not compared');
     },
+  };
+  return {
+    ...answers,
+    forSource: () => answers,
+    onNewVersion: () => () => {},
     close: () => clickhouse.close(),
   };
 }

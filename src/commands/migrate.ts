@@ -1,3 +1,4 @@
+import { OperatorError } from '../operator-error.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { requireDatabase } from '../postgres/pool.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
@@ -7,8 +8,13 @@ const program = createProgram('npm run migrate', "Brings the database's schema u
   async () => {
     const databaseUrl = requireDatabaseUrl(readSettings());
     await requireDatabase(databaseUrl);
-    const applied = await migrate(databaseUrl);
-    console.log(applied.length === 0 ? 'Already up to date.' : `Applied ${applied.join(', ')}.`);
+    const { applied, isCaptureRestored, captureProblem } = await migrate(databaseUrl);
+    if (applied.length > 0) console.log(`Applied ${applied.join(', ')}.`);
+    if (isCaptureRestored) console.log('Created the triggers that capture changes of purchases.');
+    if (applied.length === 0 && !isCaptureRestored) console.log('Already up to date.');
+    if (captureProblem !== null) {
+      throw new OperatorError(`${captureProblem.message} ${captureProblem.advice}`);
+    }
   },
 );
 

@@ -63,7 +63,7 @@ export type DataVersion = { readonly name: string; readonly asOf: bigint };
  * with the signal's reason once the signal is aborted. Without askers, the
  * organization is the one who asks.
  */
-export interface PurchaseEngine {
+export interface PurchaseAnswers {
   list(
     organizationId: bigint,
     query: PurchaseListQuery,
@@ -110,16 +110,25 @@ export interface PurchaseEngine {
   version(organizationId: bigint): Promise<DataVersion | null>;
 
   /**
-   * Calls `listener` whenever the engine answers from other data of an organization than
-   * before, under another version's name. Returns what ends that.
-   */
-  onNewVersion(listener: (organizationId: bigint) => void): () => void;
-
-  /**
    * Resolves once the engine answers from data of `instant` or later, and does what it
    * can to hasten that. Ends with the signal alone where that never comes.
    */
   reach(organizationId: bigint, instant: bigint, signal: AbortSignal): Promise<void>;
+}
+
+export interface PurchaseEngine extends PurchaseAnswers {
+  /**
+   * The same, from nothing but data of this source: of one organization of one database
+   * (postgres/source-identity.ts). Whatever answers a request comes from the source that
+   * its key belongs to.
+   */
+  forSource(source: string): PurchaseAnswers;
+
+  /**
+   * Calls `listener` whenever the engine answers from other data of an organization than
+   * before, under another version's name. Returns what ends that.
+   */
+  onNewVersion(listener: (organizationId: bigint) => void): () => void;
 
   close(): Promise<void>;
 }

@@ -1,4 +1,8 @@
-import { NoGenerationError, type PurchaseEngine } from '../domain/purchase-engine.ts';
+import {
+  NoGenerationError,
+  type PurchaseAnswers,
+  type PurchaseEngine,
+} from '../domain/purchase-engine.ts';
 
 /**
  * Answers from `preferred` as soon as it has an organization's purchases, and
@@ -8,9 +12,21 @@ export function firstAvailable(
   preferred: PurchaseEngine,
   otherwise: PurchaseEngine,
 ): PurchaseEngine {
+  return {
+    ...answersOf(preferred, otherwise),
+    forSource: (source) => answersOf(preferred.forSource(source), otherwise.forSource(source)),
+    onNewVersion: (listener) => preferred.onNewVersion(listener),
+    close: async () => {
+      await preferred.close();
+      await otherwise.close();
+    },
+  };
+}
+
+function answersOf(preferred: PurchaseAnswers, otherwise: PurchaseAnswers): PurchaseAnswers {
   const ask = async <Answer>(
     organizationId: bigint,
-    question: (engine: PurchaseEngine) => Promise<Answer>,
+    question: (engine: PurchaseAnswers) => Promise<Answer>,
   ): Promise<Answer> => {
     if ((await preferred.freshness(organizationId)) === null) return question(otherwise);
     try {
@@ -35,12 +51,7 @@ export function firstAvailable(
       (await preferred.freshness(organizationId)) ?? otherwise.freshness(organizationId),
     version: async (organizationId) =>
       (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
-    onNewVersion: (listener) => preferred.onNewVersion(listener),
     reach: (organizationId, instant, signal) =>
       ask(organizationId, (engine) => engine.reach(organizationId, instant, signal)),
-    close: async () => {
-      await preferred.close();
-      await otherwise.close();
-    },
   };
 }

@@ -101,9 +101,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
-  const freshAnswers = createFreshAnswers(purchases, waitMs);
+  const freshAnswers = createFreshAnswers(waitMs);
   const popular = createPopularQuestions(purchases);
-  const datedAnswers = createDatedAnswers(purchases, answers, popular);
+  const datedAnswers = createDatedAnswers(answers, popular);
   const exports = {
     places: createExportPlaces(options.exports ?? defaultExports),
     stalledAfterMs: options.stalledAfterMs ?? 30_000,
@@ -150,8 +150,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     const headStart = giveHeadStart(request, reply, presumed);
     try {
       request.credential = await letPass(checked, request, reply);
-      if (presumed?.organizationId === request.credential.organizationId)
-        request.headStart = headStart;
+      if (presumed?.source === request.credential.source) request.headStart = headStart;
     } finally {
       if (request.headStart === null) headStart?.refuse();
     }
@@ -233,7 +232,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', admit);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      const from = { datedAnswers, freshAnswers, exports };
+      const from = { purchases, datedAnswers, freshAnswers, exports };
       for (const route of routes) serve(v1, route, from);
     },
     { prefix: '/v1' },

@@ -1,4 +1,3 @@
-import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -33,11 +32,7 @@ export type DatedAnswers = {
 /** Asks for itself, whenever nobody else wants its place. */
 const background = 'popular questions';
 
-export function createDatedAnswers(
-  purchases: PurchaseEngine,
-  answers: AnswerCache,
-  popular: PopularQuestions,
-): DatedAnswers {
+export function createDatedAnswers(answers: AnswerCache, popular: PopularQuestions): DatedAnswers {
   /** Answers anew. Nothing of the request: it is over by then, and would be kept in memory. */
   const answererOf =
     (
@@ -46,13 +41,13 @@ export function createDatedAnswers(
         route,
         format,
         serialize,
-        call: { path, query, question, organizationId, credential },
+        call: { path, query, question, organizationId, credential, purchases },
       }: Asked,
     ) =>
     async (signal: AbortSignal): Promise<void> => {
       const version = await purchases.version(organizationId);
       if (version === null) return;
-      const again = { path, query, question, organizationId, credential };
+      const again = { path, query, question, organizationId, credential, purchases };
       await answers.answer(`${version.name} ${name}`, background, signal, (both, askers) =>
         finish({ route, format, serialize, call: { ...again, signal: both, askers } }),
       );
@@ -60,7 +55,7 @@ export function createDatedAnswers(
 
   const answerFromFiles: DatedAnswers['answerFromFiles'] = async (asked) => {
     const { format, call } = asked;
-    const { organizationId } = call;
+    const { organizationId, purchases } = call;
     const version = await purchases.version(organizationId);
     if (version === null) return null;
     // Another organization's question is another one.

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
-import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import type { PurchaseAnswers } from '../domain/purchase-engine.ts';
 import { ApiError } from './errors.ts';
 import { signalOf } from './hang-up.ts';
 import { instant, readParameters } from './parameters.ts';
@@ -15,7 +15,10 @@ export const asksForFreshness = ({ headers }: FastifyRequest): boolean =>
   headers[minimumAsOfHeader.toLowerCase()] !== undefined;
 
 /** Null where the request does not ask; rejects what is no instant, or several. */
-export function readAskedFreshness(request: FastifyRequest): AskedFreshness | null {
+export function readAskedFreshness(
+  request: FastifyRequest,
+  purchases: PurchaseAnswers,
+): AskedFreshness | null {
   // Node joins what is sent repeatedly with commas, which no instant has.
   const given = request.headers[minimumAsOfHeader.toLowerCase()];
   if (given === undefined) return null;
@@ -23,7 +26,7 @@ export function readAskedFreshness(request: FastifyRequest): AskedFreshness | nu
     [minimumAsOfHeader]: String(given),
   });
   if (minimum === undefined) return null;
-  return { minimum, organizationId: request.credential.organizationId, request };
+  return { minimum, organizationId: request.credential.organizationId, purchases, request };
 }
 
 export type FreshAnswers = {
@@ -44,10 +47,11 @@ export type FreshAnswers = {
 export type AskedFreshness = {
   readonly minimum: bigint;
   readonly organizationId: bigint;
+  readonly purchases: PurchaseAnswers;
   readonly request: FastifyRequest;
 };
 
-export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: number): FreshAnswers {
+export function createFreshAnswers(longestWaitMs: number): FreshAnswers {
   const waiting = new Set<AbortController>();
   let isStopping = false;
 
@@ -66,7 +70,7 @@ export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: num
     asked: AskedFreshness,
     use: (reach: () => Promise<void>) => Promise<Result>,
   ): Promise<Result> => {
-    const { minimum, organizationId, request } = asked;
+    const { minimum, organizationId, purchases, request } = asked;
     const timeIsUp = new AbortController();
     const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
     waiting.add(timeIsUp);
@@ -93,7 +97,7 @@ export function createFreshAnswers(purchases: PurchaseEngine, longestWaitMs: num
   return {
     atLeast: (asked, answer) =>
       whileTimeIsLeft(asked, async (reach) => {
-        const { minimum, organizationId } = asked;
+        const { minimum, organizationId, purchases } = asked;
         for (;;) {
           await reach();
           const version = await purchases.version(organizationId);

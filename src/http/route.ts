@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Askers } from '../domain/askers.ts';
-import type { AsOf } from '../domain/purchase-engine.ts';
+import type { AsOf, PurchaseAnswers } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { Export } from './export.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
@@ -16,6 +16,8 @@ export type Call<Path, Query> = {
   /** From the key, and from nowhere else. */
   readonly organizationId: bigint;
   readonly credential: Credential;
+  /** Answers from nothing but the data that the key belongs to. */
+  readonly purchases: PurchaseAnswers;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
   /** Whose turn a question takes where it must wait. */

@@ -2,6 +2,7 @@ import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyReques
 import { LRUCache } from 'lru-cache';
 import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
+import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { FinishedAnswer } from './answer-cache.ts';
 import { type Asked, askerOf, type DatedAnswers } from './dated-answers.ts';
@@ -25,6 +26,7 @@ import type { Call, DatedRoute, ExportRoute, PlainRoute, Route } from './route.t
 import { serializerSchema } from './wire.ts';
 
 export type ServedFrom = {
+  readonly purchases: PurchaseEngine;
   readonly datedAnswers: DatedAnswers;
   readonly freshAnswers: FreshAnswers;
   readonly exports: ExportOptions;
@@ -34,20 +36,14 @@ export type ServedFrom = {
  * Registers a route. Parameters are refused after the key, the rate limit and the
  * route have been checked: that is the order of refusals.
  */
-export function serve(
-  app: FastifyInstance,
-  route: Route,
-  { datedAnswers, freshAnswers, exports }: ServedFrom,
-) {
+export function serve(app: FastifyInstance, route: Route, from: ServedFrom) {
   if ('isExport' in route) {
-    serveExport(app, route, exports, freshAnswers);
+    serveExport(app, route, from);
     return;
   }
   const { url, response, etag } = route;
   const answering =
-    route.isDated === true
-      ? answerDated(route, datedAnswers, freshAnswers)
-      : { handler: answerPlainly(route) };
+    route.isDated === true ? answerDated(route, from) : { handler: answerPlainly(route, from) };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
@@ -67,8 +63,8 @@ export function serve(
   });
 }
 
-function answerPlainly(route: PlainRoute) {
-  const readCall = createCallReader(route);
+function answerPlainly(route: PlainRoute, { purchases }: ServedFrom) {
+  const readCall = createCallReader(route, purchases);
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const answer = await route.handle(readCall(request, request.credential));
     const next = cursorAfter(answer);
@@ -77,8 +73,8 @@ function answerPlainly(route: PlainRoute) {
   };
 }
 
-function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers: FreshAnswers) {
-  const readCall = createCallReader(route);
+function answerDated(route: DatedRoute, { purchases, datedAnswers, freshAnswers }: ServedFrom) {
+  const readCall = createCallReader(route, purchases);
   const read = (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -94,7 +90,7 @@ function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers
     const begun = await request.headStart?.answer;
     if (begun !== undefined && begun !== null) return begun;
     const asked = read(request, reply, request.credential);
-    const freshness = readAskedFreshness(request);
+    const freshness = readAskedFreshness(request, asked.call.purchases);
     await route.require?.(asked.call);
     const ask = () => datedAnswers.answer(asked);
     return freshness === null ? ask() : freshAnswers.atLeast(freshness, ask);
@@ -120,17 +116,16 @@ function answerDated(route: DatedRoute, datedAnswers: DatedAnswers, freshAnswers
 function serveExport(
   app: FastifyInstance,
   route: ExportRoute,
-  options: ExportOptions,
-  freshAnswers: FreshAnswers,
+  { purchases, exports: options, freshAnswers }: ServedFrom,
 ) {
   const { url, name, open } = route;
-  const readCall = createCallReader(route);
+  const readCall = createCallReader(route, purchases);
   app.route({
     method: ['GET', 'HEAD'],
     url,
     handler: async (request, reply) => {
       const call = readCall(request, request.credential);
-      const asked = readAskedFreshness(request);
+      const asked = readAskedFreshness(request, call.purchases);
       const inQuery = call.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
       const opened: Export = {
@@ -174,7 +169,7 @@ const mostRemembered = 2 ** 20;
 const overhead = 512;
 
 /** Parameters are read off the URL alone, and the same few URLs are asked for again and again. */
-function createCallReader({ url, path, query }: Route) {
+function createCallReader({ url, path, query }: Route, purchases: PurchaseEngine) {
   const known = new LRUCache<string, Parameters>({
     maxSize: mostRemembered,
     sizeCalculation: (_parameters, asked) => asked.length + overhead,
@@ -205,6 +200,7 @@ function createCallReader({ url, path, query }: Route) {
     const askers = new Askers(askerOf({ credential }));
     return {
       ...parameters,
+      purchases: purchases.forSource(credential.source),
       organizationId,
       credential,
       askers,

@@ -2,6 +2,7 @@ import { createHash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import sql from 'sql-template-tag';
 import { type Database, firstRow } from './pool.ts';
+import { sourceIdentity } from './source-identity.ts';
 
 export const scopes = ['read', 'write'] as const;
 export type Scope = (typeof scopes)[number];
@@ -13,6 +14,8 @@ export type Credential = {
   readonly scopes: readonly string[];
   readonly organizationId: bigint;
   readonly organizationName: string;
+  /** Which organization of which database the key was found in (source-identity.ts). */
+  readonly source: string;
 };
 
 export type ApiKey = {
@@ -62,10 +65,13 @@ const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).d
 export const secretHash = (secret: string): Buffer | null =>
   isPossibleSecret(secret) ? hashOf(secret) : null;
 
-type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'>;
+type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'> & {
+  readonly source: string;
+};
 const validKey = `
   select api_keys.id, api_keys.name, api_keys.scopes,
-    organizations.id as organization_id, organizations.name as organization_name
+    organizations.id as organization_id, organizations.name as organization_name,
+    ${sourceIdentity} as source
   from api_keys
   join organizations on organizations.id = api_keys.organization_id
   where secret_hash = $1
@@ -124,6 +130,7 @@ function credentialFrom(row: KeyRow): Credential {
     scopes: row.scopes,
     organizationId: row.organization_id,
     organizationName: row.organization_name,
+    source: row.source,
   };
 }
 

@@ -3,7 +3,7 @@ import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { filtersFrom, purchaseExportParameters } from './purchase-parameters.ts';
 
-export function purchaseExport({ purchases: engine, writeExport }: Services): readonly Route[] {
+export function purchaseExport({ writeExport }: Services): readonly Route[] {
   return [
     route({
       url: '/purchases/export',
@@ -15,9 +15,9 @@ export function purchaseExport({ purchases: engine, writeExport }: Services): re
       etag: false,
       isExport: true,
       name: 'purchases',
-      open: ({ query, organizationId }, format, take, signal) => {
+      open: ({ query, organizationId, purchases }, format, take, signal) => {
         const filters = filtersFrom(query);
-        return engine.export(
+        return purchases.export(
           organizationId,
           filters,
           ({ answer: source, asOf }, either) =>

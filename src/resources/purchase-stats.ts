@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { averageTicket } from '../domain/purchase-engine.ts';
 import type { AnswerTable } from '../http/formats/table.ts';
 import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
 import { count, integer, named, sum } from '../http/wire.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
@@ -45,7 +44,7 @@ const statsTable: AnswerTable<z.output<typeof statsSchema>> = {
 };
 
 /** Section 4.4. */
-export function purchaseStats({ purchases: engine }: Services): readonly Route[] {
+export function purchaseStats(): readonly Route[] {
   return [
     route({
       url: '/purchases/stats',
@@ -56,7 +55,7 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
       etag: true,
       isDated: true,
       table: statsTable,
-      handle: async ({ query, organizationId, signal, askers }) => {
+      handle: async ({ query, organizationId, purchases, signal, askers }) => {
         const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
         const question = {
           filters: filtersFrom(query),
@@ -64,7 +63,7 @@ export function purchaseStats({ purchases: engine }: Services): readonly Route[]
           ...(groupBy === undefined ? {} : { groupBy }),
           ...(timeZone === 'UTC' ? {} : { timeZone }),
         };
-        const { answer: stats, asOf } = await engine.stats(
+        const { answer: stats, asOf } = await purchases.stats(
           organizationId,
           question,
           signal,

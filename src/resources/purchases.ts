@@ -2,12 +2,11 @@ import { z } from 'zod';
 import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
 import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-answers.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 
-export function purchases({ purchases: engine }: Services): readonly Route[] {
+export function purchases(): readonly Route[] {
   return [
     route({
       url: '/purchases',
@@ -18,9 +17,9 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       etag: false,
       isDated: true,
       table: purchaseListTable,
-      handle: async ({ query, organizationId, signal, askers }) => {
+      handle: async ({ query, organizationId, purchases, signal, askers }) => {
         const question = listQuery(query, filtersFrom(query));
-        return purchaseList(engine.list(organizationId, question, signal, askers));
+        return purchaseList(purchases.list(organizationId, question, signal, askers));
       },
     }),
 
@@ -32,8 +31,13 @@ export function purchases({ purchases: engine }: Services): readonly Route[] {
       response: purchaseSchema,
       etag: true,
       isDated: true,
-      handle: async ({ path, organizationId, signal, askers }) => {
-        const { answer, asOf } = await engine.get(organizationId, path.purchase_id, signal, askers);
+      handle: async ({ path, organizationId, purchases, signal, askers }) => {
+        const { answer, asOf } = await purchases.get(
+          organizationId,
+          path.purchase_id,
+          signal,
+          askers,
+        );
         if (answer === null) throw notFound('purchase', { asOf });
         return { answer: purchaseOnTheWire(answer), asOf };
       },

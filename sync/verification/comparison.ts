@@ -4,7 +4,7 @@ import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { logReachesBackTo, stream, takeSnapshot } from '../source.ts';
+import { stream, takeSnapshot, whyChangesAreNotEnough } from '../source.ts';
 import {
   changedSince,
   checksumsInFile,
@@ -83,15 +83,16 @@ export function createComparison(options: ComparisonOptions): Comparison {
       const file = await requirePublished(options.files);
       const unchanged = { organizationId, since: file.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
-        if (!(await isFollowedBy(source, database, organizationId, file))) return null;
+        const reason = await whyNotFollowed(source, organizationId, file);
+        if (reason !== null) return reason;
         await collectChanged(source, file.connection, unchanged, whole);
         return { file, result: await read(source, unchanged) };
       });
-      if (found !== null) return found;
+      if (typeof found !== 'string') return found;
       if (Date.now() + pauseMs > deadline) {
-        throw new Incomparable('the change log no longer reaches back to what is published');
+        throw new Incomparable(`what is published cannot be compared: ${found}`);
       }
-      // The worker has pruned the log and is about to publish.
+      // The worker has pruned the log and is about to publish, or rebuilds the file.
       await sleep(pauseMs, undefined, { signal: options.signal });
     }
   };
@@ -147,17 +148,13 @@ async function requirePublished(files: ComparisonOptions['files']): Promise<Publ
   return file;
 }
 
-/** Whether the log tells all that happened between the generation's snapshot and the transaction's. */
-async function isFollowedBy(
+/** Why the log does not tell all that happened between the generation's snapshot and the transaction's. */
+async function whyNotFollowed(
   source: pg.ClientBase,
-  database: Database,
   organizationId: bigint,
   { generation }: PublishedFile,
-): Promise<boolean> {
-  const now = await takeSnapshot(source, database);
-  if (now.systemIdentifier !== generation.systemIdentifier) {
-    throw new Incomparable('what is published was read from another database');
-  }
+): Promise<string | null> {
+  const now = await takeSnapshot(source, organizationId);
   // Work in the background: one core at most, and no compiling for each part anew. The
   // log's statistics lag behind: where they promise a few rows and there are a million,
   // a nested loop would never end.
@@ -165,7 +162,7 @@ async function isFollowedBy(
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
     set local enable_nestloop = off`);
-  return logReachesBackTo(source, organizationId, generation.snapshot);
+  return whyChangesAreNotEnough(source, { ...generation, organizationId }, now);
 }
 
 /** Fills the table `changed`, and notes which of them Postgres has in the range. */

@@ -11,14 +11,11 @@ export async function countDifferences(
   options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
 ): Promise<number> {
   if (watermark === null) throw new Error('a file without a watermark cannot be compared');
-  const { systemIdentifier, snapshot, asOf } = watermark;
   const file: PublishedFile = {
     generation: {
       layoutVersion,
       file: path,
-      systemIdentifier,
-      snapshot,
-      asOf,
+      ...watermark,
       purchases: 0,
       bytes: 0,
     },

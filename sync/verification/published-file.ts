@@ -9,13 +9,13 @@ import {
   queryRows,
   quotePath,
 } from '../../src/engines/duckdb/connection.ts';
+import { isDamage } from '../../src/engines/duckdb/damage.ts';
 import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
-import { isDamage } from '../failure.ts';
 import { readWatermark } from '../watermark.ts';
 
 /** A published generation, open: it stays whole when the worker removes the file. */
@@ -101,15 +101,14 @@ async function attach(
 ): Promise<PublishedFile> {
   await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
-    const watermark = await readWatermark(connection, catalog);
-    if (
-      generation.layoutVersion === layoutVersion &&
-      watermark?.organizationId !== organizationId
-    ) {
-      throw new Error("it is not the organization's, or not complete");
-    }
-    if (watermark !== null && watermark.snapshot !== generation.snapshot) {
-      throw new Error('it shows another snapshot than CURRENT says');
+    if (generation.layoutVersion === layoutVersion) {
+      const watermark = await readWatermark(connection, catalog);
+      if (watermark?.organizationId !== organizationId) {
+        throw new Error("it is not the organization's, or not complete");
+      }
+      if (watermark.snapshot !== generation.snapshot) {
+        throw new Error('it shows another snapshot than CURRENT says');
+      }
     }
   } catch (error) {
     await connection.run(`detach ${catalog}`).catch(() => {});

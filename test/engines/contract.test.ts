@@ -60,7 +60,7 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
     engine =
       name === 'postgres'
         ? createPostgresEngine(database.pool)
-        : await createTestDuckDBEngine(database.pool, directory.path);
+        : await createTestDuckDBEngine(directory.path);
     opened.push(engine);
   };
   const statsOf = async (

@@ -64,7 +64,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
     );
     await database.pool.query('delete from purchases where id % 11 = 0');
     await worker.syncAll();
-    duckdb = await createTestDuckDBEngine(database.pool, directory.path);
+    duckdb = await createTestDuckDBEngine(directory.path);
     postgres = createPostgresEngine(database.pool);
   });
 

@@ -20,7 +20,7 @@ beforeAll(async () => {
   await addPurchases(database.pool, organization, customer, 3);
   // It says that it has what it has not: as if it had let go of that in between.
   const forgetful = {
-    ...(await createTestDuckDBEngine(database.pool, directory.path)),
+    ...(await createTestDuckDBEngine(directory.path)),
     freshness: async () => 1n,
   };
   engine = firstAvailable(forgetful, createPostgresEngine(database.pool));

@@ -23,7 +23,6 @@ const memoryMiB = 24;
 const organizations = Array.from({ length: 24 }, (_, index) => BigInt(index + 1));
 const small = Array.from({ length: 2 * memoryMiB }, (_, index) => BigInt(index + 100));
 const purchases = 122_880;
-const systemIdentifier = '1/1';
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
 let engine: PurchaseEngine;
@@ -47,7 +46,6 @@ beforeAll(async () => {
   instance.closeSync();
   engine = await createDuckDBEngine({
     dataDirectory: directory.path,
-    systemIdentifier,
     threads: 2,
     memoryLimit: `${memoryMiB}MiB`,
     concurrency: 3,
@@ -78,7 +76,7 @@ async function writeOriginal(
       ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, created_at as updated_at
     from range(1, ${count + 1}) as numbers(n)`);
   await connection.run(
-    `insert into file.watermark values (${layoutVersion}, 0, '${systemIdentifier}', '1:1:', 'epoch')`,
+    `insert into file.watermark values (${layoutVersion}, 0, '', '', '', '1:1:', 'epoch')`,
   );
   await connection.run('checkpoint file');
   await connection.run('delete from file.purchase where id % 2048 = 5');
@@ -97,7 +95,8 @@ async function publishCopy(
   await connection.run(`attach '${join(folder, file)}' as file`);
   await connection.run(`update file.watermark set organization_id = ${organization}`);
   await connection.run('detach file');
-  const published = { file, systemIdentifier, snapshot: '1:1:', asOf: 1n, purchases, bytes: 1 };
+  const origin = { source: '', fingerprint: '', token: '' };
+  const published = { file, ...origin, snapshot: '1:1:', asOf: 1n, purchases, bytes: 1 };
   await writeFile(currentFile(folder), serializePublished({ layoutVersion, ...published }));
 }
 

@@ -89,7 +89,7 @@ describe('a day in a time zone', () => {
     await worker.syncAll();
     engines = {
       postgres: createPostgresEngine(database.pool),
-      duckdb: await createTestDuckDBEngine(database.pool, folder.path),
+      duckdb: await createTestDuckDBEngine(folder.path),
     };
   });
   afterAll(async () => {

@@ -67,7 +67,7 @@ describe('an export of all purchases that match', () => {
     const worker = await createTestWorker(database.pool, directory.path);
     await worker.syncAll();
     await worker.close();
-    const duckdb = await createTestDuckDBEngine(database.pool, directory.path);
+    const duckdb = await createTestDuckDBEngine(directory.path);
     engines = { duckdb, postgres: createPostgresEngine(database.pool) };
   });
   afterAll(async () => {
@@ -181,7 +181,7 @@ describe('an export of all purchases that match', () => {
   });
 
   it('is ended by the close of its engine', async () => {
-    const engine = await createTestDuckDBEngine(database.pool, directory.path);
+    const engine = await createTestDuckDBEngine(directory.path);
     let closed: Promise<void> | undefined;
     const given = engine.export(organization, {}, async ({ answer }, signal) => {
       for await (const _part of writeExport(answer, {}, 'csv', signal)) closed ??= engine.close();

@@ -33,6 +33,7 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
 
   const watched = (all: PurchaseEngine): PurchaseEngine => ({
     ...all,
+    forSource: (source) => watched({ ...all, ...all.forSource(source) }),
     export: async (...asked) => {
       seen.open += 1;
       try {
@@ -332,7 +333,7 @@ describe('an export that fails', () => {
     const worker = await createTestWorker(database.pool, folder.path);
     await worker.syncAll();
     await worker.close();
-    const purchases = await createTestDuckDBEngine(database.pool, folder.path);
+    const purchases = await createTestDuckDBEngine(folder.path);
     const api = await createTestApi(database.pool, folder.path, {
       services: testServices(database.pool, purchases),
     });

@@ -32,13 +32,14 @@ describe('a key that asks more than there is room for', () => {
     ({ secret: greedy } = await addKey(database.pool, organization));
     ({ secret: modest } = await addKey(database.pool, organization));
     await worker.syncAll();
-    engine = await createTestDuckDBEngine(database.pool, folder.path, {
+    engine = await createTestDuckDBEngine(folder.path, {
       concurrency: 1,
       queueLimit: 3,
       queueLimitPerAsker: 2,
     });
     const gated: PurchaseEngine = {
       ...engine,
+      forSource: () => gated,
       stats: async (...question) => {
         arrived.push(question[3] as Askers);
         if (arrived.length === gate.awaited) gate.open();

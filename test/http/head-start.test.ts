@@ -41,9 +41,10 @@ describe('a question of a key that was let pass before', () => {
     const worker = await createTestWorker(database.pool, folder.path);
     await worker.syncAll();
     await worker.close();
-    engine = await createTestDuckDBEngine(database.pool, folder.path);
+    engine = await createTestDuckDBEngine(folder.path);
     const counted: PurchaseEngine = {
       ...engine,
+      forSource: () => counted,
       stats: async (...question) => {
         asked += 1;
         if (isStuck) await untilGivenUp(question[2] as AbortSignal);

@@ -23,6 +23,7 @@ describe('a question that is asked again', () => {
 
   const counted = (all: PurchaseEngine): PurchaseEngine => ({
     ...all,
+    forSource: (source) => counted({ ...all, ...all.forSource(source) }),
     list: (...question) => {
       asked += 1;
       return all.list(...question);
@@ -46,7 +47,7 @@ describe('a question that is asked again', () => {
     ({ secret } = await addKey(database.pool, organization));
     await add(100);
     await worker.syncAll();
-    engine = await createTestDuckDBEngine(database.pool, folder.path);
+    engine = await createTestDuckDBEngine(folder.path);
     api = await createTestApi(database.pool, folder.path, {
       services: testServices(database.pool, counted(engine)),
     });

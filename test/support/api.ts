@@ -27,7 +27,7 @@ export async function createTestApi(
   dataDirectory: string,
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
-  const duckdb = await createTestDuckDBEngine(database, dataDirectory);
+  const duckdb = await createTestDuckDBEngine(dataDirectory);
   const purchases = firstAvailable(duckdb, createPostgresEngine(database));
   const app = createCheckedApp({
     services: testServices(database, purchases),

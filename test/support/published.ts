@@ -6,11 +6,10 @@ import { createTestDuckDBEngine } from './engines.ts';
 
 /** Every purchase that the published generation holds, as a fresh reader sees them. */
 export async function publishedPurchases(
-  database: Database,
   dataDirectory: string,
   organizationId: bigint,
 ): Promise<Purchase[]> {
-  const engine = await createTestDuckDBEngine(database, dataDirectory);
+  const engine = await createTestDuckDBEngine(dataDirectory);
   try {
     return await everyPurchase(engine, organizationId);
   } finally {

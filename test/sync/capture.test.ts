@@ -30,7 +30,7 @@ describe('the sync worker', () => {
     database = await createTestDatabase();
     directory = await temporaryDirectory();
     worker = await createTestWorker(database.pool, directory.path);
-    engine = await createTestDuckDBEngine(database.pool, directory.path);
+    engine = await createTestDuckDBEngine(directory.path);
     organization = await addOrganization(database.pool);
     customer = await addCustomer(database.pool, organization);
     await worker.syncAll();
@@ -55,7 +55,7 @@ describe('the sync worker', () => {
   /** The published values, as a fresh reader sees them after one pass. */
   const published = async (of = organization): Promise<bigint[]> => {
     await worker.syncAll();
-    const reader = await createTestDuckDBEngine(database.pool, directory.path);
+    const reader = await createTestDuckDBEngine(directory.path);
     try {
       const { answer } = await reader.list(of, { filters: {}, limit: 100 });
       return answer.purchases
@@ -73,7 +73,7 @@ describe('the sync worker', () => {
       await addPurchase(database.pool, organization, { customer_id: customer, utm_source: label });
       await worker.syncAll();
     }
-    expect(await publishedPurchases(database.pool, directory.path, organization)).toEqual(
+    expect(await publishedPurchases(directory.path, organization)).toEqual(
       await storedPurchases(database.pool, organization),
     );
   });
@@ -162,7 +162,7 @@ describe('the sync worker', () => {
       id,
     ]);
     await worker.syncAll();
-    const reader = await createTestDuckDBEngine(database.pool, directory.path);
+    const reader = await createTestDuckDBEngine(directory.path);
     const [before, after, stats] = await Promise.all([
       reader.get(organization, id),
       reader.get(organization, 9000n),

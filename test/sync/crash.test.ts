@@ -62,7 +62,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
   /** What readers see, brought up to date. */
   const values = async (): Promise<bigint[]> => {
     await sync.run(signal);
-    const reader = await createTestDuckDBEngine(postgres.pool, dataDirectory);
+    const reader = await createTestDuckDBEngine(dataDirectory);
     const { answer } = await reader.list(organization, { filters: {}, limit: 100 });
     await reader.close();
     return answer.purchases

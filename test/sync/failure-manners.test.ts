@@ -67,7 +67,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
     while (readPublished(directoryOf)?.purchases !== purchases) await sleep(20);
   };
   const expectEqual = async (dataDirectory = directory.path) =>
-    expect(await publishedPurchases(database.pool, dataDirectory, organization)).toEqual(
+    expect(await publishedPurchases(dataDirectory, organization)).toEqual(
       await storedPurchases(database.pool, organization),
     );
 

@@ -4,9 +4,16 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
+import { findCredential, secretHash } from '../../src/postgres/api-keys.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+import {
+  addCustomer,
+  addKey,
+  addOrganization,
+  addPurchase,
+  addPurchases,
+} from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -31,9 +38,16 @@ describe('the sync worker, when something goes wrong,', () => {
     await directory.remove();
   });
 
+  const identityOf = async ({ pool }: TestDatabase) =>
+    (await pool.query('select identity from organizations where id = $1', [organization])).rows[0]
+      .identity;
+  const sourceOf = async ({ pool }: TestDatabase): Promise<string> => {
+    const { secret } = await addKey(pool, organization);
+    return (await findCredential(pool, secretHash(secret) as Buffer))?.source ?? '';
+  };
   const addMany = (count: number) => addPurchases(database.pool, organization, customer, count);
   const published = async () => {
-    const engine = await createTestDuckDBEngine(database.pool, directory.path);
+    const engine = await createTestDuckDBEngine(directory.path);
     try {
       const query = { filters: {}, groupLimit: 1 };
       return Number((await engine.stats(organization, query)).answer.purchaseCount);
@@ -104,10 +118,9 @@ describe('the sync worker, when something goes wrong,', () => {
   it('forgets what a dump brought along from a server that was further on', async () => {
     await addMany(3);
     await worker.syncAll();
-    await database.pool.query(
-      `insert into purchase_changes values ($1, 1, '900000000000'), (null, null, '900000000000')`,
-      [organization],
-    );
+    await database.pool.query(`insert into purchase_changes values ($1, 1, '900000000000')`, [
+      organization,
+    ]);
     await database.pool.query(
       `insert into purchase_change_readers values ($1, $2, '900000000000')`,
       [randomUUID(), organization],
@@ -169,8 +182,16 @@ describe('the sync worker, when something goes wrong,', () => {
     await addMany(7);
     await worker.syncAll();
     const other = await createTestDatabase();
-    const engine = await createTestDuckDBEngine(other.pool, directory.path);
-    expect(await engine.freshness(organization)).toBeNull();
+    const engine = await createTestDuckDBEngine(directory.path);
+    await other.pool.query(
+      `insert into organizations (id, name, identity)
+       select $1, name, $2 from (values ('Copy')) as copied (name)`,
+      [organization, await identityOf(database)],
+    );
+    const [own, foreign] = [await sourceOf(database), await sourceOf(other)];
+    expect(foreign).not.toBe(own);
+    expect(await engine.forSource(foreign).freshness(organization)).toBeNull();
+    expect(await engine.forSource(own).freshness(organization)).not.toBeNull();
     await engine.close();
     await other.drop();
     expect(await published()).toBe(7);
@@ -180,7 +201,7 @@ describe('the sync worker, when something goes wrong,', () => {
     await addMany(5);
     const stop = new AbortController();
     const running = worker.run(stop.signal);
-    const engine = await createTestDuckDBEngine(database.pool, directory.path);
+    const engine = await createTestDuckDBEngine(directory.path);
     const count = async () =>
       (await engine.freshness(organization)) === null
         ? 0

@@ -73,7 +73,7 @@ describe('work that a failure comes after', () => {
     database.pool.query(`update purchases set order_number = md5(order_number)`);
   const live = () => statSync(join(folder, 'live.duckdb')).ino;
   const expectEqual = async () =>
-    expect(await publishedPurchases(database.pool, disk.path, organization)).toEqual(
+    expect(await publishedPurchases(disk.path, organization)).toEqual(
       await storedPurchases(database.pool, organization),
     );
 

@@ -117,7 +117,7 @@ describe('a sync worker killed at any moment', () => {
   async function caughtUp(): Promise<void> {
     const other = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, other);
-    const engine = await createTestDuckDBEngine(database.pool, directory.path);
+    const engine = await createTestDuckDBEngine(directory.path);
     const last = await addPurchase(database.pool, organization, {
       customer_id: customer,
       purchase_value_in_cents: 0,
@@ -148,7 +148,7 @@ describe('a sync worker killed at any moment', () => {
   }
 
   async function expectEqualToPostgres(): Promise<void> {
-    const duckdb = await createTestDuckDBEngine(database.pool, directory.path);
+    const duckdb = await createTestDuckDBEngine(directory.path);
     const postgres = createPostgresEngine(database.pool);
     let startingAfter: bigint | undefined;
     for (let hasMore = true; hasMore; ) {

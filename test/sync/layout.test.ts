@@ -26,7 +26,7 @@ describe('files of another version of this software', () => {
   it('are rebuilt by the worker as it starts, while whoever reads them goes on reading', async () => {
     await addPurchases(shop, 20);
     await shop.sync();
-    const reader = await createTestDuckDBEngine(shop.database.pool, shop.directory);
+    const reader = await createTestDuckDBEngine(shop.directory);
     const count = async () => {
       const question = { filters: {}, groupLimit: 1 };
       return Number((await reader.stats(shop.organization, question)).answer.purchaseCount);

@@ -59,7 +59,7 @@ describe('building an organization’s file', () => {
       [organization, customer, count],
     );
   const expectEqual = async () =>
-    expect(await publishedPurchases(database.pool, directory.path, organization)).toEqual(
+    expect(await publishedPurchases(directory.path, organization)).toEqual(
       await storedPurchases(database.pool, organization),
     );
   /** Moves, replaces, adds and removes purchases until told to stop. */

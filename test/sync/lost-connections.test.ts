@@ -98,7 +98,7 @@ describe.each([
     expect(passes.lost).toBeGreaterThan(40);
     await worker.close();
     await pool.end();
-    expect(await publishedPurchases(database.pool, directory.path, organization)).toEqual(
+    expect(await publishedPurchases(directory.path, organization)).toEqual(
       await storedPurchases(database.pool, organization),
     );
   });

@@ -3,23 +3,27 @@ import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { Askers } from '../../domain/askers.ts';
 import type { Purchase } from '../../domain/purchase.ts';
-import { type AsOf, NoGenerationError, type PurchaseEngine } from '../../domain/purchase-engine.ts';
+import {
+  type AsOf,
+  NoGenerationError,
+  type PurchaseAnswers,
+  type PurchaseEngine,
+} from '../../domain/purchase-engine.ts';
 import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
+import { isChecksumFailure, isInstanceLost } from './damage.ts';
 import { createEndableTasks } from './endable-tasks.ts';
 import { followGenerations, type GenerationLease } from './generations.ts';
-import { askToHurry } from './hurry.ts';
 import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { mostIdle } from './memory.ts';
 import { purchaseStats } from './stats.ts';
 import { createWaiting } from './waiting.ts';
+import { sendWorkerRequest } from './worker-requests.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;
-  /** The database that answers must come from (postgres/system-identifier.ts). */
-  readonly systemIdentifier: string;
   readonly threads: number;
   readonly memoryLimit: string;
   /** Questions answered at the same time; the others wait. */
@@ -60,92 +64,111 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     onReplaced,
   });
 
+  /** If a query finds damage, the worker is asked to rebuild the file. */
   const withLease = async <Result>(
     organizationId: bigint,
+    source: string | null,
     use: (lease: GenerationLease) => Promise<Result>,
   ): Promise<Result> => {
-    const lease = await generations.acquire(organizationId);
+    const lease = await generations.acquire(organizationId, source);
     if (lease === null) throw new NoGenerationError();
     try {
       return await use(lease);
+    } catch (error) {
+      if (isChecksumFailure(error)) {
+        options.onError(organizationId, error);
+        generations.reportDamage(organizationId, lease.file);
+      }
+      throw error;
     } finally {
       lease.release();
     }
   };
 
-  const answerFrom = <Answer>(
-    organizationId: bigint,
-    signal: AbortSignal | undefined,
-    askers: Askers | undefined,
-    ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
-  ): Promise<AsOf<Answer>> =>
-    admission.run(askers ?? new Askers(`organization ${organizationId}`), signal, (connection) =>
-      withLease(organizationId, async ({ generation, asOf }) => ({
-        answer: await generations.withRoom(() => ask(connection, generation)),
-        asOf,
-      })),
-    );
-
-  /** What would answer now, without a question to it. */
-  const look = async (organizationId: bigint) => {
-    const lease = await generations.acquire(organizationId);
+  /** What would answer now, without a query. */
+  const look = async (organizationId: bigint, source: string | null) => {
+    const lease = await generations.acquire(organizationId, source);
     lease?.release();
     return lease;
   };
 
-  const newestAsOf = async (organizationId: bigint): Promise<bigint> => {
+  const newestAsOf = async (organizationId: bigint, source: string | null): Promise<bigint> => {
     await generations.refresh(organizationId);
-    const lease = await look(organizationId);
+    const lease = await look(organizationId, source);
     if (lease === null) throw new NoGenerationError();
     return lease.asOf;
   };
   const reach = createWaiting(newestAsOf, (organizationId) => {
     try {
-      askToHurry(options.dataDirectory, organizationId);
+      sendWorkerRequest(options.dataDirectory, 'refresh', organizationId);
     } catch {
-      // The worker comes by in its own time.
+      // The worker publishes in its own time.
     }
   });
 
-  return {
-    list: (organizationId, query, signal, askers) =>
-      answerFrom(organizationId, signal, askers, (connection, generation) =>
-        listPurchases(connection, generation, query),
-      ),
-    get: (organizationId, purchaseId, signal, askers) =>
-      answerFrom(organizationId, signal, askers, (connection, generation) =>
-        findPurchase(connection, generation, purchaseId),
-      ),
-    stats: (organizationId, query, signal, askers) =>
-      answerFrom(organizationId, signal, askers, (connection, generation) =>
-        purchaseStats(connection, generation, query),
-      ),
-    export: (organizationId, filters, take, signal) =>
-      exports.run(signal, (either) =>
-        withLease(organizationId, async ({ generation, descriptor, asOf }) => {
-          if (generation.extent.purchases > mostListed)
-            return take({ answer: { descriptor }, asOf }, either);
-          const connection = await instance.connect();
-          const purchases = exportListed(() =>
-            generations.withRoom(() =>
-              listPurchases(connection, generation, { filters, limit: mostListed }),
-            ),
-          );
-          return interruptible(either, connection, () =>
-            take({ answer: { purchases }, asOf }, either),
-          ).finally(() => connection.closeSync());
+  const answersFrom = (source: string | null): PurchaseAnswers => {
+    const answer = <Answer>(
+      organizationId: bigint,
+      signal: AbortSignal | undefined,
+      askers: Askers | undefined,
+      ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
+    ): Promise<AsOf<Answer>> =>
+      admission.run(askers ?? new Askers(`organization ${organizationId}`), signal, (connection) =>
+        withLease(organizationId, source, async ({ generation, asOf }) => ({
+          answer: await generations.withRoom(() => ask(connection, generation)),
+          asOf,
+        })).catch((error: unknown) => {
+          // Another engine can answer.
+          if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
+          throw new NoGenerationError('the file cannot be read', { cause: error });
         }),
-      ),
-    freshness: async (organizationId) => (await look(organizationId))?.asOf ?? null,
-    version: async (organizationId) => {
-      const lease = await look(organizationId);
-      return lease === null ? null : { name: lease.file, asOf: lease.asOf };
-    },
+      );
+
+    return {
+      list: (organizationId, query, signal, askers) =>
+        answer(organizationId, signal, askers, (connection, generation) =>
+          listPurchases(connection, generation, query),
+        ),
+      get: (organizationId, purchaseId, signal, askers) =>
+        answer(organizationId, signal, askers, (connection, generation) =>
+          findPurchase(connection, generation, purchaseId),
+        ),
+      stats: (organizationId, query, signal, askers) =>
+        answer(organizationId, signal, askers, (connection, generation) =>
+          purchaseStats(connection, generation, query),
+        ),
+      export: (organizationId, filters, take, signal) =>
+        exports.run(signal, (either) =>
+          withLease(organizationId, source, async ({ generation, descriptor, asOf }) => {
+            if (generation.extent.purchases > mostListed)
+              return take({ answer: { descriptor }, asOf }, either);
+            const connection = await instance.connect();
+            const purchases = exportListed(() =>
+              generations.withRoom(() =>
+                listPurchases(connection, generation, { filters, limit: mostListed }),
+              ),
+            );
+            return interruptible(either, connection, () =>
+              take({ answer: { purchases }, asOf }, either),
+            ).finally(() => connection.closeSync());
+          }),
+        ),
+      freshness: async (organizationId) => (await look(organizationId, source))?.asOf ?? null,
+      version: async (organizationId) => {
+        const lease = await look(organizationId, source);
+        return lease === null ? null : { name: lease.file, asOf: lease.asOf };
+      },
+      reach: (organizationId, instant, signal) => reach(organizationId, source, instant, signal),
+    };
+  };
+
+  return {
+    ...answersFrom(null),
+    forSource: answersFrom,
     onNewVersion(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    reach,
     async close() {
       await Promise.all([admission.close(), exports.close()]);
       await generations.close();

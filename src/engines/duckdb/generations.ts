@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import { isSameDatabase } from '../../postgres/system-identifier.ts';
 import { type Attached, createAttachments } from './attachments.ts';
+import { isDamage } from './damage.ts';
 import type { Generation } from './labels.ts';
 import { layoutVersion } from './layout.ts';
 import { isOutOfMemory } from './memory.ts';
 import {
   currentFile,
   organizationDirectory,
-  type PublishedGeneration,
   readPublished,
   stampOf,
 } from './published-generation.ts';
 import { readUpToDate } from './up-to-date.ts';
+import { sendWorkerRequest } from './worker-requests.ts';
 
 /** An attached generation, valid until it is released. */
 export type GenerationLease = {
@@ -27,8 +27,13 @@ export type GenerationLease = {
 };
 
 export type Generations = {
-  /** The newest published generation of an organization; null where there is none. */
-  acquire(organizationId: bigint): Promise<GenerationLease | null>;
+  /**
+   * The newest published generation of an organization; null where there is none that was
+   * read from `source` (any source if that is null) and can be read.
+   */
+  acquire(organizationId: bigint, source: string | null): Promise<GenerationLease | null>;
+  /** Serves the file no longer and asks the worker to rebuild it. */
+  reportDamage(organizationId: bigint, file: string): void;
   /** Switches to what was published a moment ago, rather than at the next look around. */
   refresh(organizationId: bigint): Promise<void>;
   /** Does it once more, with the memory of all that nobody uses, where DuckDB has too little. */
@@ -54,6 +59,8 @@ type Organization = {
   waiting: number;
   lastUsed: number;
   failures: number;
+  /** A file that cannot be read (empty: CURRENT itself), and when the worker was told; monotonic. */
+  damaged: { readonly file: string; toldAt: number } | null;
   /** What is published cannot be served: what is attached could not be had back. */
   isStuck: boolean;
   /** No refresh before this time (milliseconds since 1970). */
@@ -65,6 +72,7 @@ const pollIntervalMs = 100;
 const confirmedPollIntervalMs = 1_000;
 const longestPauseMs = 60_000;
 const idleBeforeDetachMs = 15 * 60_000;
+const reportAgainAfterMs = 60_000;
 
 /**
  * Follows what the worker publishes: attaches a new generation, warms it,
@@ -75,8 +83,6 @@ export function followGenerations(
   instance: DuckDBInstance,
   options: {
     readonly dataDirectory: string;
-    /** The database that answers must come from; files of another one are not served. */
-    readonly systemIdentifier: string;
     /** Organizations that stay attached while nobody uses them; of more, those asked for last. */
     readonly mostIdle: number;
     readonly onError: (organizationId: bigint, error: unknown) => void;
@@ -134,7 +140,7 @@ export function followGenerations(
     const stamp = stampOf(currentFile(organization.directory));
     if (stamp === organization.seen) return;
     const published = stamp === null ? null : readPublished(organization.directory);
-    if (published === null || !isServable(published, options.systemIdentifier)) {
+    if (published === null || published.layoutVersion !== layoutVersion) {
       organization.seen = stamp;
       organization.isStuck = published !== null;
       return;
@@ -167,11 +173,24 @@ export function followGenerations(
         const pause = Math.min(longestPauseMs, pollIntervalMs * 2 ** organization.failures);
         organization.notBefore = Date.now() + pause;
         options.onError(organization.id, error);
+        if (isDamage(error)) noteDamage(organization, fileThatCurrentNames(organization));
       })
       .finally(() => {
         organization.refreshing = null;
       });
     return organization.refreshing;
+  };
+
+  const noteDamage = (organization: Organization, file: string): void => {
+    const { damaged } = organization;
+    const now = performance.now();
+    if (damaged?.file === file && now - damaged.toldAt < reportAgainAfterMs) return;
+    organization.damaged = { file, toldAt: now };
+    try {
+      sendWorkerRequest(options.dataDirectory, 'damaged', organization.id, file);
+    } catch (error) {
+      options.onError(organization.id, error);
+    }
   };
 
   /** Takes notice of what workers say of a generation. */
@@ -211,7 +230,7 @@ export function followGenerations(
   const following = follow();
 
   return {
-    async acquire(id) {
+    async acquire(id, source) {
       const organization = organizations.get(id) ?? newOrganization(options.dataDirectory, id);
       organizations.delete(id);
       organizations.set(id, organization);
@@ -224,6 +243,11 @@ export function followGenerations(
       }
       const { current } = organization;
       if (current === null) return null;
+      if (source !== null && current.published.source !== source) return null;
+      if (current.published.file === organization.damaged?.file) {
+        noteDamage(organization, current.published.file);
+        return null;
+      }
       confirm(organization, current);
       const release = attachments.use(current);
       return {
@@ -242,6 +266,11 @@ export function followGenerations(
       if (organization !== undefined) await refreshOnce(organization);
     },
 
+    reportDamage(id, file) {
+      const organization = organizations.get(id);
+      if (organization !== undefined) noteDamage(organization, file);
+    },
+
     withRoom,
 
     async close() {
@@ -254,6 +283,15 @@ export function followGenerations(
       await attachments.close();
     },
   };
+}
+
+/** Empty where CURRENT cannot be read. */
+function fileThatCurrentNames({ directory }: Organization): string {
+  try {
+    return readPublished(directory)?.file ?? '';
+  } catch {
+    return '';
+  }
 }
 
 function newOrganization(dataDirectory: string, id: bigint): Organization {
@@ -270,6 +308,7 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     waiting: 0,
     lastUsed: 0,
     failures: 0,
+    damaged: null,
     isStuck: false,
     notBefore: 0,
   };
@@ -278,11 +317,4 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
 function isNeeded({ current, waiting, refreshing, isStuck }: Organization): boolean {
   const isInUse = current !== null && current.users > 0;
   return isInUse || waiting > 0 || refreshing !== null || isStuck;
-}
-
-function isServable(published: PublishedGeneration, systemIdentifier: string): boolean {
-  return (
-    published.layoutVersion === layoutVersion &&
-    isSameDatabase(published.systemIdentifier, systemIdentifier)
-  );
 }

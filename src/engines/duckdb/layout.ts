@@ -16,7 +16,7 @@ import { creationQuarter } from './quarter-hours.ts';
  * creation; there is no index and no primary key, for zone maps find rows by
  * time and by id, and an index would cost every update.
  */
-export const layoutVersion = 3;
+export const layoutVersion = 4;
 
 /**
  * Stands where a purchase has no value; the keys of values are greater. A NULL would take
@@ -121,8 +121,12 @@ export function createLayout(catalog: string): string {
     create table ${catalog}.watermark (
       layout_version integer not null,
       organization_id bigint not null,
-      -- Which Postgres: a file is worth nothing to another one.
-      system_identifier varchar not null,
+      -- Which organization of which database: the file answers nobody else.
+      source varchar not null,
+      -- The source table and its triggers: while they stay the same, the log has all changes.
+      fingerprint varchar not null,
+      -- The change log has it as long as the database's history includes the snapshot.
+      token varchar not null,
       -- The pg_snapshot that the rows were read in; changes it cannot see come next.
       snapshot varchar not null,
       -- When that snapshot was taken, or a moment before.

@@ -11,8 +11,11 @@ const published = z.object({
   layoutVersion: z.number().int(),
   /** The generation's file name within the folder; never used twice. */
   file: z.string().regex(/^[\w.-]+\.duckdb$/),
-  /** The database it was read from. */
-  systemIdentifier: z.string(),
+  /** Which organization of which database it was read from; no other one may be answered. */
+  source: z.string().default(''),
+  /** What tells whether changes since the snapshot can still be told (sync/watermark.ts). */
+  fingerprint: z.string().default(''),
+  token: z.string().default(''),
   /** The pg_snapshot whose rows it shows, and when that was taken (microseconds since 1970). */
   snapshot: z.string(),
   asOf: z.string().regex(/^\d+$/).transform(BigInt),

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Resolves once an organization's data are of `instant` or later; rejects with the signal's reason. */
 export type WaitUntil = (
   organizationId: bigint,
+  source: string | null,
   instant: bigint,
   signal: AbortSignal,
 ) => Promise<void>;
@@ -22,16 +23,21 @@ const hurryEveryMs = 1_000;
  * `hurry` is called where that is not enough, and again every second that it is not.
  */
 export function createWaiting(
-  look: (organizationId: bigint) => Promise<bigint>,
+  look: (organizationId: bigint, source: string | null) => Promise<bigint>,
   hurry: (organizationId: bigint) => void,
 ): WaitUntil {
-  const waitingFor = new Map<bigint, Set<Waiter>>();
+  const waitingFor = new Map<string, Set<Waiter>>();
 
-  const serve = async (organizationId: bigint, waiters: Set<Waiter>) => {
+  const serve = async (
+    key: string,
+    organizationId: bigint,
+    source: string | null,
+    waiters: Set<Waiter>,
+  ) => {
     let hurriedAt = Number.NEGATIVE_INFINITY;
     try {
       while (waiters.size > 0) {
-        const asOf = await look(organizationId);
+        const asOf = await look(organizationId, source);
         for (const waiter of waiters) if (waiter.instant <= asOf) waiter.resolve();
         if (waiters.size === 0) break;
         if (performance.now() - hurriedAt >= hurryEveryMs) {
@@ -43,13 +49,14 @@ export function createWaiting(
     } catch (error) {
       for (const waiter of waiters) waiter.reject(error);
     } finally {
-      waitingFor.delete(organizationId);
+      waitingFor.delete(key);
     }
   };
 
-  return (organizationId, instant, signal) =>
+  return (organizationId, source, instant, signal) =>
     new Promise((resolve, reject) => {
-      const waiters = waitingFor.get(organizationId) ?? new Set();
+      const key = `${organizationId} ${source}`;
+      const waiters = waitingFor.get(key) ?? new Set();
       const leave = () => {
         waiters.delete(waiter);
         signal.removeEventListener('abort', giveUp);
@@ -72,8 +79,8 @@ export function createWaiting(
       }
       signal.addEventListener('abort', giveUp, { once: true });
       waiters.add(waiter);
-      if (waitingFor.has(organizationId)) return;
-      waitingFor.set(organizationId, waiters);
-      void serve(organizationId, waiters);
+      if (waitingFor.has(key)) return;
+      waitingFor.set(key, waiters);
+      void serve(key, organizationId, source, waiters);
     });
 }

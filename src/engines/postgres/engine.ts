@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
-import type { AsOf, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import type { AsOf, PurchaseAnswers, PurchaseEngine } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
 import { purchaseSelectList } from './columns.ts';
@@ -32,7 +32,7 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     return withSnapshot(database, answer, signal);
   };
 
-  return {
+  const answers: PurchaseAnswers = {
     list: (organizationId, query, signal) =>
       answerWithin(signal, (connection) => listPurchases(connection, organizationId, query)),
 
@@ -65,7 +65,6 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
 
     freshness: () => withSnapshot(database, snapshotInstant),
     version: async () => null,
-    onNewVersion: () => () => {},
 
     async reach(_organizationId, instant, signal) {
       for (;;) {
@@ -77,7 +76,12 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
         signal.throwIfAborted();
       }
     },
-
+  };
+  return {
+    ...answers,
+    // The pool's database is the one that the key was found in.
+    forSource: () => answers,
+    onNewVersion: () => () => {},
     close: async () => {},
   };
 }

@@ -1,0 +1,187 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
+
+/** Functions and triggers that log changes of purchases; safe to run again. */
+export const captureSql = readFileSync(new URL('./capture.sql', import.meta.url), 'utf8');
+
+/** What Postgres says about the table purchases and the triggers on it. */
+export type CaptureFacts = {
+  /** OID and file node: another one after the table was replaced or rewritten. */
+  readonly table: string;
+  readonly kind: string;
+  readonly persistence: string;
+  readonly has_children: boolean;
+  readonly columns: readonly {
+    readonly name: string;
+    readonly type: string;
+    /** Differs where the column was dropped and added again, or is computed differently. */
+    readonly version: string;
+  }[];
+  readonly triggers: readonly {
+    readonly name: string;
+    readonly enabled: string;
+    readonly type: number;
+    readonly is_conditional: boolean;
+    readonly body: string;
+    readonly is_definer: boolean;
+    readonly writes_to_log: boolean;
+    /** Differs where trigger or function were changed, even if they were changed back. */
+    readonly version: string;
+  }[];
+} | null;
+
+const names = purchaseColumns.map(({ name }) => `'${name}'`).join(', ');
+
+/**
+ * The facts as a scalar SQL expression (json), consistent with the snapshot of its
+ * statement; null where there is no table purchases in the search path. Every change of a
+ * trigger or a function gives its row another xmin.
+ */
+export const captureFacts = `(
+  select json_build_object(
+    'table', purchases.oid || '/' || purchases.relfilenode,
+    'kind', purchases.relkind,
+    'persistence', purchases.relpersistence,
+    'has_children', exists (select from pg_inherits where inhparent = purchases.oid),
+    'columns', (
+      select json_agg(json_build_object(
+        'name', attname,
+        'type', format_type(coalesce(nullif(typbasetype, 0), pg_type.oid), null),
+        'version', attnum || '/' || atttypid || '/' || coalesce((
+          select md5(adbin::text) from pg_attrdef
+          where adrelid = attrelid and adnum = attnum and attgenerated <> ''), '')) order by attnum)
+      from pg_attribute join pg_type on pg_type.oid = atttypid
+      where attrelid = purchases.oid and attname in (${names})),
+    'triggers', (
+      select coalesce(json_agg(json_build_object(
+        'name', tgname,
+        'enabled', tgenabled,
+        'type', tgtype,
+        'is_conditional', tgqual is not null or array_length(tgattr::int2[], 1) > 0,
+        'body', md5(prosrc),
+        'is_definer', prosecdef,
+        'writes_to_log', (
+          select proconfig = array['search_path=' || quote_ident(nspname) || ', pg_temp']
+          from pg_class as log join pg_namespace on pg_namespace.oid = log.relnamespace
+          where log.oid = to_regclass('purchase_changes')),
+        'version', pg_trigger.oid || '/' || pg_trigger.xmin || '/' || pg_proc.oid || '/' || pg_proc.xmin)
+        order by tgname), '[]')
+      from pg_trigger join pg_proc on pg_proc.oid = tgfoid
+      where tgrelid = purchases.oid and tgname like 'log\\_%\\_purchases'))
+  from pg_class as purchases
+  where purchases.oid = to_regclass('purchases'))`;
+
+/** Changes whenever something may have happened to purchases that no trigger has logged. */
+export function captureFingerprint(facts: CaptureFacts): string {
+  if (facts === null) return 'none';
+  const { table, columns, ...rest } = facts;
+  const digest = (value: unknown) =>
+    createHash('md5').update(JSON.stringify(value)).digest('hex').slice(0, 16);
+  return `${table}/${digest(columns)} ${digest(rest)}`;
+}
+
+/** Bits of pg_trigger.tgtype. */
+const [row, onInsert, onDelete, onUpdate] = [1, 4, 8, 16] as const;
+
+/** Each trigger has the name of its function. `enabled` is O for origin, R for replica. */
+const expectedTriggers = [
+  { name: 'log_deleted_purchases', type: onDelete, enabled: 'O' },
+  { name: 'log_inserted_purchases', type: onInsert, enabled: 'O' },
+  { name: 'log_replicated_purchases', type: row | onInsert | onUpdate | onDelete, enabled: 'R' },
+  { name: 'log_updated_purchases', type: onUpdate, enabled: 'O' },
+] as const;
+
+const bodies = new Map(
+  [...captureSql.matchAll(/function (\w+)\(\) returns trigger[^$]*\$\$(.*?)\$\$/gs)].map(
+    ([, name, body]) => [name, createHash('md5').update(String(body)).digest('hex')],
+  ),
+);
+
+const expectedTypes: Readonly<Record<PurchaseColumnKind, readonly string[]>> = {
+  purchase_id: ['bigint'],
+  customer_id: ['bigint'],
+  cents: ['bigint'],
+  instant: ['timestamp with time zone'],
+  text: ['text', 'character varying'],
+  label: ['text', 'character varying'],
+  coupons: ['jsonb'],
+};
+
+/** Something that keeps changes of purchases from being logged, and how to end it. */
+export type CaptureProblem = {
+  readonly message: string;
+  readonly advice: string;
+  /** Whether running `captureSql` ends it. */
+  readonly isRestorable: boolean;
+};
+
+/** Null where every change of a purchase is logged. */
+export function captureProblem(facts: CaptureFacts): CaptureProblem | null {
+  return tableProblem(facts) ?? triggerProblem(facts);
+}
+
+function tableProblem(facts: CaptureFacts): CaptureProblem | null {
+  const problem = (message: string, advice: string) => ({ message, advice, isRestorable: false });
+  if (facts === null) {
+    return problem(
+      'There is no table purchases in the search path.',
+      'Check DATABASE_URL and search_path, or run `npm run migrate`.',
+    );
+  }
+  if (facts.kind !== 'r') {
+    return problem(
+      'purchases is not an ordinary table. Its changes cannot be captured.',
+      'Keep all purchases in one ordinary table.',
+    );
+  }
+  if (facts.has_children) {
+    return problem(
+      'Other tables inherit from purchases. Changes of their rows are not captured.',
+      'Keep all purchases in one ordinary table.',
+    );
+  }
+  if (facts.persistence !== 'p') {
+    return problem(
+      'The table purchases is unlogged. A crash of Postgres would empty it.',
+      'Run `alter table purchases set logged`.',
+    );
+  }
+  for (const { name, kind } of purchaseColumns) {
+    const type = facts.columns.find((column) => column.name === name)?.type;
+    const expected = expectedTypes[kind];
+    if (type !== undefined && expected.includes(type)) continue;
+    return problem(
+      `The column purchases.${name} is ${type ?? 'missing'} and should be ${expected[0]}.`,
+      'Change it back.',
+    );
+  }
+  return null;
+}
+
+function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
+  for (const expected of expectedTriggers) {
+    const found = facts?.triggers.find(({ name }) => name === expected.name);
+    const fault = triggerFault(expected, found);
+    if (fault === null) continue;
+    return {
+      message: `Changes are not captured: the trigger ${expected.name} on purchases ${fault}.`,
+      advice: 'Run `npm run migrate`, which restores it. Then all files are rebuilt.',
+      isRestorable: true,
+    };
+  }
+  return null;
+}
+
+function triggerFault(
+  { name, type, enabled }: (typeof expectedTriggers)[number],
+  found: NonNullable<CaptureFacts>['triggers'][number] | undefined,
+): string | null {
+  if (found === undefined) return 'is missing';
+  if (found.enabled === 'D') return 'is disabled';
+  if (found.enabled !== enabled) return `has tgenabled ${found.enabled} and should have ${enabled}`;
+  if (found.type !== type || found.is_conditional) return 'has another definition';
+  const isFunctionIntact = found.body === bodies.get(name) && found.is_definer;
+  if (!isFunctionIntact || !found.writes_to_log) return 'calls a function with another definition';
+  return null;
+}
