@@ -20,14 +20,20 @@ export type ChangeLogNews = {
    */
   readonly source: string;
   readonly organizations: readonly bigint[];
+  /** Of the tokens that were asked about, those that the log does not have. */
+  readonly lostTokens: ReadonlySet<string>;
 };
 
 /**
  * Looks for changes that the look before, which took `since`, could not see: whoever has
- * entries of such, and whoever's may have been removed before anybody looked. Rejects with
- * CaptureError where changes are not captured.
+ * entries of such, and whoever's may have been removed before anybody looked. `tokens` are
+ * those of published generations. Rejects with CaptureError where changes are not captured.
  */
-export async function readNews(database: Database, since: string): Promise<ChangeLogNews> {
+export async function readNews(
+  database: Database,
+  since: string,
+  tokens: readonly string[],
+): Promise<ChangeLogNews> {
   // One statement, one snapshot: nothing falls between the rows and their watermark.
   const { rows } = await database.query<{
     snapshot: string;
@@ -37,6 +43,7 @@ export async function readNews(database: Database, since: string): Promise<Chang
     capture: CaptureFacts;
     log: string;
     organizations: string[];
+    lost_tokens: string[];
   }>(sql`
     select pg_current_snapshot()::text as snapshot,
       ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
@@ -54,7 +61,10 @@ export async function readNews(database: Database, since: string): Promise<Chang
         select organization_id::text
         from purchase_change_pruning
         where pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
-      ) as organizations`);
+      ) as organizations,
+      array(
+        select unnest(${tokens}::uuid[]) except select token from purchase_changes
+      )::text[] as lost_tokens`);
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
   const problem = captureProblem(row.capture);
@@ -65,6 +75,7 @@ export async function readNews(database: Database, since: string): Promise<Chang
     asOf,
     source: `${server} ${row.log} ${fingerprintOf(row)}`,
     organizations: organizations.map(BigInt),
+    lostTokens: new Set(row.lost_tokens),
   };
 }
 

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import {
   currentFile,
   organizationDirectory,
+  type PublishedGeneration,
   readPublished,
 } from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
@@ -68,8 +69,8 @@ export type OrganizationSync = {
   retainedSnapshots(): RetainedSnapshot[];
   /** Whether a process before this one began a load and did not finish it. */
   hasUnfinishedBuild(): Promise<boolean>;
-  /** The file of the generation that a run has published or found published; null before, and while another one is made. */
-  publishedGeneration(): string | null;
+  /** The generation that a run has published or found published; null before, and while another one is made. */
+  publishedGeneration(): PublishedGeneration | null;
   /**
    * Whether a report that readers cannot read `file` (empty: the file CURRENT) calls for a
    * rebuild: not if it names another generation, nor again within ten minutes.
@@ -281,7 +282,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
     // While a snapshot is being published, a claim about the generation before it could be
     // of a later instant: the data would seem to go back in time.
-    publishedGeneration: () => (isLiveInUse ? null : (publisher.current()?.file ?? null)),
+    publishedGeneration: () => (isLiveInUse ? null : publisher.current()),
 
     isDamageToRepair(file) {
       if (performance.now() < damageIgnoredUntil) return false;

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import type { PublishedGeneration } from '../src/engines/duckdb/published-generation.ts';
 import { backoffMs } from './backoff.ts';
 import { describeFailure } from './failure.ts';
 import type { BuildKind, OrganizationSync } from './organization-sync.ts';
@@ -19,7 +20,7 @@ export type OrganizationTask = {
    * The generation that shows whatever the last look at the change log could see of the
    * organization; null where there may be changes that no run has published yet.
    */
-  upToDateGeneration(): string | null;
+  upToDateGeneration(): PublishedGeneration | null;
   /** Puts what is due into the queues. */
   startWhatIsDue(): void;
   /** Brings up to date once, building first where that is needed; rejects as the work does. */

@@ -187,7 +187,7 @@ export function createWorker(options: WorkerOptions): Worker {
     const generations = new Map<bigint, string>();
     for (const [id, task] of tasks) {
       const generation = task.upToDateGeneration();
-      if (generation !== null) generations.set(id, generation);
+      if (generation !== null) generations.set(id, generation.file);
     }
     try {
       writeUpToDate(dataDirectory, `${shard.number}-of-${shard.of}`, { asOf, generations });
@@ -196,6 +196,10 @@ export function createWorker(options: WorkerOptions): Worker {
       log.debug({ err: error }, 'cannot tell what is up to date');
     }
   };
+
+  /** Whoever empties the change log removes these as well. */
+  const publishedTokens = (): string[] =>
+    [...tasks.values()].flatMap((task) => task.upToDateGeneration()?.token ?? []);
 
   /** One look; rejects where Postgres does not answer. Gives the news for the next one to go on from. */
   const lookAround = async (last: ChangeLogNews | null, due: Due): Promise<ChangeLogNews> => {
@@ -206,12 +210,13 @@ export function createWorker(options: WorkerOptions): Worker {
       snapshot = await currentSnapshot(database);
       for (const task of tasks.values()) task.noticeChanges();
     }
-    const news = await readNews(database, snapshot);
+    const news = await readNews(database, snapshot, publishedTokens());
     // Something may have happened that is not in the log: every organization looks for itself.
     if (last !== null && news.source !== last.source) return lookAround(null, due);
     if (due.organizations()) await refreshOrganizations();
     for (const [id, task] of tasks) {
-      if (news.organizations.includes(id)) task.noticeChanges();
+      const token = task.sync.publishedGeneration()?.token ?? '';
+      if (news.organizations.includes(id) || news.lostTokens.has(token)) task.noticeChanges();
     }
     tellUpToDate(news);
     if (due.requests()) {

@@ -6,6 +6,8 @@ import { createPool, type Database } from '../../src/postgres/pool.ts';
 export type TestDatabase = {
   readonly url: string;
   readonly pool: Database;
+  /** Drops it and creates an empty one of the same name; connections are cut. */
+  recreate(): Promise<void>;
   drop(): Promise<void>;
 };
 
@@ -20,6 +22,10 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   return {
     url: url.href,
     pool,
+    async recreate() {
+      await administer(serverUrl, `drop database ${name} with (force)`);
+      await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
+    },
     async drop() {
       await pool.end();
       await administer(serverUrl, `drop database if exists ${name} with (force)`);

@@ -1,6 +1,13 @@
 import sql, { raw } from 'sql-template-tag';
 import { purchaseSelectList } from '../../../src/engines/postgres/columns.ts';
-import { type Database, exactTypes } from '../../../src/postgres/pool.ts';
+import {
+  type Connection,
+  type Database,
+  exactTypes,
+  withConnection,
+} from '../../../src/postgres/pool.ts';
+import type { RandomSource } from '../../../src/seed/random-source.ts';
+import { addShop } from './writers.ts';
 
 /**
  * All that ever happened to purchases, written down beside them by triggers: what
@@ -8,14 +15,16 @@ import { type Database, exactTypes } from '../../../src/postgres/pool.ts';
  * that is being tested. An entry without content is a purchase that went; one
  * without an organization is a TRUNCATE.
  */
-export async function keepHistory(database: Database): Promise<void> {
+async function keepHistory(database: Database): Promise<void> {
   await database.query(`
+    -- Not the type of purchases itself: that table may be dropped and created again.
+    create table purchase_content (like purchases);
     create table history (
       sequence bigint generated always as identity,
       transaction_id xid8 not null default pg_current_xact_id(),
       organization_id bigint,
       purchase_id bigint,
-      content purchases
+      content purchase_content
     );
     create index on history (organization_id, purchase_id, sequence desc);
     create function keep_history() returns trigger language plpgsql as $$
@@ -31,14 +40,33 @@ export async function keepHistory(database: Database): Promise<void> {
       end if;
       if tg_op <> 'DELETE' then
         insert into history (organization_id, purchase_id, content)
-          values (new.organization_id, new.id, new);
+          values (new.organization_id, new.id, row(new.*)::purchase_content);
       end if;
       return null;
     end $$;
+`);
+  await attachHistory(database);
+}
+
+/** Also of what is written with session_replication_role = replica. */
+export async function attachHistory(database: Database | Connection): Promise<void> {
+  await database.query(`
     create trigger keep_history after insert or update or delete on purchases
       for each row execute function keep_history();
     create trigger keep_history_of_truncate after truncate on purchases
-      for each statement execute function keep_history()`);
+      for each statement execute function keep_history();
+    alter table purchases enable always trigger keep_history;
+    alter table purchases enable always trigger keep_history_of_truncate`);
+}
+
+const shops = 3;
+
+/** A few shops, and their history, in a database that is new. */
+export async function furnish(database: Database, random: RandomSource): Promise<void> {
+  await keepHistory(database);
+  await withConnection(database, async (connection) => {
+    for (let shop = 0; shop < shops; shop += 1) await addShop(connection, random);
+  });
 }
 
 /** A purchase's values in the order of `purchaseColumns`. */
@@ -97,6 +125,6 @@ export async function shortenHistory(database: Database): Promise<void> {
     truncate history;
     -- The oldest transaction there is: every snapshot sees it.
     insert into history (transaction_id, organization_id, purchase_id, content)
-      select '3', organization_id, id, purchases from purchases;
+      select '3', organization_id, id, row(purchases.*)::purchase_content from purchases;
     commit`);
 }

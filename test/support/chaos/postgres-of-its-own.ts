@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,6 +19,11 @@ export type PostgresOfItsOwn = {
   crash(): Promise<void>;
   /** As `pg_ctl restart -m immediate` does it. */
   restartImmediately(): Promise<void>;
+  /**
+   * Copies the data folder of the stopped server. The returned function puts that copy in the
+   * place of what the server holds then, as restoring a backup of the file system does.
+   */
+  coldCopy(): Promise<() => Promise<void>>;
   /** The system kills one process that serves a connection; the server then recovers by itself. */
   killOneBackend(): Promise<void>;
   remove(): Promise<void>;
@@ -61,7 +67,7 @@ export async function startPostgresOfItsOwn(
     await exited;
   };
   await migrate(url);
-  const pool = createPool(url, { max: 20, applicationName: 'chaos' });
+  const pool = createPool(url, { max: 20, applicationName: 'chaos', onError: () => {} });
   return {
     url,
     pool,
@@ -76,6 +82,20 @@ export async function startPostgresOfItsOwn(
       await endBy((postmaster) => kill(postmaster, 'SIGQUIT'));
       await startAgain();
     },
+    async coldCopy() {
+      const whileStopped = async (work: (cluster: string) => void) => {
+        const cluster = join(server.home, 'cluster');
+        await server.stop();
+        work(cluster);
+        await startAgain();
+      };
+      await whileStopped((cluster) => copyFolder(cluster, `${cluster}.copy`));
+      return () =>
+        whileStopped((cluster) => {
+          rmSync(cluster, { recursive: true });
+          copyFolder(`${cluster}.copy`, cluster);
+        });
+    },
     async killOneBackend() {
       const { rows } = await pool.query<{ pid: number }>(
         `select pid from pg_stat_activity
@@ -89,6 +109,13 @@ export async function startPostgresOfItsOwn(
       await rm(server.home, { recursive: true, force: true });
     },
   };
+}
+
+/** Keeps the owner, without whom Postgres does not start. */
+function copyFolder(from: string, to: string): void {
+  rmSync(to, { recursive: true, force: true });
+  const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(stderr);
 }
 
 function childrenOf(parent: number): number[] {

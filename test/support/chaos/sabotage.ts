@@ -6,9 +6,10 @@ import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { Disk } from '../disk.ts';
 import type { Program } from '../program.ts';
 import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
+import type { SourceFaults } from './source-faults.ts';
 import type { Timekeeper } from './witness.ts';
 import type { Workers } from './workers.ts';
-import { endPrepared, isConnectionLoss, type Tell } from './writers.ts';
+import { endPrepared, isConnectionLoss, isSourceGone, type Tell } from './writers.ts';
 
 export type Stage = {
   readonly postgres: PostgresOfItsOwn;
@@ -18,6 +19,7 @@ export type Stage = {
   command(...args: string[]): Program;
   readonly tell: Tell;
   readonly timekeeper: Timekeeper;
+  readonly sourceFaults: SourceFaults;
 };
 
 /** Something that goes wrong, and is over when it resolves. */
@@ -122,12 +124,14 @@ export async function sabotage(
   for (let left = count; left > 0 && !signal.aborted; left -= 1) {
     await sleep(random.between(50, 1_500), undefined, { signal }).catch(() => {});
     if (random.chance(0.6)) await untilPublished(stage.timekeeper, 1 + random.integer(4), signal);
-    const mishap = random.pick(mishaps);
+    const mishap = random.chance(0.3)
+      ? () => random.pick(stage.sourceFaults.all)(random)
+      : random.pick(mishaps);
     try {
       await mishap(stage, random);
     } catch (error) {
       // Two mishaps at once: a cut needs a Postgres that answers.
-      if (!isConnectionLoss(error)) throw error;
+      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
     }
   }
 }
@@ -159,7 +163,7 @@ export async function askForRebuilds(
     const patience = random.chance(0.2) ? random.between(0, 4_000) : null;
     if (signal.aborted) return;
     const command = await startRebuild(stage, order).catch((error) => {
-      if (!isConnectionLoss(error)) throw error;
+      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
       return null;
     });
     if (command === null) continue;

@@ -3,17 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { createInstance } from '../../../src/engines/duckdb/connection.ts';
-import { withConnection } from '../../../src/postgres/pool.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import { type Disk, mountDisk } from '../disk.ts';
 import { type Program, runProgram } from '../program.ts';
 import { createGenerationReader, type GenerationReader } from './generation.ts';
-import { keepHistory } from './history.ts';
+import { furnish } from './history.ts';
 import { type PostgresOfItsOwn, startPostgresOfItsOwn } from './postgres-of-its-own.ts';
 import type { Stage } from './sabotage.ts';
+import { createSourceFaults } from './source-faults.ts';
 import { createTimekeeper } from './witness.ts';
 import { startWorkers } from './workers.ts';
-import { addShop } from './writers.ts';
 
 /** A Postgres, a disk and workers of their own, and somebody who writes down what happens. */
 export type Scene = Stage & {
@@ -28,7 +27,6 @@ export type Scene = Stage & {
 
 // The worker keeps 64 MiB free, and wants 128 more for each chunk of a load.
 const diskMebibytes = 768;
-const shops = 3;
 
 export async function openScene(randomFor: (...parts: string[]) => RandomSource): Promise<Scene> {
   const directory = await mkdtemp(join(tmpdir(), 'crm-data-service-chaos-'));
@@ -43,7 +41,7 @@ export async function openScene(randomFor: (...parts: string[]) => RandomSource)
     undo.push(() => disk.unmount());
     const postgres = await startPostgresOfItsOwn(directory);
     undo.push(() => postgres.remove());
-    await furnish(postgres, randomFor);
+    await furnish(postgres.pool, randomFor('shops'));
     const instance = await openInstance(directory);
     undo.push(async () => instance.closeSync());
     return await startScene({ randomFor, disk, postgres, instance, undo, close });
@@ -51,18 +49,6 @@ export async function openScene(randomFor: (...parts: string[]) => RandomSource)
     await close();
     throw error;
   }
-}
-
-async function furnish(
-  { pool }: PostgresOfItsOwn,
-  randomFor: (...parts: string[]) => RandomSource,
-) {
-  await keepHistory(pool);
-  await withConnection(pool, async (connection) => {
-    for (let shop = 0; shop < shops; shop += 1) {
-      await addShop(connection, randomFor('shop', String(shop)));
-    }
-  });
 }
 
 const openInstance = (directory: string): Promise<DuckDBInstance> =>
@@ -97,6 +83,7 @@ async function startScene(parts: {
     fail = reject;
   });
   failed.catch(() => {});
+  const sourceFaults = createSourceFaults(postgres, tell);
   const workers = startWorkers({
     count: 2,
     environment,
@@ -108,7 +95,8 @@ async function startScene(parts: {
   parts.undo.push(() => Promise.all(commands.map((command) => command.end('SIGKILL'))));
   return {
     ...{ postgres, disk, workers, tell, dataDirectory, failed },
-    timekeeper: createTimekeeper(dataDirectory),
+    timekeeper: createTimekeeper(dataDirectory, sourceFaults.hasLostHistory),
+    sourceFaults,
     command(...args) {
       const command = runProgram('sync/main.ts', args, environment);
       commands.push(command);

@@ -3,9 +3,13 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import { purchasesDirectory } from '../../../src/engines/duckdb/published-generation.ts';
+import {
+  purchasesDirectory,
+  readPublished,
+} from '../../../src/engines/duckdb/published-generation.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
+import { isOfDatabase, readDatabaseIdentity } from '../../../src/postgres/source-identity.ts';
 import { dataFolderId } from '../../../sync/data-folder.ts';
 import { readStatus, type Status } from '../../../sync/status.ts';
 
@@ -60,7 +64,12 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
       if (/\.tmp$|FOLDER\./.test(name)) found.push(name);
       continue;
     }
-    if (!present.includes(name)) found.push(`${name} of nobody`);
+    if (!present.includes(name)) {
+      // With the wrong DATABASE_URL nothing may be lost.
+      if (!(await isOfAnotherDatabase(database, join(directory, name))))
+        found.push(`${name} of nobody`);
+      continue;
+    }
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter(
       (file) =>
@@ -73,4 +82,11 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
   const requests = await readdir(join(directory, 'requests')).catch(() => []);
   found.push(...requests.filter((name) => !name.endsWith('.answer.json')));
   return found;
+}
+
+async function isOfAnotherDatabase(database: Database, directory: string): Promise<boolean> {
+  const published = readPublished(directory);
+  return (
+    published !== null && !isOfDatabase(published.source, await readDatabaseIdentity(database))
+  );
 }

@@ -180,4 +180,8 @@ export const statements: readonly Statement[] = [
   ...[deleteSome, deleteSome, replace, renumber, changeNothing, addCustomers, deleteCustomers],
 ];
 
+export const statementsOnPurchases = statements.filter(
+  (statement) => statement !== deleteCustomers,
+);
+
 export const firstStatements: readonly Statement[] = [addCustomers, insertMany, insertFew];

@@ -4,24 +4,29 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../../src/engines/duckdb/published-generation.ts';
+import { readUpToDate } from '../../../src/engines/duckdb/up-to-date.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { difference, type GenerationReader } from './generation.ts';
-import { purchasesAt } from './history.ts';
-import { isConnectionLoss } from './writers.ts';
+import { purchasesAt, purchasesNow } from './history.ts';
+import { isConnectionLoss, isSourceGone } from './writers.ts';
 
 /** Compares what is published with what Postgres held at the snapshot that it names. */
 export async function compareWithHistory(
   database: Database,
   reader: GenerationReader,
   organizationId: bigint,
+  hasLostHistory: () => boolean,
 ): Promise<PublishedGeneration | null> {
   const generation = await reader.read(organizationId);
   if (generation === null) return null;
   const { published, rows, faults } = generation;
+  // What it shows may have been lost, and cannot be told any more.
+  if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
   const expected = await purchasesAt(database, organizationId, published.snapshot);
   const told = difference(rows, expected);
+  if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
   if (told !== null || faults.length > 0) {
     throw new Error(
       `organization ${organizationId}, ${published.file}, snapshot ${published.snapshot}: ` +
@@ -31,11 +36,19 @@ export async function compareWithHistory(
   return published;
 }
 
+async function isTokenKnown(database: Database, token: string): Promise<boolean> {
+  const { rowCount } = await database.query('select from purchase_changes where token = $1::uuid', [
+    token,
+  ]);
+  return rowCount === 1;
+}
+
 /** Looks at random organizations at random moments. Gives the number of comparisons. */
 export async function witness(
   database: Database,
   reader: GenerationReader,
   random: RandomSource,
+  hasLostHistory: () => boolean,
   signal: AbortSignal,
 ): Promise<number> {
   let comparisons = 0;
@@ -46,12 +59,40 @@ export async function witness(
       const organizations = await listOrganizations(database);
       const organization = organizations[Math.floor(order * organizations.length)];
       if (organization === undefined) continue;
-      if ((await compareWithHistory(database, reader, organization.id)) !== null) comparisons += 1;
+      if ((await compareWithHistory(database, reader, organization.id, hasLostHistory)) !== null)
+        comparisons += 1;
     } catch (error) {
-      if (!isConnectionLoss(error)) throw error;
+      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
     }
   }
   return comparisons;
+}
+
+/**
+ * Compares, until the signal is aborted, whatever is claimed to show everything up to
+ * `quietSince` or later with what Postgres holds: nobody has written since.
+ */
+export async function requireTrueClaims(
+  database: Database,
+  reader: GenerationReader,
+  dataDirectory: string,
+  quietSince: bigint,
+  signal: AbortSignal,
+): Promise<void> {
+  const claims = readUpToDate(dataDirectory);
+  const checked = new Set<string>();
+  while (!signal.aborted) {
+    for (const { id } of await listOrganizations(database)) {
+      const file = readPublished(organizationDirectory(dataDirectory, id))?.file ?? '';
+      if (checked.has(file) || (claims.instantOf(id, file) ?? 0n) < quietSince) continue;
+      const generation = await reader.read(id);
+      if (generation?.published.file !== file) continue;
+      checked.add(file);
+      const told = difference(generation.rows, await purchasesNow(database, id));
+      if (told !== null) throw new Error(`${file} is claimed to show everything: ${told}`);
+    }
+    await sleep(50);
+  }
 }
 
 /** Watches that no organization's generations ever go back in time, and counts them. */
@@ -62,7 +103,7 @@ export type Timekeeper = {
   watch(database: Database, signal: AbortSignal): Promise<void>;
 };
 
-export function createTimekeeper(dataDirectory: string): Timekeeper {
+export function createTimekeeper(dataDirectory: string, hasLostHistory: () => boolean): Timekeeper {
   const latest = new Map<bigint, PublishedGeneration>();
   let generations = 0;
   const look = (organizationId: bigint) => {
@@ -71,7 +112,9 @@ export function createTimekeeper(dataDirectory: string): Timekeeper {
     if (published === null || published.file === before?.file) return;
     latest.set(organizationId, published);
     generations += 1;
-    if (before !== undefined) requireProgress(organizationId, before, published);
+    // Another organization may have the same id, after a restore.
+    if (before?.source === published.source)
+      requireProgress(organizationId, before, published, hasLostHistory());
   };
   return {
     generations: () => generations,
@@ -97,10 +140,13 @@ function requireProgress(
   organizationId: bigint,
   before: PublishedGeneration,
   now: PublishedGeneration,
+  hasLostHistory: boolean,
 ): void {
   const [oldestBefore, newestBefore] = boundsOf(before);
   const [oldest, newest] = boundsOf(now);
-  if (now.asOf >= before.asOf && oldest >= oldestBefore && newest >= newestBefore) return;
+  // Where Postgres was set back, its transaction numbers were, too.
+  const isLater = hasLostHistory || (oldest >= oldestBefore && newest >= newestBefore);
+  if (now.asOf >= before.asOf && isLater) return;
   throw new Error(
     `organization ${organizationId} went back in time: ` +
       `${before.snapshot} as of ${before.asOf}, then ${now.snapshot} as of ${now.asOf}`,

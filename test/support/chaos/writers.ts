@@ -3,7 +3,7 @@ import pg from 'pg';
 import sql from 'sql-template-tag';
 import { type Connection, type Database, withConnection } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
-import { firstStatements, statements } from './statements.ts';
+import { firstStatements, statements, statementsOnPurchases } from './statements.ts';
 
 export type Tell = (event: string) => void;
 
@@ -43,7 +43,15 @@ export async function writeAtRandom(
 /** Two writers in each other's way, rows that went meanwhile, or a lost connection. */
 function isToBeExpected(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return isConnectionLoss(error);
-  return /^(40P01|40001|55P03|23503|23505|57P0\d|08\w{3}|25P02)$/.test(error.code ?? '');
+  return (
+    isSourceGone(error) ||
+    /^(40P01|40001|55P03|23503|23505|57P0\d|08\w{3}|25P02)$/.test(error.code ?? '')
+  );
+}
+
+/** The database is being created anew, or a table restored. */
+export function isSourceGone(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && /^(42P01|42883|3D000|XX000)$/.test(error.code ?? '');
 }
 
 export function isConnectionLoss(error: unknown): boolean {
@@ -62,10 +70,13 @@ async function runTransaction(
     'select id from organizations order by id',
   );
   const isLong = random.chance(0.07);
+  const isReplica = random.chance(0.1);
   await connection.query('begin');
   try {
+    // As logical replication and some restore tools write: no foreign key is checked.
+    if (isReplica) await connection.query('set local session_replication_role = replica');
     for (let left = 1 + random.integer(3); left > 0 && rows.length > 0; left -= 1) {
-      const statement = random.pick(statements);
+      const statement = random.pick(isReplica ? statementsOnPurchases : statements);
       const organization = random.pick(rows).id;
       const isUndone = random.chance(0.1);
       const hasSavepoint = isUndone || random.chance(0.15);
