@@ -8,12 +8,13 @@ import {
 } from '../src/engines/duckdb/published-generation.ts';
 import type { Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
+import { describeFailure, type Failure } from './failure.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
 import { type OrganizationReport, readReport } from './report.ts';
 import { isOfShard } from './shard.ts';
 import { isPrunedBeyond } from './source.ts';
 import { readVerificationRecord, type VerificationRecord } from './verification/record.ts';
-import { type RunningWorker, readWorkers } from './worker-lock.ts';
+import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {
   readonly organization: string;
@@ -49,9 +50,11 @@ export type OrganizationStatus = {
 };
 
 export type Status = {
-  readonly workers: readonly RunningWorker[];
+  readonly workers: readonly WorkerStatus[];
   readonly organizations: readonly OrganizationStatus[];
   readonly horizonHolders: readonly HorizonHolder[];
+  /** Why Postgres did not give all of this: the role that reads the status is the worker's. */
+  readonly failure: Failure | null;
 };
 
 /** How far each organization's published purchases are behind Postgres, and what its worker does. */
@@ -60,17 +63,24 @@ export async function readStatus(
   dataDirectory: string,
   dataFolderId: string,
   organizations: readonly Organization[],
+  pollIntervalMs = 0,
 ): Promise<Status> {
   const published = new Map<bigint, PublishedGeneration>();
   for (const { id } of organizations) {
     const generation = readPublished(organizationDirectory(dataDirectory, id));
     if (generation !== null) published.set(id, generation);
   }
-  const pending = await countPending(database, published);
-  const workers = await readWorkers(database, dataFolderId);
+  let failure: Failure | null = null;
+  const orElse = <Result>(reading: Promise<Result>, otherwise: Result): Promise<Result> =>
+    reading.catch((error) => {
+      failure ??= describeFailure(error);
+      return otherwise;
+    });
+  const pending = await orElse(countPending(database, published), null);
+  const workers = await readWorkerStatus(database, dataDirectory, dataFolderId, pollIntervalMs);
   return {
     workers,
-    horizonHolders: await readHorizonHolders(database),
+    horizonHolders: await orElse(readHorizonHolders(database), []),
     organizations: organizations.map(({ id, name }) => {
       const generation = published.get(id) ?? null;
       return {
@@ -85,9 +95,10 @@ export async function readStatus(
         fileBytes: generation?.bytes ?? null,
         generation: generation?.file ?? null,
         asOf: generation === null ? null : formatInstant(generation.asOf),
-        ...(generation === null ? unknownLag : lagOf(pending.get(id))),
+        ...(generation === null || pending === null ? unknownLag : lagOf(pending.get(id))),
       };
     }),
+    failure,
   };
 }
 

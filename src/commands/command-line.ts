@@ -1,4 +1,6 @@
+import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { serializeError } from '../error-text.ts';
 import { OperatorError } from '../operator-error.ts';
 
 /** How every command ends. */
@@ -27,7 +29,7 @@ function reportFailure(error: unknown): number {
     return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
   }
   if (error instanceof OperatorError) console.error(error.message);
-  else console.error(error);
+  else console.error(inspect(serializeError(error)));
   return exitCodes.failed;
 }
 

@@ -15,6 +15,7 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
+import { errorText } from '../../src/error-text.ts';
 import { isDamage } from '../failure.ts';
 import { readWatermark } from '../watermark.ts';
 
@@ -126,7 +127,6 @@ async function attach(
 }
 
 function unreadable(error: unknown, path: string): unknown {
-  const message = error instanceof Error ? error.message : String(error);
-  if (!isDamage(error) || /INTERRUPT/i.test(message)) return error;
-  return new UnreadableFile(`${path} cannot be read: ${message}`);
+  if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
+  return new UnreadableFile(`${path} cannot be read: ${errorText(error)}`);
 }
