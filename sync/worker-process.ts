@@ -12,6 +12,7 @@ import {
   type Database,
   requireDatabase,
 } from '../src/postgres/pool.ts';
+import { closePrivateFolders } from '../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
 import { backoffMs } from './backoff.ts';
 import { dataFolderId } from './data-folder.ts';
@@ -49,6 +50,7 @@ export async function withWorkplace(
   const log = createLog('sync', settings.logLevel, bars?.logDestination);
   try {
     const folderId = await dataFolderId(settings.dataDirectory);
+    closePrivateFolders(settings.dataDirectory);
     const onReport = bars?.show ?? (() => {});
     await work({ settings, databaseUrl, database, folderId, log, onReport });
   } finally {

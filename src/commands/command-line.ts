@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { serializeError } from '../error-text.ts';
 import { OperatorError } from '../operator-error.ts';
+import { keepFilesPrivate } from '../private-files.ts';
 
 /** How every command ends. */
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
@@ -12,9 +13,11 @@ export function createProgram(name: string, description: string): Command {
 
 /**
  * Runs the program on this process's arguments. A failure is one line on
- * standard error; only an unexpected one brings its stack along.
+ * standard error; only an unexpected one brings its stack along. Files that it creates
+ * are its user's alone.
  */
 export async function runProgram(program: Command): Promise<void> {
+  keepFilesPrivate();
   for (const command of program.commands) command.exitOverride().showHelpAfterError();
   try {
     await program.parseAsync();

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { encodeId } from '../domain/public-id.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
@@ -8,6 +8,7 @@ import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.t
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
+import { closeFile, writePrivateFile } from '../private-files.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
@@ -86,7 +87,7 @@ async function startDatabase(
     rmSync(urlFile, { force: true });
     await postgres.stop();
   });
-  writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
+  writePrivateFile(urlFile, `${postgres.url}\n`);
   return postgres.url;
 }
 
@@ -118,6 +119,7 @@ async function exampleKey(
 ): Promise<string> {
   const file = join(dataDirectory, 'example-key');
   if (existsSync(file)) {
+    closeFile(file);
     const secret = readFileSync(file, 'utf8').trim();
     const hash = secretHash(secret);
     const credential = hash === null ? null : await findCredential(database, hash);
@@ -129,7 +131,7 @@ async function exampleKey(
     scopes: ['read'],
     expiresAt: null,
   });
-  writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+  writePrivateFile(file, `${secret}\n`);
   return secret;
 }
 
