@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmdirSync } from 'node:fs';
+import { mkdtempSync, rmdirSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -11,6 +11,7 @@ import { createExportWriter } from './exports/writer.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
+import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
 import type { Settings } from './settings.ts';
 
 export type Server = {
@@ -97,7 +98,8 @@ export async function startServer(
 /** Rejects a DATA_DIR that nothing can be written to, before anything is started. */
 export function requireWritable(dataDirectory: string): void {
   try {
-    mkdirSync(dataDirectory, { recursive: true });
+    makeDataDirectory(dataDirectory);
+    closePrivateFolders(dataDirectory);
     const probe = mkdtempSync(join(dataDirectory, '.probe-'));
     rmdirSync(probe);
   } catch (error) {

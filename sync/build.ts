@@ -81,5 +81,5 @@ async function requireSameTotals(
   );
   if (row?.[0] === rows[0]?.totals) return;
   await startAnew(next);
-  throw new Error(`the load came to ${row?.[0]} cents where Postgres has ${rows[0]?.totals}`);
+  throw new Error('the load does not have the count and the total that Postgres has');
 }

@@ -3,6 +3,7 @@ import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { OperatorError } from '../src/operator-error.ts';
+import { makeDataDirectory } from '../src/private-files.ts';
 
 /** The folder's own name, made up once and kept in it. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {
@@ -26,6 +27,7 @@ async function readIfPresent(file: string): Promise<string | null> {
 async function makeUp(file: string, dataDirectory: string): Promise<string> {
   const draft = `${file}.${process.pid}`;
   try {
+    makeDataDirectory(dataDirectory);
     await mkdir(purchasesDirectory(dataDirectory), { recursive: true });
     // Written whole or not at all: a link never replaces what is there.
     await writeFile(draft, `${randomUUID()}\n`, { flush: true });

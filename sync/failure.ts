@@ -1,8 +1,11 @@
 import pg from 'pg';
+import { purchaseColumns } from '../src/domain/purchase.ts';
 import { isCorruption, isInstanceLost } from '../src/engines/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
+import { duckdbErrorType, errorText } from '../src/error-text.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
+import { describeRefusal } from './postgres-refusal.ts';
 
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
@@ -28,7 +31,7 @@ const waitForIt = 'The worker goes on by itself as soon as that is over.';
 
 /** A sentence about the cause, and one about what to do. */
 export function describeFailure(error: unknown): Failure {
-  const text = firstLine(error);
+  const text = errorText(error);
   const code = String((error as { code?: unknown } | null)?.code ?? '');
   if (error instanceof OperatorError) return { message: error.message, advice: waitForIt };
   if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left|Disk quota/i.test(text)) {
@@ -42,9 +45,9 @@ export function describeFailure(error: unknown): Failure {
     return { message: error.message, advice: correctIt };
   }
   if (isDataError(error)) {
-    const column = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
+    const column = columnOf(error);
     return {
-      message: `A purchase holds a value that cannot be copied${column === undefined ? '' : ` in ${column}`}.`,
+      message: `A purchase holds a value that cannot be copied${column === null ? '' : ` in ${column}`}.`,
       advice: correctIt,
     };
   }
@@ -70,10 +73,14 @@ export function describeFailure(error: unknown): Failure {
       advice: 'Raise its limit (ulimit -n), and start it again.',
     };
   }
-  if (/EACCES|EPERM|EROFS|Permission denied|read-only file system/i.test(`${code} ${text}`)) {
+  if (
+    /EACCES|EPERM|EROFS|Permission denied|read-only file system/i.test(`${code} ${text}`) ||
+    // Only errors of files have a path.
+    typeof (error as { path?: unknown } | null)?.path === 'string'
+  ) {
     return {
       message: `DATA_DIR cannot be written to: ${text}`,
-      advice: 'Let the user that the worker runs as write to it.',
+      advice: 'Let the user that the worker runs as read and write all of it.',
     };
   }
   if (
@@ -88,32 +95,15 @@ export function describeFailure(error: unknown): Failure {
   return { message: text, advice: 'The worker tries again.' };
 }
 
-function describeRefusal(error: pg.DatabaseError): Failure {
-  const code = error.code ?? '';
-  if (/^(08|57P)/.test(code)) {
-    return { message: `Postgres ended the connection: ${error.message}.`, advice: waitForIt };
-  }
-  if (code === '55P03') {
-    return {
-      message: 'Another transaction keeps the table purchases locked.',
-      advice: `Look for it in pg_locks. ${waitForIt}`,
-    };
-  }
-  return {
-    message: `Postgres refused: ${error.message} (SQLSTATE ${code}).`,
-    advice: 'The worker tries again.',
-  };
-}
-
 /** Whether a row's contents are to blame; messages about those quote them. */
 export function isDataError(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
-  return /^(Error: )?(Conversion|Invalid Input|Out of Range|Constraint) Error/i.test(
-    firstLine(error),
-  );
+  const type = duckdbErrorType(error);
+  return type !== null && /^(Conversion|Invalid Input|Out of Range|Constraint)$/i.test(type);
 }
 
-function firstLine(error: unknown): string {
-  const text = error instanceof Error ? error.message || error.name : String(error);
-  return text.split('\n', 1)[0]?.slice(0, 300) ?? '';
+/** The purchase's column that an error names; a value that it quotes is not taken for one. */
+function columnOf(error: unknown): string | null {
+  const named = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
+  return purchaseColumns.find(({ name }) => name === named)?.name ?? null;
 }

@@ -1,8 +1,15 @@
-import { createProgram, durationOption, runProgram } from '../src/commands/command-line.ts';
+import {
+  createProgram,
+  durationOption,
+  exitCodes,
+  runProgram,
+} from '../src/commands/command-line.ts';
 import { encodeId } from '../src/domain/public-id.ts';
+import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
 import { readSettings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
+import { describeFailure, type Failure } from './failure.ts';
 import { remediesOf } from './remedies.ts';
 import { type Shard, shardOption } from './shard.ts';
 import { readStatus } from './status.ts';
@@ -120,7 +127,21 @@ async function selectOrganizations({ database }: Workplace, { organization }: Op
 
 async function printStatus(workplace: Workplace, options: Options): Promise<void> {
   const { database, settings, folderId } = workplace;
-  const organizations = await selectOrganizations(workplace, options);
-  const status = await readStatus(database, settings.dataDirectory, folderId, organizations);
+  let failure: Failure | null = null;
+  const organizations = await selectOrganizations(workplace, options).catch((error) => {
+    if (error instanceof OperatorError) throw error;
+    failure = describeFailure(error);
+    return [];
+  });
+  const { dataDirectory, syncPollIntervalMs } = settings;
+  const read = await readStatus(
+    database,
+    dataDirectory,
+    folderId,
+    organizations,
+    syncPollIntervalMs,
+  );
+  const status = { ...read, failure: failure ?? read.failure };
   console.log(options.json === true ? JSON.stringify(status, null, 2) : formatStatus(status));
+  if (status.failure !== null) process.exitCode = exitCodes.failed;
 }

@@ -5,6 +5,7 @@ import { quotePath } from '../src/engines/duckdb/connection.ts';
 import { isDamage } from '../src/engines/duckdb/damage.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import { OperatorError } from '../src/operator-error.ts';
+import { closeFolder, ignoringErrors } from '../src/private-files.ts';
 
 /**
  * That nobody else writes in an organization's folder. The lock in Postgres is not
@@ -44,6 +45,8 @@ export function createOwnership(
 
   const take = async (): Promise<DuckDBConnection> => {
     await mkdir(directory, { recursive: true });
+    // A copy of a file has its mode: what versions before left open would stay so.
+    ignoringErrors(() => closeFolder(directory));
     const connection = await instance.connect();
     try {
       await attach(connection);

@@ -58,6 +58,8 @@ export type Reporter = {
 export function createReporter(
   directory: string,
   onReport: (report: OrganizationReport) => void,
+  /** Given null where the report was written, or its folder does not exist. */
+  onWritten: (error: unknown) => void,
 ): Reporter {
   let waiting: OrganizationReport | null = null;
   let writing: Promise<void> | null = null;
@@ -67,8 +69,11 @@ export function createReporter(
     while (waiting !== null) {
       const report = waiting;
       waiting = null;
-      // A disk too full to say so, or a folder that is gone, must not stop the work.
-      await writeWhole(reportFile(directory), `${JSON.stringify(report)}\n`).catch(() => {});
+      // A full disk, or a folder that is gone, must not stop the work.
+      await writeWhole(reportFile(directory), `${JSON.stringify(report)}\n`).then(
+        () => onWritten(null),
+        (error: NodeJS.ErrnoException) => onWritten(error.code === 'ENOENT' ? null : error),
+      );
     }
     writing = null;
   };

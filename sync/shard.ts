@@ -10,6 +10,9 @@ export const everyOrganization: Shard = { number: 1, of: 1 };
 export const isOfShard = (organizationId: bigint, { number, of }: Shard): boolean =>
   organizationId % BigInt(of) === BigInt(number - 1);
 
+/** What the files of one worker are called. */
+export const shardName = ({ number, of }: Shard): string => `${number}-of-${of}`;
+
 /** An option's parser: `1/4` is the first of four. */
 export function shardOption(text: string): Shard {
   const [, number, of] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? [];

@@ -1,16 +1,17 @@
 import Table from 'cli-table3';
 import type { OrganizationStatus, Status } from './status.ts';
+import type { WorkerStatus } from './worker-status.ts';
 
 /** The status for a person: who works, a table, and below it whatever needs attention. */
 export function formatStatus(status: Status): string {
-  const { workers, organizations, horizonHolders, captureProblem } = status;
+  const { workers, organizations, horizonHolders, captureProblem, failure } = status;
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
-      : workers.map(({ name, shard, since }) => {
-          const part = shard.of === 1 ? '' : ` (shard ${shard.number}/${shard.of})`;
-          return `Worker: ${name}${part}, since ${since.toISOString()}.`;
-        })),
+      : workers.flatMap(describeWorker)),
+    ...(failure === null
+      ? []
+      : [`Postgres does not give the whole status: ${failure.message} ${failure.advice}`]),
     table(organizations),
     ...(captureProblem === null ? [] : [`${captureProblem.message} ${captureProblem.advice}`]),
     ...organizations.flatMap(describeDamage),
@@ -22,6 +23,16 @@ export function formatStatus(status: Status): string {
         'Until it ends, Postgres keeps old rows and the change log grows.',
     ),
   ].join('\n');
+}
+
+function describeWorker({ name, shard, since, failure }: WorkerStatus): string[] {
+  const part = shard.of === 1 ? '' : ` (shard ${shard.number}/${shard.of})`;
+  const line = `Worker: ${name}${part}, since ${since.toISOString()}.`;
+  if (failure === null) return [line];
+  return [
+    line,
+    `The worker has failed since ${failure.since}: ${failure.message} ${failure.advice}`,
+  ];
 }
 
 function table(organizations: readonly OrganizationStatus[]): string {

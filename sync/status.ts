@@ -7,12 +7,13 @@ import {
 } from '../src/engines/duckdb/published-generation.ts';
 import type { Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
+import { describeFailure, type Failure } from './failure.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
 import { type Pending, readPendingChanges } from './pending-changes.ts';
 import { type OrganizationReport, readReport } from './report.ts';
 import { isOfShard } from './shard.ts';
 import { readVerificationRecord, type VerificationRecord } from './verification/record.ts';
-import { type RunningWorker, readWorkers } from './worker-lock.ts';
+import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {
   readonly organization: string;
@@ -52,11 +53,13 @@ export type OrganizationStatus = {
 };
 
 export type Status = {
-  readonly workers: readonly RunningWorker[];
+  readonly workers: readonly WorkerStatus[];
   readonly organizations: readonly OrganizationStatus[];
   readonly horizonHolders: readonly HorizonHolder[];
   /** Why changes of purchases are not captured, and what to do; null if they are. */
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
+  /** Why Postgres did not give all of this: the role that reads the status is the worker's. */
+  readonly failure: Failure | null;
 };
 
 /** How far each organization's published purchases are behind Postgres, and what its worker does. */
@@ -65,6 +68,7 @@ export async function readStatus(
   dataDirectory: string,
   dataFolderId: string,
   organizations: readonly Organization[],
+  pollIntervalMs = 0,
 ): Promise<Status> {
   const published = new Map<bigint, PublishedGeneration>();
   const unreadable = new Set<bigint>();
@@ -76,14 +80,21 @@ export async function readStatus(
       unreadable.add(id);
     }
   }
-  const pending = await readPendingChanges(database, published);
-  const workers = await readWorkers(database, dataFolderId);
+  let failure: Failure | null = null;
+  const orElse = <Result>(reading: Promise<Result>, otherwise: Result): Promise<Result> =>
+    reading.catch((error) => {
+      failure ??= describeFailure(error);
+      return otherwise;
+    });
+  const pending = await orElse(readPendingChanges(database, published), null);
+  const workers = await readWorkerStatus(database, dataDirectory, dataFolderId, pollIntervalMs);
+  const captureProblem = pending?.captureProblem ?? null;
   return {
     workers,
-    horizonHolders: await readHorizonHolders(database),
-    captureProblem: pending.captureProblem && {
-      message: pending.captureProblem.message,
-      advice: pending.captureProblem.advice,
+    horizonHolders: await orElse(readHorizonHolders(database), []),
+    captureProblem: captureProblem && {
+      message: captureProblem.message,
+      advice: captureProblem.advice,
     },
     organizations: organizations.map(({ id, name }) => {
       const generation = published.get(id) ?? null;
@@ -95,15 +106,18 @@ export async function readStatus(
           workers.some(({ shard }) => isOfShard(id, shard)),
         ),
         ...(unreadable.has(id) ? { state: 'damaged' as const } : {}),
-        ...(pending.captureProblem === null ? {} : { state: 'not captured' as const }),
+        ...(captureProblem === null ? {} : { state: 'not captured' as const }),
         verified: readVerificationRecord(dataDirectory, id),
         purchases: generation?.purchases ?? null,
         fileBytes: generation?.bytes ?? null,
         generation: generation?.file ?? null,
         asOf: generation === null ? null : formatInstant(generation.asOf),
-        ...(generation === null ? unknownLag : lagOf(pending.byOrganization.get(id))),
+        ...(generation === null || pending === null
+          ? unknownLag
+          : lagOf(pending.byOrganization.get(id))),
       };
     }),
+    failure,
   };
 }
 

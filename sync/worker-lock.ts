@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import sql from 'sql-template-tag';
 import type { Database } from '../src/postgres/pool.ts';
+import { prepareSession } from './session.ts';
 import type { Shard } from './shard.ts';
 
 /**
@@ -18,16 +19,25 @@ export type WorkerLock = {
 const heartbeatMs = 2_000;
 const answerWithinMs = 5_000;
 const namePrefix = 'crm-data-service sync lock';
+const commandMark = ' command';
+
+/** A worker follows the change log; a command holds the lock for one pass. */
+export type LockHolder = 'worker' | 'command';
 
 /** Null where another process has the lock, or divides the folder into other shards. */
 export async function tryWorkerLock(
   databaseUrl: string,
   folderId: string,
   shard: Shard,
+  holder: LockHolder = 'worker',
 ): Promise<WorkerLock | null> {
   const client = new pg.Client({
     connectionString: databaseUrl,
-    application_name: `${namePrefix} pid ${process.pid} on ${hostname()}`.slice(0, 63),
+    application_name:
+      `${namePrefix}${holder === 'command' ? commandMark : ''} pid ${process.pid} on ${hostname()}`.slice(
+        0,
+        63,
+      ),
     connectionTimeoutMillis: answerWithinMs,
     query_timeout: answerWithinMs,
     keepAlive: true,
@@ -38,6 +48,7 @@ export async function tryWorkerLock(
   client.on('end', lose);
   try {
     await client.connect();
+    await prepareSession(client);
     // A machine that is switched off says no goodbye: let the server notice soon.
     await client.query('set tcp_keepalives_idle = 5');
     await client.query('set tcp_keepalives_interval = 2');
@@ -80,11 +91,12 @@ export async function waitForWorkerLock(
   databaseUrl: string,
   folderId: string,
   shard: Shard,
+  holder: LockHolder,
   patienceMs: number,
 ): Promise<WorkerLock | null> {
   const deadline = Date.now() + patienceMs;
   for (;;) {
-    const lock = await tryWorkerLock(databaseUrl, folderId, shard);
+    const lock = await tryWorkerLock(databaseUrl, folderId, shard, holder);
     if (lock !== null || Date.now() > deadline) return lock;
     // Polled, for a statement that waits would hold back the horizon of every vacuum.
     await sleep(100 + Math.random() * 200);
@@ -104,7 +116,13 @@ async function lockFor(client: pg.Client, folderId: string, shard: Shard): Promi
   return rows[0]?.locked === true && !(await isDividedOtherwise());
 }
 
-export type RunningWorker = { readonly shard: Shard; readonly name: string; readonly since: Date };
+export type RunningWorker = {
+  readonly shard: Shard;
+  readonly name: string;
+  /** A command that does one pass, and does not look at the change log. */
+  readonly isCommand: boolean;
+  readonly since: Date;
+};
 
 /** Who has locks of the data folder. */
 export async function readWorkers(
@@ -121,6 +139,7 @@ export async function readWorkers(
   return rows.map(({ lock, name, since }) => ({
     shard: { number: lock % 10_000, of: Math.floor(lock / 10_000) },
     name: (name ?? '').replace(namePrefix, '').trim(),
+    isCommand: name?.startsWith(namePrefix + commandMark) === true,
     since,
   }));
 }

@@ -12,11 +12,13 @@ import {
   type Database,
   requireDatabase,
 } from '../src/postgres/pool.ts';
+import { closePrivateFolders } from '../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
 import { backoffMs } from './backoff.ts';
 import { dataFolderId } from './data-folder.ts';
 import { describeFailure } from './failure.ts';
 import { createProgressBars } from './progress-bars.ts';
+import { prepareSession } from './session.ts';
 import { everyOrganization, type Shard } from './shard.ts';
 import { createWorker, type Worker, type WorkerOptions } from './worker.ts';
 import { tryWorkerLock, type WorkerLock, waitForWorkerLock } from './worker-lock.ts';
@@ -42,11 +44,13 @@ export async function withWorkplace(
   const database = createPool(databaseUrl, {
     max: 2 * settings.syncConcurrency + 4,
     applicationName: 'crm-data-service sync',
+    onConnect: prepareSession,
   });
   const bars = createProgressBars();
   const log = createLog('sync', settings.logLevel, bars?.logDestination);
   try {
     const folderId = await dataFolderId(settings.dataDirectory);
+    closePrivateFolders(settings.dataDirectory);
     const onReport = bars?.show ?? (() => {});
     await work({ settings, databaseUrl, database, folderId, log, onReport });
   } finally {
@@ -90,7 +94,13 @@ export async function withOnlyWorker(
   };
   // Whoever has an alternative need not wait.
   const patienceMs = otherwise === undefined ? lockPatienceMs : 0;
-  const lock = await waitForWorkerLock(databaseUrl, folderId, everyOrganization, patienceMs);
+  const lock = await waitForWorkerLock(
+    databaseUrl,
+    folderId,
+    everyOrganization,
+    'command',
+    patienceMs,
+  );
   if (lock === null) {
     await (otherwise ?? refuse)();
     return;

@@ -28,9 +28,16 @@ import { createOrganizationTask, type OrganizationTask } from './organization-ta
 import { every, pauseUntil } from './pauses.ts';
 import { createReporter, type OrganizationReport } from './report.ts';
 import { type TakenRequests, takeRequests } from './requests.ts';
-import { everyOrganization, isOfShard, listOrganizationsOf, type Shard } from './shard.ts';
+import {
+  everyOrganization,
+  isOfShard,
+  listOrganizationsOf,
+  type Shard,
+  shardName,
+} from './shard.ts';
 import { type ContinuousVerification, verifyContinuously } from './verification/continuous.ts';
 import type { Remedies } from './verification/repair.ts';
+import { createWorkerFailures } from './worker-failure.ts';
 
 export type WorkerOptions = {
   readonly database: Database;
@@ -87,6 +94,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const nameOf = (snapshots: readonly RetainedSnapshot[]) =>
     snapshots.map((each) => each.snapshot).join();
   const requestsTaken: TakenRequests = new Map();
+  const failures = createWorkerFailures(dataDirectory, shard, log);
 
   const taskFor = (organizationId: bigint): OrganizationTask => {
     let task = tasks.get(organizationId);
@@ -96,7 +104,11 @@ export function createWorker(options: WorkerOptions): Worker {
       task = createOrganizationTask({
         sync: createOrganizationSync({ ...options, organizationId, idleFiles, log: taskLog }),
         queues,
-        reporter: createReporter(directory, (report) => onReport(organizationId, report)),
+        reporter: createReporter(
+          directory,
+          (report) => onReport(organizationId, report),
+          (error) => failures.note(`writing STATUS of ${organizationId}`, error),
+        ),
         signal: closing.signal,
         log: taskLog,
         onFailure: (error) => {
@@ -118,6 +130,7 @@ export function createWorker(options: WorkerOptions): Worker {
       tasks.delete(id);
       await task.close();
       await removeOrganizationFolder(dataDirectory, id);
+      failures.note(`writing STATUS of ${id}`, null);
       log.info({ organization: encodeId('organization', id) }, 'it is gone, and so are its files');
     }
   };
@@ -135,6 +148,14 @@ export function createWorker(options: WorkerOptions): Worker {
     if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
     for (const [id, snapshots] of moved) pruned.set(id, nameOf(snapshots));
     await pruneGoneOrganizations(database);
+  };
+
+  /** Pruning may fail while looking succeeds, where a right is missing. */
+  const attemptPruning = async () => {
+    await prune().then(
+      () => failures.note('pruning', null),
+      (error) => failures.note('pruning', error),
+    );
   };
 
   const remediesFor = (organizationId: bigint): Remedies => ({
@@ -190,10 +211,11 @@ export function createWorker(options: WorkerOptions): Worker {
       if (generation !== null) generations.set(id, generation.file);
     }
     try {
-      writeUpToDate(dataDirectory, `${shard.number}-of-${shard.of}`, { asOf, generations });
+      writeUpToDate(dataDirectory, shardName(shard), { asOf, generations });
+      failures.note('writing up-to-date', null);
     } catch (error) {
-      // A disk too full to say so must not stop the work.
-      log.debug({ err: error }, 'cannot tell what is up to date');
+      // A full disk must not stop the work.
+      failures.note('writing up-to-date', error);
     }
   };
 
@@ -224,7 +246,7 @@ export function createWorker(options: WorkerOptions): Worker {
       rebuildDamaged();
     }
     for (const task of tasks.values()) task.startWhatIsDue();
-    if (due.pruning()) await prune();
+    if (due.pruning()) await attemptPruning();
     if (due.tidying()) await tidyUp();
     return news;
   };
@@ -298,14 +320,13 @@ export function createWorker(options: WorkerOptions): Worker {
       while (!signal.aborted) {
         try {
           news = await lookAround(news, due);
-          if (outages > 0) log.info('Postgres answers again');
           outages = 0;
+          failures.note('looking', null);
         } catch (error) {
           outages += 1;
           // What answers next may be another server, or this one set back.
           news = null;
-          const { message, advice } = describeFailure(error);
-          if (outages === 1) log.error({ advice }, message);
+          failures.note('looking', error);
         }
         const isReachable = outages === 0;
         const pause = isReachable ? pollIntervalMs : backoffMs(outages, 5_000);

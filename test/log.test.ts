@@ -44,3 +44,28 @@ describe('a process whose log is on a full disk', () => {
     }
   });
 });
+
+describe('a log line with an error of Postgres', () => {
+  it('holds its code and its constraint, and neither its detail nor its context', async () => {
+    const program = `
+      import pg from 'pg';
+      import { createLog } from './src/log.ts';
+      const error = new pg.DatabaseError('duplicate key value', 0, 'error');
+      error.code = '42P01';
+      error.constraint = 'purchases_pkey';
+      error.detail = 'Key (order_number)=(SECRET-1) already exists.';
+      error.where = 'COPY purchases, line 1: SECRET-2';
+      createLog('test', 'info').child({}).error({ err: error }, 'failed');`;
+    const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+    const child = spawn(process.execPath, options, { stdio: ['ignore', 'ignore', 'pipe'] });
+    let line = '';
+    (child.stderr as Readable).on('data', (text) => {
+      line += text;
+    });
+    await once(child, 'close');
+    const { err } = JSON.parse(line);
+    expect(err).toMatchObject({ code: '42P01', constraint: 'purchases_pkey' });
+    expect(err.stack).toMatch(/duplicate key value\n {4}at /);
+    expect(line).not.toMatch(/SECRET/);
+  });
+});

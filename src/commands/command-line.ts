@@ -1,5 +1,8 @@
+import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { serializeError } from '../error-text.ts';
 import { OperatorError } from '../operator-error.ts';
+import { keepFilesPrivate } from '../private-files.ts';
 
 /** How every command ends. */
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
@@ -10,9 +13,11 @@ export function createProgram(name: string, description: string): Command {
 
 /**
  * Runs the program on this process's arguments. A failure is one line on
- * standard error; only an unexpected one brings its stack along.
+ * standard error; only an unexpected one brings its stack along. Files that it creates
+ * are its user's alone.
  */
 export async function runProgram(program: Command): Promise<void> {
+  keepFilesPrivate();
   for (const command of program.commands) command.exitOverride().showHelpAfterError();
   try {
     await program.parseAsync();
@@ -27,7 +32,7 @@ function reportFailure(error: unknown): number {
     return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
   }
   if (error instanceof OperatorError) console.error(error.message);
-  else console.error(error);
+  else console.error(inspect(serializeError(error)));
   return exitCodes.failed;
 }
 

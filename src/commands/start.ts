@@ -1,12 +1,14 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { encodeId } from '../domain/public-id.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
 import { createLog } from '../log.ts';
+import { OperatorError } from '../operator-error.ts';
 import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
+import { closeFile, writePrivateFile } from '../private-files.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
@@ -25,8 +27,10 @@ const program = createProgram(
   await requireFreePort(settings);
   const stopped = untilStopped();
   const started: (() => Promise<void>)[] = [];
+  /** Aborted where the embedded Postgres ends by itself. */
+  const databaseEnded = new AbortController();
   try {
-    const databaseUrl = await startDatabase(settings, started);
+    const databaseUrl = await startDatabase(settings, started, databaseEnded);
     const example = await prepareDatabase(databaseUrl, settings.dataDirectory);
     const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
     started.push(() => server.close());
@@ -35,7 +39,12 @@ const program = createProgram(
     // The password of a database that was given is nothing to print.
     const embeddedUrl = settings.databaseUrl === undefined ? databaseUrl : null;
     console.log(greeting(server.url, embeddedUrl, example));
-    await untilAborted(stopped);
+    await untilAborted(AbortSignal.any([stopped, databaseEnded.signal]));
+    // The worker and the API cannot go on; a supervisor starts all of it again.
+    databaseEnded.signal.throwIfAborted();
+  } catch (error) {
+    // Whatever failed meanwhile failed because of that.
+    throw databaseEnded.signal.aborted ? databaseEnded.signal.reason : error;
   } finally {
     for (const stop of started.reverse()) await stop();
   }
@@ -47,6 +56,7 @@ await runProgram(program);
 async function startDatabase(
   settings: Settings,
   started: (() => Promise<void>)[],
+  ended: AbortController,
 ): Promise<string> {
   if (settings.databaseUrl !== undefined) {
     await requireDatabase(settings.databaseUrl);
@@ -63,12 +73,21 @@ async function startDatabase(
       `Postgres keeps its files in ${postgres.home}: its user cannot reach ${directory}.`,
     );
   }
+  const onExit = (code: number | null, signal: NodeJS.Signals | null) =>
+    ended.abort(
+      new OperatorError(
+        `The embedded Postgres ended (${signal ?? `exit code ${code}`}), so everything stops. ` +
+          `Start again; its log is ${join(postgres.home, 'postgres.log')}.`,
+      ),
+    );
+  postgres.process.once('exit', onExit);
   const urlFile = embeddedUrlFile(settings.dataDirectory);
   started.push(async () => {
+    postgres.process.off('exit', onExit);
     rmSync(urlFile, { force: true });
     await postgres.stop();
   });
-  writeFileSync(urlFile, `${postgres.url}\n`, { mode: 0o600 });
+  writePrivateFile(urlFile, `${postgres.url}\n`);
   return postgres.url;
 }
 
@@ -100,6 +119,7 @@ async function exampleKey(
 ): Promise<string> {
   const file = join(dataDirectory, 'example-key');
   if (existsSync(file)) {
+    closeFile(file);
     const secret = readFileSync(file, 'utf8').trim();
     const hash = secretHash(secret);
     const credential = hash === null ? null : await findCredential(database, hash);
@@ -111,7 +131,7 @@ async function exampleKey(
     scopes: ['read'],
     expiresAt: null,
   });
-  writeFileSync(file, `${secret}\n`, { mode: 0o600 });
+  writePrivateFile(file, `${secret}\n`);
   return secret;
 }
 

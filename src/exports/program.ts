@@ -1,3 +1,4 @@
+import { errorText } from '../error-text.ts';
 import type { ExportFailure, ExportOrder } from './order.ts';
 import { writeOrder } from './write-order.ts';
 
@@ -12,7 +13,7 @@ process.once('message', async (order: ExportOrder) => {
     await writeOrder(order);
     process.exit(0);
   } catch (error) {
-    const told: ExportFailure = { failure: error instanceof Error ? error.message : String(error) };
+    const told: ExportFailure = { failure: errorText(error) };
     process.send?.(told, () => process.exit(1));
   }
 });

@@ -20,6 +20,8 @@ export type PoolOptions = {
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly statementTimeoutMs?: number;
+  /** Prepares each new connection before it is used. */
+  readonly onConnect?: (connection: Connection) => Promise<void>;
   readonly onError?: (error: Error) => void;
 };
 
@@ -35,6 +37,7 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: exactTypes,
+    ...(options.onConnect === undefined ? {} : { onConnect: options.onConnect }),
     ...(options.statementTimeoutMs === undefined
       ? {}
       : {

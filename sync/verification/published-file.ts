@@ -16,6 +16,7 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
+import { errorText } from '../../src/error-text.ts';
 import { readWatermark } from '../watermark.ts';
 
 /** A published generation, open: it stays whole when the worker removes the file. */
@@ -125,7 +126,6 @@ async function attach(
 }
 
 function unreadable(error: unknown, path: string): unknown {
-  const message = error instanceof Error ? error.message : String(error);
-  if (!isDamage(error) || /INTERRUPT/i.test(message)) return error;
-  return new UnreadableFile(`${path} cannot be read: ${message}`);
+  if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
+  return new UnreadableFile(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -141,6 +142,24 @@ describe('npm start', { timeout: 120_000 }, () => {
     await program.printed(/Ctrl-C stops everything/);
     await program.end('SIGKILL');
     while ((await processesOfThisRun()).length > 0) await sleep(50);
+  });
+
+  it('stops everything and says so in one line when its Postgres is killed', async () => {
+    const program = start();
+    await program.printed(/Ctrl-C stops everything/);
+    const cluster = join(directory.path, 'postgres', 'cluster');
+    const [postmaster = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
+    process.kill(Number(postmaster), 'SIGKILL');
+    await fails(
+      program,
+      /^The embedded Postgres ended \(SIGKILL\), so everything stops\. Start again/,
+    );
+    while ((await processesOfThisRun()).length > 0) await sleep(50);
+
+    const again = start();
+    await again.printed(/Ctrl-C stops everything/);
+    expect(again.output()).not.toContain('demo data');
+    expect(await again.end('SIGINT')).toBe(0);
   });
 
   const fails = async (program: Program, line: RegExp) => {

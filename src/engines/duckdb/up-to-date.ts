@@ -45,6 +45,12 @@ export function writeUpToDate(
   renameSync(draft, join(directory, worker + suffix));
 }
 
+/** When the worker of that name last looked; null where it never did, or the file cannot be read. */
+export function readLastLook(dataDirectory: string, worker: string): Date | null {
+  const content = contentOf(join(upToDateDirectory(dataDirectory), worker + suffix));
+  return content === null ? null : new Date(Number(content.asOf / 1000n));
+}
+
 export type UpToDateReader = {
   /** Up to when the generation is known to show everything; null where no worker says. */
   instantOf(organizationId: bigint, file: string): bigint | null;

@@ -1,0 +1,77 @@
+import pg from 'pg';
+
+/** DuckDB's error types whose messages are about files, memory and statements, never about rows. */
+const duckdbTypesWithoutValues = new Set([
+  'Binder',
+  'Catalog',
+  'Connection',
+  'IO',
+  'Interrupt',
+  'Out of Memory',
+  'Parser',
+  'Permission',
+  'Serialization',
+  'Transaction',
+  'TransactionContext',
+]);
+
+/** Messages of JavaScript about the program; other messages of a TypeError may quote its operand. */
+const isAboutProgram =
+  /^(Cannot (read|set) propert|Class constructor )|is not (a function|a constructor|iterable)$/;
+
+/** Whether an error's message may repeat a value of a row, as messages about conversions do. */
+export function mayQuoteValues(error: unknown): boolean {
+  // Data exceptions, constraints, the text of a RAISE, and Postgres's own faults.
+  if (error instanceof pg.DatabaseError) return /^(0A|2[123]|44|P0|XX)/.test(error.code ?? '');
+  if (!(error instanceof Error)) return true;
+  if (error instanceof TypeError) return !isAboutProgram.test(error.message);
+  if (error instanceof SyntaxError || error instanceof RangeError) return true;
+  const type = duckdbErrorType(error);
+  return type !== null && !duckdbTypesWithoutValues.has(type);
+}
+
+/** Such as `Conversion`; null where the error is not DuckDB's. */
+export function duckdbErrorType(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  return /^([A-Z][A-Za-z-]*(?: [A-Za-z]+)*) Error:/.exec(error.message)?.[1] ?? null;
+}
+
+/** The first line of an error's message, or only what kind of error it is where that line may quote values. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return 'something that is not an error was thrown';
+  // Node reports a host with several addresses as one error that holds several.
+  if (error instanceof AggregateError && error.message === '') return errorText(error.errors[0]);
+  if (!mayQuoteValues(error)) return firstLine(error.message) || error.name;
+  if (error instanceof pg.DatabaseError) return 'an error whose message may quote a row';
+  const type = duckdbErrorType(error);
+  return `${type === null ? error.name : `${type} Error`}, whose message may quote a row`;
+}
+
+/** An error as logs hold it. `detail` and `where` of Postgres's errors quote rows: neither is kept. */
+export function serializeError(error: unknown): object {
+  const message = errorText(error);
+  if (!(error instanceof Error)) return { message };
+  const { name: type, cause } = error;
+  const { code, table, column, constraint } = error as Partial<pg.DatabaseError>;
+  return {
+    type,
+    message,
+    stack: `${type}: ${message}${framesOf(error)}`,
+    ...Object.fromEntries(
+      Object.entries({ code, table, column, constraint }).filter(([, value]) => value),
+    ),
+    ...(cause instanceof Error ? { cause: serializeError(cause) } : {}),
+  };
+}
+
+/** The stack without the message, which it begins with. */
+function framesOf({ stack = '', message }: Error): string {
+  const at = stack.indexOf(message);
+  if (at < 0) return '';
+  const frames = stack.slice(at + message.length);
+  return frames.slice(Math.max(0, frames.indexOf('\n')));
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0]?.slice(0, 300) ?? '';
+}

@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto';
+import { inject } from 'vitest';
+import { administer, type TestDatabase } from './postgres.ts';
+
+export type TestRole = {
+  readonly name: string;
+  /** The database's, as this role. */
+  readonly url: string;
+  drop(): Promise<void>;
+};
+
+/** A role that has every right that the worker needs, and owns nothing. */
+export async function createWorkerRole(database: TestDatabase): Promise<TestRole> {
+  const name = `worker_${randomBytes(6).toString('hex')}`;
+  const serverUrl = inject('postgresUrl');
+  await administer(serverUrl, `create role ${name} login password 'secret'`);
+  await database.pool.query(`grant select on all tables in schema public to ${name}`);
+  await database.pool.query(`
+    grant insert, update, delete
+    on purchase_changes, purchase_change_pruning, purchase_change_readers to ${name}`);
+  const url = new URL(database.url);
+  url.username = name;
+  url.password = 'secret';
+  return {
+    name,
+    url: url.href,
+    async drop() {
+      await database.pool.query(`drop owned by ${name}`);
+      await administer(serverUrl, `drop role ${name}`);
+    },
+  };
+}
