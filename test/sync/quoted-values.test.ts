@@ -130,13 +130,10 @@ describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
           await alter();
           await add();
         }
-        await worker.printed(/"level":50|"msg":"built"[\s\S]*"msg":"built"/);
+        await worker.printed(/purchases.purchase_value_in_cents is numeric and should be bigint/);
         expect(worker.output()).not.toMatch(/7310501/);
         const report = readReport(organizationDirectory(directory.path, organization));
         expect(JSON.stringify(report)).not.toMatch(/7310501/);
-        if (when === 'in a change') {
-          await worker.printed(/A column of the table purchases does not have the type/);
-        }
       } finally {
         await worker.end('SIGKILL');
       }
