@@ -25,6 +25,7 @@ import { createAnswerCache } from './answer-cache.ts';
 import { watchAnswers } from './answers-under-way.ts';
 import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
+import { closeStalledConnections } from './connections.ts';
 import { admitOrigin } from './cors.ts';
 import { createDatedAnswers } from './dated-answers.ts';
 import {
@@ -50,6 +51,7 @@ import type { ResourceRoutes } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
 import { serve } from './serve.ts';
 import type { Services } from './services.ts';
+import { limitUnreadResponses } from './unread-responses.ts';
 import { addVary } from './vary.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
@@ -85,13 +87,17 @@ export type AppOptions = {
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs?: number;
   readonly exports?: ExportLimits;
-  /** An export in which nothing moves for so long is broken off. */
+  /** An export in which nothing moves for so long is broken off; a client that reads nothing, too. */
   readonly stalledAfterMs?: number;
+  /** Response bytes that the clients of one API key may leave unread. */
+  readonly unreadBytesPerKey?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
 const defaultFreshnessWaitMs = 5_000;
+const defaultUnreadBytes = 64 * 2 ** 20;
+const defaultStalledAfterMs = 30_000;
 const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 
 /** The HTTP API, built but not listening. */
@@ -104,9 +110,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   const freshAnswers = createFreshAnswers(purchases, waitMs);
   const popular = createPopularQuestions(purchases);
   const datedAnswers = createDatedAnswers(purchases, answers, popular);
+  const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
     places: createExportPlaces(options.exports ?? defaultExports),
-    stalledAfterMs: options.stalledAfterMs ?? 30_000,
+    stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));
   const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
@@ -168,6 +175,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     return503OnClosing: false,
     // Node would answer a missing Host header itself, and without a body.
     http: { requireHostHeader: false },
+    connectionTimeout: stalledAfterMs,
     routerOptions: {
       // Query strings are read strictly, and only once a route is found.
       querystringParser: () => ({}),
@@ -224,7 +232,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setErrorHandler(answerError);
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
+  closeStalledConnections(app.server);
 
+  limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
   app.register(health, { services });
   app.register(reference, { routes });
