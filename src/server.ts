@@ -78,6 +78,7 @@ export async function startServer(
     freshnessWaitMs: settings.freshnessWaitMs,
     exports: { perKey: settings.exportsPerKey, inAll: settings.exportConcurrency },
     stalledAfterMs: settings.queryTimeoutMs,
+    connectionsPerAddress: settings.connectionsPerAddress,
     unreadBytesPerKey: settings.unreadBytesPerKey,
     log,
   });

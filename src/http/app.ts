@@ -25,7 +25,7 @@ import { createAnswerCache } from './answer-cache.ts';
 import { watchAnswers } from './answers-under-way.ts';
 import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
-import { closeStalledConnections } from './connections.ts';
+import { closeStalledConnections, limitConnections } from './connections.ts';
 import { admitOrigin } from './cors.ts';
 import { createDatedAnswers } from './dated-answers.ts';
 import {
@@ -40,12 +40,13 @@ import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { isHangUp } from './hang-up.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
-import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
+import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createPopularQuestions } from './popular-questions.ts';
 import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
+import { closeAfterBody } from './request-body.ts';
 import { newRequestId } from './request-id.ts';
 import type { ResourceRoutes } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -89,6 +90,10 @@ export type AppOptions = {
   readonly exports?: ExportLimits;
   /** An export in which nothing moves for so long is broken off; a client that reads nothing, too. */
   readonly stalledAfterMs?: number;
+  /** Connections of one remote address; those of trusted proxies are not limited. */
+  readonly connectionsPerAddress?: number;
+  /** How long a client may take to send a request. */
+  readonly requestTimeoutMs?: number;
   /** Response bytes that the clients of one API key may leave unread. */
   readonly unreadBytesPerKey?: number;
   readonly log: FastifyBaseLogger;
@@ -97,6 +102,8 @@ export type AppOptions = {
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
 const defaultFreshnessWaitMs = 5_000;
 const defaultUnreadBytes = 64 * 2 ** 20;
+const defaultConnectionsPerAddress = 512;
+const defaultRequestTimeoutMs = 10_000;
 const defaultStalledAfterMs = 30_000;
 const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 
@@ -110,6 +117,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const freshAnswers = createFreshAnswers(purchases, waitMs);
   const popular = createPopularQuestions(purchases);
   const datedAnswers = createDatedAnswers(purchases, answers, popular);
+  const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
     places: createExportPlaces(options.exports ?? defaultExports),
@@ -174,7 +182,12 @@ export function createApp(options: AppOptions): FastifyInstance {
     // What still comes is answered as ever, and told that the connection ends.
     return503OnClosing: false,
     // Node would answer a missing Host header itself, and without a body.
-    http: { requireHostHeader: false },
+    http: {
+      requireHostHeader: false,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
+    },
+    requestTimeout: requestTimeoutMs,
     connectionTimeout: stalledAfterMs,
     routerOptions: {
       // Query strings are read strictly, and only once a route is found.
@@ -187,6 +200,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     frameworkErrors: async (_error, request, reply) => {
       reply.headers(securityHeaders).header('Request-Id', request.id);
       admitOrigin(corsOrigins, request, reply as FastifyReply);
+      closeAfterBody(request, reply as FastifyReply);
       const refusal = new ApiError(
         'invalid_request',
         'The path is not valid percent-encoded UTF-8.',
@@ -207,13 +221,12 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.decorateRequest('headStart', null);
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('Request-Id', request.id);
+    closeAfterBody(request, reply);
     // Before the key: a browser asks without one.
     if (admitOrigin(corsOrigins, request, reply).isPreflight) {
       reply.code(204).send();
-    } else if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
-      done(new ApiError('invalid_request', 'The Host header is missing.'));
     } else {
-      done();
+      done(hostError(request));
     }
   });
   const isQuiet = watchAnswers(app.server);
@@ -233,6 +246,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
   closeStalledConnections(app.server);
+  limitConnections(app.server, {
+    perAddress: options.connectionsPerAddress ?? defaultConnectionsPerAddress,
+    exempt: options.trustedProxies ?? [],
+    log,
+  });
 
   limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
