@@ -77,6 +77,8 @@ export async function startServer(
     freshnessWaitMs: settings.freshnessWaitMs,
     exports: { perKey: settings.exportsPerKey, inAll: settings.exportConcurrency },
     stalledAfterMs: settings.queryTimeoutMs,
+    connectionsPerAddress: settings.connectionsPerAddress,
+    unreadBytesPerKey: settings.unreadBytesPerKey,
     log,
   });
   const close = async () => {

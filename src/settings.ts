@@ -50,6 +50,8 @@ const variables = z.object({
   EXPORTS_PER_KEY: wholeNumber(1, 100, 2),
   EXPORT_CONCURRENCY: wholeNumber(1, 1000, 4),
   EXPORT_MEMORY_LIMIT: size('256MiB'),
+  CONNECTIONS_PER_ADDRESS: wholeNumber(1, 1_000_000, 512),
+  UNREAD_MIB_PER_KEY: wholeNumber(1, 65_536, 64),
   QUERY_TIMEOUT_MS: wholeNumber(100, 600_000, 30_000),
   MIN_DATA_AS_OF_WAIT_MS: wholeNumber(100, 60_000, 5_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
@@ -90,6 +92,10 @@ export type Settings = {
   readonly exportConcurrency: number;
   /** A size as DuckDB writes it, for each export that runs. */
   readonly exportMemoryLimit: string;
+  /** Connections of one remote address; those of trusted proxies are not limited. */
+  readonly connectionsPerAddress: number;
+  /** Response bytes that the clients of one API key may leave unread. */
+  readonly unreadBytesPerKey: number;
   readonly queryTimeoutMs: number;
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs: number;
@@ -142,6 +148,8 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     exportsPerKey: read.EXPORTS_PER_KEY,
     exportConcurrency: read.EXPORT_CONCURRENCY,
     exportMemoryLimit: read.EXPORT_MEMORY_LIMIT,
+    connectionsPerAddress: read.CONNECTIONS_PER_ADDRESS,
+    unreadBytesPerKey: read.UNREAD_MIB_PER_KEY * 2 ** 20,
     queryTimeoutMs: read.QUERY_TIMEOUT_MS,
     freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,

@@ -5,8 +5,6 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import { formatInstant } from '../domain/instant.ts';
-import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -25,31 +23,27 @@ import { createAnswerCache } from './answer-cache.ts';
 import { watchAnswers } from './answers-under-way.ts';
 import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
+import { closeStalledConnections, limitConnections } from './connections.ts';
 import { admitOrigin } from './cors.ts';
 import { createDatedAnswers } from './dated-answers.ts';
-import {
-  ApiError,
-  errorBody,
-  errorStatuses,
-  internalError,
-  tooManyQuestions,
-  unknownRoute,
-} from './errors.ts';
+import { answerError, logAnswer } from './error-handler.ts';
+import { ApiError, unknownRoute } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
-import { isHangUp } from './hang-up.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
-import { handleClientError, refuseUnsupported } from './malformed-requests.ts';
+import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createPopularQuestions } from './popular-questions.ts';
 import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
+import { closeAfterBody } from './request-body.ts';
 import { newRequestId } from './request-id.ts';
 import type { ResourceRoutes } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
 import { serve } from './serve.ts';
 import type { Services } from './services.ts';
+import { limitUnreadResponses } from './unread-responses.ts';
 import { addVary } from './vary.ts';
 
 /** Every resource under /v1: a new one is a file of its own and a line here. */
@@ -85,13 +79,23 @@ export type AppOptions = {
   /** How long X-Min-Data-As-Of may keep a request waiting. */
   readonly freshnessWaitMs?: number;
   readonly exports?: ExportLimits;
-  /** An export in which nothing moves for so long is broken off. */
+  /** An export in which nothing moves for so long is broken off; a client that reads nothing, too. */
   readonly stalledAfterMs?: number;
+  /** Connections of one remote address; those of trusted proxies are not limited. */
+  readonly connectionsPerAddress?: number;
+  /** How long a client may take to send a request. */
+  readonly requestTimeoutMs?: number;
+  /** Response bytes that the clients of one API key may leave unread. */
+  readonly unreadBytesPerKey?: number;
   readonly log: FastifyBaseLogger;
 };
 
 const defaultAnswerCacheBytes = 64 * 2 ** 20;
 const defaultFreshnessWaitMs = 5_000;
+const defaultUnreadBytes = 64 * 2 ** 20;
+const defaultConnectionsPerAddress = 512;
+const defaultRequestTimeoutMs = 10_000;
+const defaultStalledAfterMs = 30_000;
 const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 
 /** The HTTP API, built but not listening. */
@@ -104,9 +108,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   const freshAnswers = createFreshAnswers(waitMs);
   const popular = createPopularQuestions(purchases);
   const datedAnswers = createDatedAnswers(answers, popular);
+  const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
+  const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
     places: createExportPlaces(options.exports ?? defaultExports),
-    stalledAfterMs: options.stalledAfterMs ?? 30_000,
+    stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));
   const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
@@ -166,7 +172,13 @@ export function createApp(options: AppOptions): FastifyInstance {
     // What still comes is answered as ever, and told that the connection ends.
     return503OnClosing: false,
     // Node would answer a missing Host header itself, and without a body.
-    http: { requireHostHeader: false },
+    http: {
+      requireHostHeader: false,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
+    },
+    requestTimeout: requestTimeoutMs,
+    connectionTimeout: stalledAfterMs,
     routerOptions: {
       // Query strings are read strictly, and only once a route is found.
       querystringParser: () => ({}),
@@ -178,6 +190,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     frameworkErrors: async (_error, request, reply) => {
       reply.headers(securityHeaders).header('Request-Id', request.id);
       admitOrigin(corsOrigins, request, reply as FastifyReply);
+      closeAfterBody(request, reply as FastifyReply);
       const refusal = new ApiError(
         'invalid_request',
         'The path is not valid percent-encoded UTF-8.',
@@ -198,13 +211,12 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.decorateRequest('headStart', null);
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('Request-Id', request.id);
+    closeAfterBody(request, reply);
     // Before the key: a browser asks without one.
     if (admitOrigin(corsOrigins, request, reply).isPreflight) {
       reply.code(204).send();
-    } else if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) {
-      done(new ApiError('invalid_request', 'The Host header is missing.'));
     } else {
-      done();
+      done(hostError(request));
     }
   });
   const isQuiet = watchAnswers(app.server);
@@ -223,7 +235,14 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setErrorHandler(answerError);
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
+  closeStalledConnections(app.server);
+  limitConnections(app.server, {
+    perAddress: options.connectionsPerAddress ?? defaultConnectionsPerAddress,
+    exempt: options.trustedProxies ?? [],
+    log,
+  });
 
+  limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
   app.register(health, { services });
   app.register(reference, { routes });
@@ -252,43 +271,4 @@ function isUnderV1(url: string): boolean {
 
 async function refuseRoute(request: FastifyRequest): Promise<never> {
   throw unknownRoute(request);
-}
-
-/** Logs the route, not the path: that may hold what a caller mistook for one. */
-function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
-  const route = routeOf(request);
-  const { statusCode: status, elapsedTime } = reply;
-  const milliseconds = Math.round(elapsedTime * 100) / 100;
-  request.log.info({ method: request.method, route, status, milliseconds }, 'answered');
-}
-
-const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
-
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const told = toldToCaller(error);
-  if (told.type === 'internal_error') {
-    // Who hung up hears nothing of what was then given up, and nothing failed.
-    if (isHangUp(error, request))
-      request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
-    else request.log.error({ err: error }, 'failed');
-  }
-  if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
-  if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);
-  if (told.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(told.asOf));
-  return reply
-    .code(errorStatuses[told.type])
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(told, request.id)));
-}
-
-/** What a caller may know about an error; what it may not becomes internal_error. */
-function toldToCaller(error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
-  if (error instanceof TooManyQuestionsError) return tooManyQuestions();
-  const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
-  // Fastify's own refusals of malformed requests.
-  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
-    return new ApiError('invalid_request', String(message));
-  }
-  return internalError();
 }

@@ -22,6 +22,7 @@ import { asksForFreshness, type FreshAnswers, readAskedFreshness } from './minim
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
+import { refuseBody } from './request-body.ts';
 import type { Call, DatedRoute, ExportRoute, PlainRoute, Route } from './route.ts';
 import { serializerSchema } from './wire.ts';
 
@@ -228,11 +229,4 @@ function serializerOf(reply: FastifyReply): (answer: unknown) => string {
   const serialize = reply.getSerializationFunction('200');
   if (serialize === undefined) throw new Error('the route has no serializer');
   return serialize as (answer: unknown) => string;
-}
-
-/** Operations take no request body (section 4). */
-function refuseBody(request: FastifyRequest): void {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  if (encoding === undefined && (length === undefined || length === '0')) return;
-  throw new ApiError('invalid_request', 'A GET request takes no body.');
 }

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalTimeZone, zonedYears, zoneOffsets } from '../../src/domain/time-zone.ts';
+import {
+  canonicalTimeZone,
+  loadZoneOffsets,
+  zonedYears,
+  zoneOffsets,
+} from '../../src/domain/time-zone.ts';
 import { localDayReader } from '../support/local-day.ts';
 
 const microseconds = (text: string) => BigInt(Date.parse(text)) * 1000n;
@@ -75,6 +80,24 @@ describe("a zone's offsets", () => {
     expect(kolkata[0]).toEqual({ offset: 0n, until: microseconds(`${first}-01-01T00:00Z`) });
     expect(kolkata.at(-2)?.until).toBe(microseconds(`${last + 1}-01-01T00:00Z`));
     expect(kolkata.at(-1)).toEqual({ offset: 0n, until: null });
+  });
+
+  it('are loaded by the decade, no two in one turn of the event loop', async () => {
+    const { first, last } = zonedYears;
+    const [from, to] = [
+      microseconds(`${first}-01-01T00:00Z`),
+      microseconds(`${last}-12-31T00:00Z`),
+    ];
+    const zones = ['Asia/Tehran', 'Africa/Cairo', 'Europe/Lisbon', 'America/Bogota'];
+    let turns = 0;
+    let timer = setImmediate(function count() {
+      turns += 1;
+      timer = setImmediate(count);
+    });
+    await Promise.all(zones.map((zone) => loadZoneOffsets(zone, from, to)));
+    clearImmediate(timer);
+    const decades = (last + 1 - first) / 10;
+    expect(turns).toBeGreaterThanOrEqual(zones.length * decades - 1);
   });
 
   it("give the day that Intl's calendar shows, whichever zone and instant", () => {

@@ -43,6 +43,7 @@ describe('over a socket', () => {
     ['an expectation', () => `GET /v1/me HTTP/1.1\r\n${authorization}Expect: more\r\n\r\n`],
     ['a tunnel', () => `CONNECT host:1 HTTP/1.1\r\n${authorization}\r\n`],
     ['a request without a host', () => 'GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    ['a request with two hosts', () => `GET /v1/me HTTP/1.1\r\n${authorization}Host: b\r\n\r\n`],
     [
       'two lengths of a body',
       () =>

@@ -1,7 +1,7 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../domain/instant.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
+import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { type Extent, stretchOf } from './labels.ts';
 import { creationQuarter, quarterHour, quarterHourOf, quarterHoursADay } from './quarter-hours.ts';
@@ -15,6 +15,17 @@ export type DayGrouping = {
   /** The date of the day that is called `key`. */
   readonly date: Sql;
 };
+
+/** Prepares `dayGrouping`, without blocking the event loop. */
+export async function loadDayGrouping(
+  extent: Extent,
+  filters: PurchaseFilters,
+  timeZone: string | undefined,
+): Promise<void> {
+  if (timeZone === undefined) return;
+  const { since, until } = stretchOf(extent, filters);
+  await loadZoneOffsets(timeZone, since, until);
+}
 
 /**
  * By day, in UTC or in a time zone, for purchases that the filters leave. DuckDB's own time

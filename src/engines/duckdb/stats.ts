@@ -17,7 +17,7 @@ import { queryRows } from './connection.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation, LabelCache } from './labels.ts';
 import { firstKey, labelDictionary, labelKey, labelTable } from './layout.ts';
-import { type DayGrouping, dayGrouping } from './local-day.ts';
+import { type DayGrouping, dayGrouping, loadDayGrouping } from './local-day.ts';
 
 export async function purchaseStats(
   connection: DuckDBConnection,
@@ -28,6 +28,7 @@ export async function purchaseStats(
   if (matching === null) return emptyStats;
   const isEverything = isUnfiltered(filters);
   const { catalog } = generation;
+  if (groupBy === 'day') await loadDayGrouping(generation.extent, filters, timeZone);
   const day = () => dayGrouping(generation.extent, filters, timeZone);
   const ranking =
     groupBy === undefined

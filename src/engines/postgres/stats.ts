@@ -7,7 +7,7 @@ import type {
   PurchaseStatsQuery,
   StatsDimension,
 } from '../../domain/purchase-query.ts';
-import { zoneOffsets } from '../../domain/time-zone.ts';
+import { loadZoneOffsets, zoneOffsets } from '../../domain/time-zone.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
@@ -83,6 +83,7 @@ async function localDay(
     from purchases
     where ${purchasesMatching(organizationId, filters)}`);
   const { first, last } = rows[0] as (typeof rows)[number];
+  if (first !== null) await loadZoneOffsets(timeZone, first, last);
   const offset = offsetExpression(
     first === null ? [] : zoneOffsets(timeZone, first, last),
     (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,

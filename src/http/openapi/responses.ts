@@ -181,7 +181,8 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     name: 'RateLimited',
     description:
       "The key's request limit is exceeded, too many questions about purchases wait already, as " +
-      'many exports are running as may, or too many requests without a valid key came from the ' +
+      'many exports are running as may, the clients of the key have not read their earlier ' +
+      'responses, or too many requests without a valid key came from the ' +
       'address (`X-RateLimit-*` then tell of that one).',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: [...rateLimitHeaders, 'Retry-After'],

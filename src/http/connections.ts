@@ -1,0 +1,57 @@
+import type { Server } from 'node:http';
+import { BlockList, isIPv6, type Socket } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+import { answerUnderWay } from './answers-under-way.ts';
+
+/**
+ * Closes connections whose clients do not read, and idle ones. Node emits `timeout` when no
+ * byte has moved for `server.timeout`. A client that reads slowly moves bytes. A connection
+ * whose response has not begun, or whose export has no next piece yet, stays open.
+ */
+export function closeStalledConnections(server: Server): void {
+  server.on('timeout', (socket: Socket) => {
+    if (answerUnderWay(socket) === undefined || socket.writableLength > 0) socket.destroy();
+  });
+}
+
+export type ConnectionLimit = {
+  readonly perAddress: number;
+  /** Addresses or ranges without a limit: a proxy's connections are those of many clients. */
+  readonly exempt: readonly string[];
+  readonly log: FastifyBaseLogger;
+};
+
+/** Closes connections beyond the limit of their remote address, before anything is read. */
+export function limitConnections(server: Server, options: ConnectionLimit): void {
+  const { perAddress, log } = options;
+  const exempt = addressList(options.exempt);
+  const connections = new Map<string, number>();
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress;
+    if (address === undefined || exempt.check(address, familyOf(address))) return;
+    const count = connections.get(address) ?? 0;
+    if (count >= perAddress) {
+      log.debug({ address }, 'refused a connection: the address has as many as it may');
+      socket.destroy();
+      return;
+    }
+    connections.set(address, count + 1);
+    socket.once('close', () => {
+      const left = (connections.get(address) ?? 1) - 1;
+      if (left === 0) connections.delete(address);
+      else connections.set(address, left);
+    });
+  });
+}
+
+const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
+
+function addressList(addresses: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const item of addresses) {
+    const [address = '', bits] = item.split('/');
+    if (bits === undefined) list.addAddress(address, familyOf(address));
+    else list.addSubnet(address, Number(bits), familyOf(address));
+  }
+  return list;
+}

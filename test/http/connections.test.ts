@@ -1,0 +1,131 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addKey, addOrganization } from '../support/shop.ts';
+import { connectTo, type SocketClient } from '../support/sockets.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+type Socket = ReturnType<SocketClient['ask']>;
+
+describe('connections', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organizationId: bigint;
+  const opened: { readonly api: TestApi; readonly client: SocketClient }[] = [];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    organizationId = await addOrganization(database.pool);
+  });
+  afterAll(async () => {
+    for (const { api, client } of opened) {
+      client.close();
+      await api.close();
+    }
+    await database.drop();
+    await folder.remove();
+  });
+
+  async function start(options: Parameters<typeof createTestApi>[2] = {}) {
+    const api = await createTestApi(database.pool, folder.path, options);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const client = await connectTo((api.app.server.address() as AddressInfo).port);
+    opened.push({ api, client });
+    return { server: api.app.server, client };
+  }
+
+  describe('of a request with a body are closed after the response, without reading the body', () => {
+    const bodies = [
+      ['an unfinished body', 'Content-Length: 1000\r\n\r\nx'],
+      ['an unfinished chunked body', 'Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n'],
+      ['a body not yet begun', 'Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n'],
+    ] as const;
+
+    it.each(bodies)('%s, in the order of refusals', async (_name, body) => {
+      const { client } = await start({ rateLimitPerMinute: 1 });
+      const reading = await addKey(database.pool, organizationId);
+      const writing = await addKey(database.pool, organizationId, { scopes: ['write'] });
+      const refusals = [
+        ['GET /v1/me', '', 401],
+        ['GET /v1/%ZZ', '', 401],
+        ['POST /v1/nothing', '', 401],
+        ['GET /v1/tags?limit=x', reading.secret, 400],
+        ['GET /v1/tags', reading.secret, 429],
+        ['GET /v1/me', writing.secret, 403],
+      ] as const;
+      for (const [request, secret, status] of refusals) {
+        const head = `${request} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n`;
+        const [answer, ...others] = await client.sendBytes(head + body);
+        expect([request, answer?.status]).toEqual([request, status]);
+        expect(answer?.headers.connection).toBe('close');
+        expect(others).toEqual([]);
+      }
+    });
+  });
+
+  it.each([
+    ['sends nothing', ''],
+    ['does not finish its headers', 'GET /v1/me HTTP/1.1\r\nHost: a\r\n'],
+    ['sends what is not HTTP and stays connected', 'GARBAGE\r\n\r\n'],
+  ])('of a client that %s are closed', async (_name, bytes) => {
+    const { server, client } = await start({ requestTimeoutMs: 200 });
+    const connected = once(server, 'connection') as Promise<[Socket]>;
+    const socket = client.ask(bytes);
+    const [connection] = await connected;
+    await once(connection, 'close');
+    socket.destroy();
+  });
+
+  it('whose request does not arrive in time are told so', async () => {
+    const { client } = await start({ requestTimeoutMs: 200 });
+    const [answer] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
+    expect(answer?.status).toBe(400);
+    expect(JSON.parse(answer?.body ?? '').error).toMatchObject({
+      type: 'invalid_request',
+      message: expect.stringContaining('in time'),
+    });
+  });
+
+  /** A connection on which a request was answered, or null if the server closed it. */
+  async function connectAndAsk(client: SocketClient): Promise<Socket | null> {
+    const socket = client.ask('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    const closed = new Promise<null>((resolve) => socket.once('close', () => resolve(null)));
+    const answered = new Promise<Socket>((resolve) => socket.once('data', () => resolve(socket)));
+    return Promise.race([answered, closed]);
+  }
+
+  it('are bounded for each address', async () => {
+    const connectionsPerAddress = 5;
+    const { client } = await start({ connectionsPerAddress });
+    const sockets: Socket[] = [];
+    for (let count = 0; count <= connectionsPerAddress; count += 1) {
+      const socket = await connectAndAsk(client);
+      if (socket !== null) sockets.push(socket);
+    }
+    expect(sockets.length).toBeGreaterThan(0);
+    expect(sockets.length).toBeLessThanOrEqual(connectionsPerAddress);
+
+    sockets.pop()?.destroy();
+    let next: Socket | null = null;
+    while (next === null) {
+      next = await connectAndAsk(client);
+      await sleep(5);
+    }
+    for (const socket of [...sockets, next]) socket.destroy();
+  });
+
+  it.each(['127.0.0.1', '127.0.0.0/8'])(
+    'are not bounded for the trusted proxy %s',
+    async (proxy) => {
+      const { client } = await start({ connectionsPerAddress: 1, trustedProxies: [proxy] });
+      const sockets: (Socket | null)[] = [];
+      for (let count = 0; count < 5; count += 1) sockets.push(await connectAndAsk(client));
+      expect(sockets).not.toContain(null);
+      for (const socket of sockets) socket?.destroy();
+    },
+  );
+});

@@ -1,0 +1,143 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addKey, addOrganization } from '../support/shop.ts';
+import { connectTo, type SocketClient } from '../support/sockets.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+type Socket = ReturnType<SocketClient['ask']>;
+
+const mebibyte = 2 ** 20;
+/** More than the kernel buffers for a client that does not read. */
+const largeBytes = 12 * mebibyte;
+
+describe('responses that clients do not read', () => {
+  let database: TestDatabase;
+  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organizationId: bigint;
+  let large: string;
+  const opened: { readonly api: TestApi; readonly client: SocketClient }[] = [];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    folder = await temporaryDirectory();
+    organizationId = await addOrganization(database.pool);
+    const customerId = await addCustomer(database.pool, organizationId);
+    await database.pool.query(
+      `update customers set attributes = jsonb_build_object('text', repeat('x', $1)) where id = $2`,
+      [largeBytes, customerId],
+    );
+    large = `/v1/customers/${encodeId('customer', customerId)}`;
+  });
+  afterAll(async () => {
+    for (const { api, client } of opened) {
+      client.close();
+      await api.close();
+    }
+    await database.drop();
+    await folder.remove();
+  });
+
+  async function start(options: Parameters<typeof createTestApi>[2]) {
+    const api = await createTestApi(database.pool, folder.path, options);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const client = await connectTo((api.app.server.address() as AddressInfo).port);
+    opened.push({ api, client });
+    return { server: api.app.server, client };
+  }
+
+  const headersOf = async () => {
+    const { secret } = await addKey(database.pool, organizationId);
+    return { authorization: `Bearer ${secret}` };
+  };
+  const requestBytes = (url: string, { authorization }: { authorization: string }) =>
+    `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n\r\n`;
+
+  /** Sends requests and reads nothing but the first bytes of the first response. */
+  async function askWithoutReading(client: SocketClient, bytes: string): Promise<Socket> {
+    const socket = client.ask(bytes);
+    await once(socket, 'readable');
+    return socket;
+  }
+
+  async function untilAnswered(client: SocketClient, headers: { authorization: string }) {
+    for (;;) {
+      const { status } = await client.send({ method: 'GET', url: large, headers });
+      if (status === 200) return;
+    }
+  }
+
+  it('are bounded for each API key, and a further one is 429', async () => {
+    const { client } = await start({ unreadBytesPerKey: largeBytes + mebibyte });
+    const [headers, otherHeaders] = [await headersOf(), await headersOf()];
+    const socket = await askWithoutReading(client, requestBytes(large, headers));
+
+    const refused = await client.send({ method: 'GET', url: large, headers });
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1']);
+    expect(refused.headers).not.toHaveProperty('etag');
+    expect(JSON.parse(refused.body)).toMatchObject({
+      error: { type: 'rate_limited', message: expect.stringContaining('not read') },
+      retry_after: 1,
+    });
+    const small = await client.send({ method: 'GET', url: '/v1/me', headers });
+    expect(small.status).toBe(200);
+    const other = await client.send({ method: 'GET', url: large, headers: otherHeaders });
+    expect(other.status).toBe(200);
+
+    socket.destroy();
+    await untilAnswered(client, headers);
+  });
+
+  it('do not count when the client has read them, and one alone may exceed the bound', async () => {
+    const { client } = await start({ unreadBytesPerKey: mebibyte });
+    const headers = await headersOf();
+    for (let count = 0; count < 3; count += 1) await untilAnswered(client, headers);
+    const socket = await askWithoutReading(client, requestBytes(large, headers));
+    expect((await client.send({ method: 'GET', url: large, headers })).status).toBe(429);
+    socket.destroy();
+    await untilAnswered(client, headers);
+  });
+
+  it('no longer count after a disconnect, pipelined ones included', async () => {
+    const { client } = await start({ unreadBytesPerKey: 3 * largeBytes + mebibyte });
+    const headers = await headersOf();
+    const socket = await askWithoutReading(client, requestBytes(large, headers).repeat(3));
+    for (;;) {
+      const { status } = await client.send({ method: 'GET', url: large, headers });
+      if (status === 429) break;
+    }
+    socket.destroy();
+    for (let unread = 0; unread < 2; unread += 1) {
+      await untilAnswered(client, headers);
+      await askWithoutReading(client, requestBytes(large, headers));
+    }
+    await untilAnswered(client, headers);
+  });
+
+  it('have their connection closed', async () => {
+    const { server, client } = await start({ stalledAfterMs: 200 });
+    const connected = once(server, 'connection') as Promise<[Socket]>;
+    const socket = client.ask(requestBytes(large, await headersOf()));
+    const [connection] = await connected;
+    await once(connection, 'close');
+    socket.destroy();
+  });
+
+  it('do not have their connection closed before there is a response', async () => {
+    const { server, client } = await start({ stalledAfterMs: 200 });
+    const headers = await headersOf();
+    await withConnection(database.pool, async (locking) => {
+      await locking.query('begin; lock table tags in access exclusive mode');
+      const connected = once(server, 'connection') as Promise<[Socket]>;
+      const answered = client.send({ method: 'GET', url: '/v1/tags', headers });
+      const [connection] = await connected;
+      await once(connection, 'timeout');
+      await locking.query('rollback');
+      expect((await answered).status).toBe(200);
+    });
+  });
+});
