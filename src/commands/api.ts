@@ -8,8 +8,8 @@ import { createProgram, runProgram } from './command-line.ts';
 const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);
-  await requireDatabase(databaseUrl);
   const stopped = untilStopped();
+  await requireDatabase(databaseUrl);
   const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
   console.log(`Listening on ${server.url}`);
   await untilAborted(stopped);
