@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
+import { parseDuration } from './domain/duration.ts';
 import { OperatorError } from './operator-error.ts';
 
 /** Every environment variable the service reads; the only place that reads them. */
@@ -56,6 +57,14 @@ const variables = z.object({
   MIN_DATA_AS_OF_WAIT_MS: wholeNumber(100, 60_000, 5_000),
   SYNC_POLL_INTERVAL_MS: wholeNumber(10, 60_000, 100),
   SYNC_CONCURRENCY: wholeNumber(1, 64, 2),
+  VERIFY_EVERY: z
+    .string()
+    .default('24h')
+    .refine(
+      (text) => text === 'off' || parseDuration(text) !== null,
+      'must be off or a time such as 30m, 6h or 1d',
+    )
+    .transform((text) => (text === 'off' ? null : parseDuration(text))),
 });
 
 export type Settings = {
@@ -102,6 +111,8 @@ export type Settings = {
   readonly syncPollIntervalMs: number;
   /** Organizations that the sync worker brings up to date at the same time. */
   readonly syncConcurrency: number;
+  /** How old the last verification of an organization may become; null: the worker verifies none. */
+  readonly verifyEveryMs: number | null;
 };
 
 /** Rejects what it cannot read with an OperatorError that names the variable. */
@@ -154,6 +165,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     freshnessWaitMs: read.MIN_DATA_AS_OF_WAIT_MS,
     syncPollIntervalMs: read.SYNC_POLL_INTERVAL_MS,
     syncConcurrency: read.SYNC_CONCURRENCY,
+    verifyEveryMs: read.VERIFY_EVERY,
   };
 }
 

@@ -37,7 +37,7 @@ program
   .option('--shard <i/n>', 'only the i-th of n parts of the organizations', shardOption)
   .option(
     '--every, --verify-every <time>',
-    'verify, as if by `verify --repair`, such as 6h',
+    'verify and repair each organization so often, such as 6h; VERIFY_EVERY by default',
     durationOption,
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
@@ -106,16 +106,20 @@ program
 
 await runProgram(program);
 
+/** Beside the worker's own instance, which may use DUCKDB_MEMORY_LIMIT. */
+const lowPriority = { threads: 1, memoryLimit: '256MiB' };
+
 function workerOptions(
   { settings }: Workplace,
-  { shard, verifyEvery }: { readonly shard?: Shard; readonly verifyEvery?: number },
+  options: { readonly shard?: Shard; readonly verifyEvery?: number },
 ): Partial<WorkerOptions> {
+  const { shard, verifyEvery: everyMs = settings.verifyEveryMs } = options;
   return {
     ...(shard === undefined ? {} : { shard }),
     verification:
-      verifyEvery === undefined
+      everyMs === null
         ? undefined
-        : { everyMs: verifyEvery, duckdb: { ...verificationInstance(settings), threads: 1 } },
+        : { everyMs, duckdb: { ...verificationInstance(settings), ...lowPriority } },
   };
 }
 

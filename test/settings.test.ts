@@ -50,3 +50,15 @@ describe('CORS_ORIGINS', () => {
     expect(() => readSettings({ CORS_ORIGINS: list })).toThrow(/^CORS_ORIGINS is /);
   });
 });
+
+describe('VERIFY_EVERY', () => {
+  it('is a day by default, any time, or off', () => {
+    const read = (VERIFY_EVERY: string) => readSettings({ VERIFY_EVERY }).verifyEveryMs;
+    expect(readSettings({}).verifyEveryMs).toBe(86_400_000);
+    expect(read('90m')).toBe(5_400_000);
+    expect(read('off')).toBeNull();
+    for (const text of ['0s', '24', 'never', '1.5h', '-1d']) {
+      expect(() => read(text)).toThrow(/^VERIFY_EVERY is /);
+    }
+  });
+});

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { parseDuration } from '../domain/duration.ts';
 import { serializeError } from '../error-text.ts';
 import { OperatorError } from '../operator-error.ts';
 import { keepFilesPrivate } from '../private-files.ts';
@@ -36,13 +37,10 @@ function reportFailure(error: unknown): number {
   return exitCodes.failed;
 }
 
-const millisecondsOf = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
 /** An option's parser: a time such as `90s`, `30m`, `6h` or `1d`, in milliseconds. */
 export function durationOption(text: string): number {
-  const [, count, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
-  const milliseconds = Number(count) * millisecondsOf[unit as keyof typeof millisecondsOf];
-  if (milliseconds > 0) return milliseconds;
+  const milliseconds = parseDuration(text);
+  if (milliseconds !== null) return milliseconds;
   throw new InvalidArgumentError('It must be a time such as 90s, 30m, 6h or 1d.');
 }
 

@@ -18,24 +18,26 @@ export type ContinuousVerification = Pick<
   readonly signal: AbortSignal;
 };
 
-// Whoever has work to do comes first: at most a fifth of one core goes to this.
-const rest = 4;
+// Low priority: after each part it rests, so that it takes at most a twentieth of one core.
+const rest = 19;
 const longestPauseMs = 60_000;
+/** A worker that has just started has other things to do. */
+const firstAfterMs = 60_000;
 
 /**
- * Verifies one organization after the other, each when its turn has come, and
+ * Verifies one organization after the other, each once in `everyMs`, and
  * repairs what differs, until the signal is aborted. What it finds it logs and
  * records; it never rejects.
  */
 export async function verifyContinuously(options: ContinuousVerification): Promise<void> {
   const { everyMs, dataDirectory, signal } = options;
   const pauseMs = Math.min(longestPauseMs, everyMs / 10);
+  const beginAt = performance.now() + Math.min(firstAfterMs, everyMs);
   /** Monotonic; what could not be verified waits for its next turn, too. */
   const attemptedAt = new Map<bigint, number>();
   const isDue = (id: bigint): boolean => {
-    if (performance.now() - (attemptedAt.get(id) ?? Number.NEGATIVE_INFINITY) < everyMs) {
-      return false;
-    }
+    const last = attemptedAt.get(id);
+    if (performance.now() < (last === undefined ? beginAt : last + everyMs)) return false;
     const record = readVerificationRecord(dataDirectory, id);
     return record === null || Date.now() - Date.parse(record.at) >= everyMs;
   };
