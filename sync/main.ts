@@ -26,6 +26,9 @@ import {
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
+/** Beside the worker's own instance, which may use DUCKDB_MEMORY_LIMIT. */
+const lowPriority = { threads: 1, memoryLimit: '256MiB' };
+
 const program = createProgram(
   'npm run sync --',
   'Copies purchases from Postgres into the DuckDB files that the API reads.',
@@ -105,9 +108,6 @@ program
   });
 
 await runProgram(program);
-
-/** Beside the worker's own instance, which may use DUCKDB_MEMORY_LIMIT. */
-const lowPriority = { threads: 1, memoryLimit: '256MiB' };
 
 function workerOptions(
   { settings }: Workplace,
