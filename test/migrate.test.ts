@@ -26,6 +26,7 @@ describe('migrate', () => {
       '003.do.search.sql',
       '004.do.rate-limits.sql',
       '005.do.bounded-lists.sql',
+      '007.do.text-lengths.sql',
     ]);
     expect(runs.some((applied) => applied.length === 0)).toBe(true);
   });
