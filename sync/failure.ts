@@ -5,10 +5,17 @@ import { OperatorError } from '../src/operator-error.ts';
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
 
-/** A purchase with a value that no answer could show, named by its public id. */
+/** A purchase with a value that cannot be copied, named by its public id. */
 export class PoisonedPurchaseError extends Error {
-  constructor(purchase: string) {
-    super(`Purchase ${purchase} holds a value that cannot be copied.`);
+  constructor(purchase: string, value: string) {
+    super(`Purchase ${purchase} holds a value that cannot be copied: ${value}.`);
+  }
+}
+
+/** A purchase whose texts take more bytes than `maxPurchaseTextBytes`. */
+export class OversizedRowError extends Error {
+  constructor() {
+    super('A purchase holds more text than can be copied.');
   }
 }
 
@@ -29,6 +36,7 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof PoisonedPurchaseError) {
     return { message: error.message, advice: correctIt };
   }
+  if (error instanceof OversizedRowError) return { message: error.message, advice: correctIt };
   if (isDataError(error)) {
     const column = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
     return {
@@ -119,6 +127,7 @@ export function isDamage(error: unknown): boolean {
 
 /** Whether a row's contents are to blame; messages about those quote them. */
 export function isDataError(error: unknown): boolean {
+  if (error instanceof OversizedRowError) return true;
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
   return /^(Error: )?(Conversion|Invalid Input|Out of Range|Constraint) Error/i.test(
     firstLine(error),

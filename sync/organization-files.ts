@@ -2,7 +2,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import type { Database } from '../src/postgres/pool.ts';
-import { isCorruption, isDataError, PoisonedPurchaseError } from './failure.ts';
+import { isCorruption, isDataError } from './failure.ts';
 import { createOwnership } from './ownership.ts';
 import { findPoisonedPurchase } from './poisoned-purchase.ts';
 import {
@@ -117,8 +117,7 @@ export function createOrganizationFiles(options: {
         await remove(role);
       }
       if (!isDataError(error)) return error;
-      const purchase = await findPoisonedPurchase(database, organizationId).catch(() => null);
-      return purchase === null ? error : new PoisonedPurchaseError(purchase);
+      return (await findPoisonedPurchase(database, organizationId).catch(() => null)) ?? error;
     },
   };
 }
