@@ -84,15 +84,22 @@ export async function inTransaction(
   }
 }
 
-/** Gives every staged label and customer that has no key yet the next ones. */
+/**
+ * Gives every staged label and customer that has no key yet the next ones, in the order of
+ * the staged rows. Rows that lie together then have keys that lie together: an export of
+ * a range of rows reads a part of a large dictionary.
+ */
 export function extendDictionaries(catalog: string): string {
   const extend = (dictionary: Dictionary, column: string) => {
     const { table, value } = dictionary;
     return `
     insert into ${catalog}.${table} (key, ${value})
     select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${catalog}.${table})
-        + row_number() over () - 1, staged.value
-    from (select distinct ${column} as value from staging where ${column} is not null) as staged
+        + row_number() over (order by staged.place) - 1, staged.value
+    from (
+      select ${column} as value, min(rowid) as place
+      from staging where ${column} is not null group by value
+    ) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
   };
   return [
