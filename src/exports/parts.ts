@@ -57,7 +57,9 @@ export async function forEachPart<Prepared>(
     const part = { condition, isPart: true };
     let prepared: Prepared;
     try {
-      ranges.noteRead(Number(await valueBytes(connection, catalog, condition, true)));
+      const bytes = await valueBytes(connection, catalog, condition, true);
+      if (bytes > maxPreparedBytes && ranges.halve(range)) continue;
+      ranges.noteRead(0);
       prepared = await prepare(part);
     } catch (error) {
       if (isOutOfMemory(error) && ranges.halve(range)) continue;
