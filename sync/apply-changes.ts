@@ -1,10 +1,16 @@
 import type pg from 'pg';
 import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
 import { applyFew, few } from './apply-few.ts';
+import { duckdbWriteFactor, requireSpace } from './disk-space.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { streamChanges } from './source.ts';
-import { createStaging, type StagedPurchase, stage } from './staging.ts';
-import { type Watermark, writeWatermark } from './watermark.ts';
+import { createStaging, dropStaging, type StagedPurchase, stage, textBytesOf } from './staging.ts';
+import { completeLoad, type Watermark, writeLoadProgress, writeWatermark } from './watermark.ts';
+
+/** Applied in one transaction: DuckDB keeps updated texts in memory until it is over. */
+const partTextBytes = 64 * 2 ** 20;
+/** Of a purchase: its numbers, and its place in a row group. */
+const rowBytes = 256;
 
 /** Gives the watermark of the snapshot whose changes are applied, once it may be written. */
 export type Confirm = () => Promise<Watermark>;
@@ -13,6 +19,11 @@ export type Confirm = () => Promise<Watermark>;
  * Applies what changed since the file's watermark and moves that to the snapshot of
  * `source`. Gives the number of changes; without any the watermark stays, for the file
  * shows the same either way.
+ *
+ * Long changes are applied in several transactions; the last one moves the watermark, and the
+ * others its token alone. After a failure between them the file is ahead of its watermark in
+ * some purchases. The next call brings each of them to its newest state, for all changed since
+ * the watermark. Nothing is published before that.
  */
 export async function applyChanges(
   source: pg.ClientBase,
@@ -26,15 +37,20 @@ export async function applyChanges(
   try {
     const first = await takeFew(changes);
     signal.throwIfAborted();
-    if (first.length === 0) return 0;
+    if (first.purchases.length === 0) return 0;
     const watermark = await confirm();
-    let count = first.length;
-    if (count <= few) {
-      await applyFew(file, first, watermark);
+    let count = first.purchases.length;
+    if (first.isAll) {
+      await requireSpaceFor(file, first.textBytes, count);
+      await applyFew(file, first.purchases, watermark);
     } else {
-      await createStaging(file.connection);
-      count = await stage(file.connection, chain(first, changes), signal);
-      await applyStaged(file, watermark);
+      const all = chain(first.purchases, changes);
+      const begun = { ...file.watermark, token: watermark.token };
+      count = await applyInParts(file, all, signal, (isLast) =>
+        applyStaged(file, () =>
+          writeWatermark(file.connection, file.catalog, isLast ? watermark : begun),
+        ),
+      );
     }
     file.watermark = watermark;
     return count;
@@ -44,16 +60,43 @@ export async function applyChanges(
   }
 }
 
-/** The first changes; more than `few` where there are more. */
-async function takeFew(changes: AsyncIterator<StagedPurchase>): Promise<StagedPurchase[]> {
-  const taken: StagedPurchase[] = [];
-  while (taken.length <= few) {
+/** Takes changes from the beginning, until they are too many for `applyFew`. */
+async function takeFew(changes: AsyncIterator<StagedPurchase>) {
+  const purchases: StagedPurchase[] = [];
+  let textBytes = 0;
+  while (purchases.length <= few && textBytes <= maxFewBytes) {
     const next = await changes.next();
-    if (next.done) break;
-    taken.push(next.value);
+    if (next.done) return { purchases, textBytes, isAll: true };
+    purchases.push(next.value);
+    textBytes += textBytesOf(next.value);
   }
-  return taken;
+  return { purchases, textBytes, isAll: false };
 }
+
+const maxFewBytes = 16 * 2 ** 20;
+
+/** Stages the changes part by part, and calls `apply` after each. Gives their number. */
+async function applyInParts(
+  file: PurchaseFile,
+  changes: AsyncIterator<StagedPurchase>,
+  signal: AbortSignal,
+  apply: (isLast: boolean) => Promise<void>,
+): Promise<number> {
+  let count = 0;
+  for (;;) {
+    await createStaging(file.connection);
+    const staged = await stage(file.connection, changes, signal, partTextBytes);
+    await requireSpaceFor(file, staged.textBytes, staged.purchases);
+    await apply(staged.isLast);
+    count += staged.purchases;
+    if (staged.isLast) break;
+  }
+  await dropStaging(file.connection);
+  return count;
+}
+
+const requireSpaceFor = ({ directory }: PurchaseFile, textBytes: number, purchases: number) =>
+  requireSpace(directory, duckdbWriteFactor * (textBytes + purchases * rowBytes));
 
 async function* chain(
   first: readonly StagedPurchase[],
@@ -78,18 +121,24 @@ export async function finishLoad(
   confirm: Confirm,
   signal: AbortSignal,
 ): Promise<void> {
-  if (file.progress === null) throw new Error('no load is under way');
-  const { organizationId, snapshot } = file.progress.since;
+  const { connection, catalog, progress } = file;
+  if (progress === null) throw new Error('no load is under way');
+  const { organizationId, snapshot } = progress.since;
   const changes = streamChanges(source, organizationId, snapshot);
+  const watermark = await confirm();
+  const begun = { ...progress, since: { ...progress.since, token: watermark.token } };
   try {
-    await createStaging(file.connection);
-    await stage(file.connection, changes, signal);
+    await applyInParts(file, changes, signal, (isLast) =>
+      replaceStaged(file, () =>
+        isLast
+          ? completeLoad(connection, catalog, watermark)
+          : writeLoadProgress(connection, catalog, begun),
+      ),
+    );
   } finally {
     // As above.
     await changes.return(undefined);
   }
-  const watermark = await confirm();
-  await replaceStaged(file, watermark);
   file.progress = null;
   file.watermark = watermark;
 }

@@ -11,7 +11,6 @@ import {
 } from '../src/engines/duckdb/layout.ts';
 import { creationQuarter, quarterHourSql } from '../src/engines/duckdb/quarter-hours.ts';
 import type { PurchaseFile } from './purchase-file.ts';
-import { completeLoad, type Watermark, writeWatermark } from './watermark.ts';
 
 /** Appends the staged purchases to a file that holds none of them yet, and runs `note` with it. */
 export async function appendStaged(
@@ -26,12 +25,12 @@ export async function appendStaged(
 }
 
 /**
- * Brings the file to the staged state: removes, updates in place, appends, and
- * moves the watermark, all or nothing.
+ * Brings the file to the staged state: removes, updates in place and appends, and runs
+ * `note` with it, all or nothing.
  */
 export async function applyStaged(
   { connection, catalog }: PurchaseFile,
-  watermark: Watermark,
+  note: () => Promise<void>,
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(catalog));
@@ -48,25 +47,25 @@ export async function applyStaged(
       select encoded.* from encoded
       anti join ${catalog}.purchase on purchase.id = encoded.id
       order by encoded.created_at, encoded.id`);
-    await writeWatermark(connection, catalog, watermark);
+    await note();
   });
   await connection.run('drop table encoded');
 }
 
 /**
- * Brings a file whose load has come to its end to the staged state and completes
+ * Brings a file whose load has come to its end to the staged state, and runs `note` with
  * it. What changed while the load went on may be in the file twice or not at all:
  * it is not updated but replaced.
  */
 export async function replaceStaged(
   { connection, catalog }: PurchaseFile,
-  watermark: Watermark,
+  note: () => Promise<void>,
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(catalog));
     await connection.run(`delete from ${catalog}.purchase where id in (select id from staging)`);
     await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
-    await completeLoad(connection, catalog, watermark);
+    await note();
   });
 }
 
@@ -85,15 +84,22 @@ export async function inTransaction(
   }
 }
 
-/** Gives every staged label and customer that has no key yet the next ones. */
+/**
+ * Gives every staged label and customer that has no key yet the next ones, in the order of
+ * the staged rows. Rows that lie together then have keys that lie together: an export of
+ * a range of rows reads a part of a large dictionary.
+ */
 export function extendDictionaries(catalog: string): string {
   const extend = (dictionary: Dictionary, column: string) => {
     const { table, value } = dictionary;
     return `
     insert into ${catalog}.${table} (key, ${value})
     select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${catalog}.${table})
-        + row_number() over () - 1, staged.value
-    from (select distinct ${column} as value from staging where ${column} is not null) as staged
+        + row_number() over (order by staged.place) - 1, staged.value
+    from (
+      select ${column} as value, min(rowid) as place
+      from staging where ${column} is not null group by value
+    ) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
   };
   return [

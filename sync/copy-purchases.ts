@@ -1,4 +1,5 @@
 import { createWriteStream } from 'node:fs';
+import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
@@ -13,7 +14,20 @@ import { takeSnapshot } from './source.ts';
 export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
 
 /** Rows that were copied to a file; `until` is the last one's place, null where no more follow. */
-export type CopiedChunk = { readonly rows: number; readonly until: PurchasePosition | null };
+export type CopiedChunk = {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly until: PurchasePosition | null;
+};
+
+/** A chunk takes more bytes than it may. */
+export class ChunkTooLargeError extends Error {}
+
+export type ChunkLimits = {
+  readonly maxBytes: number;
+  /** Called before each part is written, with its bytes; the copy rejects as it does. */
+  readonly beforeWriting: (bytes: number) => Promise<void>;
+};
 
 // COPY takes no parameters: its values travel as settings of the transaction.
 const purchasesAfter = `
@@ -41,7 +55,8 @@ const copyChunk = `
 /**
  * Writes the next `rows` purchases after a position into a CSV file, in the order
  * of creation, within a transaction of its own: a large table is read in many
- * short ones, which hold back nobody's vacuum. Rejects once the signal is aborted.
+ * short ones, which hold back nobody's vacuum. Rejects once the signal is aborted, and
+ * with ChunkTooLargeError where the file would exceed its limit.
  */
 export async function copyPurchases(
   database: Database,
@@ -51,6 +66,7 @@ export async function copyPurchases(
     readonly rows: number;
   },
   file: string,
+  limits: ChunkLimits,
   signal: AbortSignal,
 ): Promise<CopiedChunk> {
   const { after, rows } = from;
@@ -70,12 +86,12 @@ export async function copyPurchases(
       until_id: String(end?.id ?? 0n),
     });
     return {
-      copy: await drain(connection, copyChunk, file, signal),
+      copy: await drain(connection, file, limits, signal),
       until: end === undefined ? null : { createdAt: end.created_at, id: end.id },
     };
   });
   // How many there were is told after the last of them: it is known since the commit.
-  return { rows: copy.rowCount, until };
+  return { rows: copy.rows.rowCount, bytes: copy.bytes, until };
 }
 
 async function configure(
@@ -91,17 +107,37 @@ async function configure(
 /** Sends a COPY's output to a file. */
 async function drain(
   connection: pg.ClientBase,
-  statement: string,
   file: string,
+  { maxBytes, beforeWriting }: ChunkLimits,
   signal: AbortSignal,
-): Promise<{ readonly rowCount: number }> {
-  const rows = connection.query(copyTo(statement, { highWaterMark: 2 ** 20 }));
+): Promise<{ readonly rows: { readonly rowCount: number }; readonly bytes: number }> {
+  const rows = connection.query(copyTo(copyChunk, { highWaterMark: partBytes }));
+  let bytes = 0;
+  let allowed = 0;
+  const limit = new Transform({
+    highWaterMark: partBytes,
+    transform(part: Buffer, _encoding, callback) {
+      bytes += part.length;
+      allowed -= part.length;
+      if (bytes > maxBytes) callback(new ChunkTooLargeError('the chunk takes too many bytes'));
+      else if (allowed >= 0) callback(null, part);
+      else {
+        allowed = Math.max(checkedBytes, part.length) - part.length;
+        beforeWriting(allowed + part.length).then(() => callback(null, part), callback);
+      }
+    },
+  });
   try {
-    await pipeline(rows, createWriteStream(file, { highWaterMark: 2 ** 20 }), { signal });
+    const output = createWriteStream(file, { highWaterMark: partBytes });
+    await pipeline(rows, limit, output, { signal });
   } catch (error) {
     // The rest of the rows is still on its way: with them in it, the connection is of no use.
     void (connection as pg.Client).end();
     throw error;
   }
-  return rows;
+  return { rows, bytes };
 }
+
+const partBytes = 2 ** 20;
+/** Written between two calls of `beforeWriting`. */
+const checkedBytes = 8 * 2 ** 20;

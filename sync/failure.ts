@@ -10,10 +10,17 @@ import { describeRefusal } from './postgres-refusal.ts';
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
 
-/** A purchase with a value that no answer could show, named by its public id. */
+/** A purchase with a value that cannot be copied, named by its public id. */
 export class PoisonedPurchaseError extends Error {
-  constructor(purchase: string) {
-    super(`Purchase ${purchase} holds a value that cannot be copied.`);
+  constructor(purchase: string, value: string) {
+    super(`Purchase ${purchase} holds a value that cannot be copied: ${value}.`);
+  }
+}
+
+/** A purchase whose texts take more bytes than `maxPurchaseTextBytes`. */
+export class OversizedRowError extends Error {
+  constructor() {
+    super('A purchase holds more text than can be copied.');
   }
 }
 
@@ -44,6 +51,7 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof PoisonedPurchaseError) {
     return { message: error.message, advice: correctIt };
   }
+  if (error instanceof OversizedRowError) return { message: error.message, advice: correctIt };
   if (isDataError(error)) {
     const column = columnOf(error);
     return {
@@ -97,6 +105,7 @@ export function describeFailure(error: unknown): Failure {
 
 /** Whether a row's contents are to blame; messages about those quote them. */
 export function isDataError(error: unknown): boolean {
+  if (error instanceof OversizedRowError) return true;
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
   const type = duckdbErrorType(error);
   return type !== null && /^(Conversion|Invalid Input|Out of Range|Constraint)$/i.test(type);

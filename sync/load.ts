@@ -1,14 +1,21 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import sql from 'sql-template-tag';
+import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../src/domain/instant.ts';
-import { type PurchaseColumnKind, purchaseColumns } from '../src/domain/purchase.ts';
+import {
+  isTextColumn,
+  maxPurchaseTextBytes,
+  type PurchaseColumnKind,
+  purchaseColumns,
+} from '../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { appendStaged, inTransaction } from './apply.ts';
 import { currentSnapshot, retainChangeLog } from './change-log.ts';
-import { type CopiedChunk, copyPurchases, type PurchasePosition } from './copy-purchases.ts';
-import { requireSpace } from './disk-space.ts';
+import { createChunkReader } from './chunk-reader.ts';
+import type { CopiedChunk, PurchasePosition } from './copy-purchases.ts';
+import { duckdbWriteFactor, requireSpace } from './disk-space.ts';
+import { OversizedRowError } from './failure.ts';
 import { commitToken } from './history-token.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
@@ -29,10 +36,8 @@ export type LoadOptions = {
 
 /** Two of DuckDB's row groups: they go to the file directly, not through its log. */
 const defaultChunkRows = 2 * 122_880;
-/** One chunk's text, and what DuckDB makes of it, with room for long rows. */
-const spaceForChunk = 128 * 2 ** 20;
-/** A row's longest text: DuckDB wants a buffer for it. */
-const longestRowBytes = 16 * 2 ** 20;
+/** Of one purchase in CSV: each character of its texts may be a quote, which is doubled. */
+const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
 /**
  * Reads the whole table into the file, in chunks: Postgres copies the next one
@@ -50,15 +55,20 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
 
   const breakOff = new AbortController();
   const signal = AbortSignal.any([options.signal, breakOff.signal]);
+  const { directory } = file;
+  const reader = createChunkReader({
+    database,
+    organizationId,
+    directory,
+    maxRows: chunkRows,
+    signal,
+  });
   const read = (after: LoadProgress['after'], path: string) => {
-    const from = { organizationId, after, rows: chunkRows };
-    const chunk = requireSpace(file.directory, spaceForChunk)
-      .then(() => copyPurchases(database, from, path, signal))
-      .then(async (copied) => ({
-        ...copied,
-        // Of the latest row that was read: a token from before it would not vouch for it.
-        token: await commitToken(database, organizationId),
-      }));
+    const chunk = reader.read(after, path).then(async (copied) => ({
+      ...copied,
+      // Of the latest row that was read: a token from before it would not vouch for it.
+      token: await commitToken(database, organizationId),
+    }));
     // It may fail long before anybody waits for it.
     chunk.catch(() => {});
     return chunk;
@@ -69,8 +79,13 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
   try {
     while (reading !== null) {
       const chunk: ConfirmedChunk = await reading;
+      // Before the next chunk is written, which leaves room for what DuckDB makes of this one.
+      const written = chunk.bytes * duckdbWriteFactor;
+      await requireSpace(directory, written);
+      reader.reserve(written);
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
       progress = await takeIn(file, path, chunk, progress);
+      reader.reserve(0);
       onProgress(progress);
       options.signal.throwIfAborted();
       [path, otherPath] = [otherPath, path];
@@ -133,10 +148,19 @@ async function takeIn(
   await connection.run(stageFromFile(path));
   const [row] = await queryRows(connection, sql`select count(*) from staging`);
   if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');
+  const tooLong = await queryRows(connection, findOversized);
+  if (tooLong.length > 0) throw new OversizedRowError();
   await appendStaged(file, () => writeLoadProgress(connection, catalog, progress));
   file.progress = progress;
   return progress;
 }
+
+const textBytes = purchaseColumns
+  .filter(isTextColumn)
+  .map(({ name }) => `coalesce(strlen(${name}), 0)`)
+  .join(' + ');
+const findOversized = sql`
+  select id from staging where ${raw(textBytes)} > ${raw(String(maxPurchaseTextBytes))} limit 1`;
 
 const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
@@ -161,5 +185,5 @@ function stageFromFile(path: string): string {
     from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
       auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
       new_line = '\\n', nullstr = '', allow_quoted_nulls = false,
-      max_line_size = ${longestRowBytes}, buffer_size = ${2 * longestRowBytes})`;
+      max_line_size = ${maxLineBytes}, buffer_size = ${2 * maxLineBytes})`;
 }

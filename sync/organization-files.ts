@@ -4,7 +4,7 @@ import { isCorruption } from '../src/engines/duckdb/damage.ts';
 import { organizationDirectory } from '../src/engines/duckdb/published-generation.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import type { RetainedSnapshot } from './change-log.ts';
-import { isDataError, PoisonedPurchaseError } from './failure.ts';
+import { isDataError } from './failure.ts';
 import { createOwnership } from './ownership.ts';
 import { findPoisonedPurchase } from './poisoned-purchase.ts';
 import {
@@ -121,8 +121,7 @@ export function createOrganizationFiles(options: {
         await remove(role);
       }
       if (!isDataError(error)) return error;
-      const purchase = await findPoisonedPurchase(database, organizationId).catch(() => null);
-      return purchase === null ? error : new PoisonedPurchaseError(purchase);
+      return (await findPoisonedPurchase(database, organizationId).catch(() => null)) ?? error;
     },
   };
 }

@@ -1,7 +1,8 @@
 import sql, { raw } from 'sql-template-tag';
 import { encodeId } from '../src/domain/public-id.ts';
-import { purchaseColumns } from '../src/domain/purchase.ts';
+import { isTextColumn, maxPurchaseTextBytes, purchaseColumns } from '../src/domain/purchase.ts';
 import type { Database } from '../src/postgres/pool.ts';
+import { PoisonedPurchaseError } from './failure.ts';
 
 const instants = purchaseColumns.filter(({ kind }) => kind === 'instant');
 // Neither infinite, nor in a year that ISO 8601 writes with more than four digits.
@@ -11,17 +12,28 @@ const isImpossible = instants
   )
   .join(' or ');
 
+const textBytes = purchaseColumns
+  .filter(isTextColumn)
+  .map(({ name }) => `coalesce(octet_length(${name}::text), 0)::bigint`)
+  .join(' + ');
+const isTooLong = `${textBytes} > ${maxPurchaseTextBytes}`;
+
 /**
- * The public id of a purchase whose instants no answer could show; null where
+ * Names a purchase that cannot be copied, for its instants or its length; null where
  * there is none. It reads the whole organization: for after a failure only.
  */
 export async function findPoisonedPurchase(
   database: Database,
   organizationId: bigint,
-): Promise<string | null> {
-  const { rows } = await database.query<{ id: bigint }>(sql`
-    select id from purchases
-    where organization_id = ${organizationId} and (${raw(isImpossible)})
+): Promise<PoisonedPurchaseError | null> {
+  const { rows } = await database.query<{ id: bigint; is_too_long: boolean }>(sql`
+    select id, ${raw(isTooLong)} as is_too_long from purchases
+    where organization_id = ${organizationId} and (${raw(isImpossible)} or ${raw(isTooLong)})
     limit 1`);
-  return rows[0] === undefined ? null : encodeId('purchase', rows[0].id);
+  const [row] = rows;
+  if (row === undefined) return null;
+  const value = row.is_too_long
+    ? `texts of more than ${maxPurchaseTextBytes / 2 ** 20} MiB together`
+    : 'a time outside the years 1 to 9999';
+  return new PoisonedPurchaseError(encodeId('purchase', row.id), value);
 }

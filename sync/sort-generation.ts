@@ -1,8 +1,10 @@
+import { stat } from 'node:fs/promises';
 import sql, { raw } from 'sql-template-tag';
 import { purchaseLabels } from '../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { labelTable } from '../src/engines/duckdb/layout.ts';
 import { inTransaction } from './apply.ts';
+import { requireSpace } from './disk-space.ts';
 import { type PurchaseFile, startAnew } from './purchase-file.ts';
 import { completeLoad, readWatermark } from './watermark.ts';
 
@@ -13,7 +15,9 @@ import { completeLoad, readWatermark } from './watermark.ts';
  */
 export async function sortGeneration(next: PurchaseFile, generation: string): Promise<void> {
   await startAnew(next);
-  const { connection, catalog } = next;
+  const { connection, catalog, directory } = next;
+  // The new file, and what DuckDB spills while it sorts.
+  await requireSpace(directory, 2 * (await stat(generation)).size);
   const source = `${catalog}_source`;
   await connection.run(`attach ${quotePath(generation)} as ${source} (read_only)`);
   try {

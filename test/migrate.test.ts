@@ -31,6 +31,7 @@ describe('migrate', () => {
       '004.do.rate-limits.sql',
       '005.do.bounded-lists.sql',
       '006.do.source-identity.sql',
+      '007.do.text-lengths.sql',
     ]);
     expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);

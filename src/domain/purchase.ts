@@ -87,6 +87,27 @@ export function purchaseFromRow(row: PurchaseRow): Purchase {
   return purchase as Purchase;
 }
 
+/**
+ * The longest text that Postgres accepts in a column of each kind, in bytes of UTF-8
+ * (migration 007). Filters are at most 256 characters. Rows from before that migration
+ * may hold longer texts.
+ */
+export const maxTextBytes = {
+  text: 1024,
+  label: 1024,
+  coupons: 64 * 1024,
+} as const satisfies Partial<Record<PurchaseColumnKind, number>>;
+
+export const isTextColumn = <Column extends { readonly kind: PurchaseColumnKind }>(
+  column: Column,
+): column is Extract<Column, { kind: keyof typeof maxTextBytes }> => column.kind in maxTextBytes;
+
+/**
+ * The sync worker copies no purchase whose texts take more bytes than this together. Only
+ * rows from before migration 007 can be so long.
+ */
+export const maxPurchaseTextBytes = 8 * 2 ** 20;
+
 /** Section 3. The filter value `any` is not a state and therefore not here. */
 export const paymentStatuses = [
   'pending',

@@ -8,6 +8,7 @@ import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
+import { forEachPart } from './parts.ts';
 import { type ShownColumns, showColumns, whole } from './shown-columns.ts';
 
 // DuckDB opens it anew, so it must be a pipe or a file.
@@ -25,18 +26,27 @@ export async function copyLines(
   begin: () => void,
 ): Promise<void> {
   const { before, cells, after } = format.line(purchaseTable);
-  const shown = await showColumns(connection, catalog, filters, (value, index) =>
-    presentCell(cells[index] as LineCell, purchaseColumns[index] as PurchaseColumn, value),
-  );
+  const present = (value: Sql, index: number) =>
+    presentCell(cells[index] as LineCell, purchaseColumns[index] as PurchaseColumn, value);
   // COPY ends each line itself.
   const ending = after.replace(/\n$/, '');
-  const line = whole([sql`${before}`, ...shown.columns.flat(), sql`${ending}`]);
-  begin();
-  await copyAll(
+  let isBegun = false;
+  await forEachPart(
     connection,
-    shown,
-    sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
-      (format csv, header false, delim '', quote '', force_quote *, escape '', nullstr '')`,
+    catalog,
+    filters,
+    (part) => showColumns(connection, catalog, part, present),
+    async (shown) => {
+      const line = whole([sql`${before}`, ...shown.columns.flat(), sql`${ending}`]);
+      if (!isBegun) begin();
+      isBegun = true;
+      await copyAll(
+        connection,
+        shown,
+        sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
+          (format csv, header false, delim '', quote '', force_quote *, escape '', nullstr '')`,
+      );
+    },
   );
 }
 
@@ -95,7 +105,11 @@ const columnTypes: Readonly<Record<TableColumn['kind'], string>> = {
   json: 'varchar',
 };
 const named = (value: Sql, { name }: TableColumn): Sql => sql`${value} as ${raw(name)}`;
-const toParquet = sql`to ${standardOutput} (format parquet)`;
+/** The texts of a row group wait in memory, in each thread. Usual purchases do not take so much. */
+const rowGroup = '64MiB';
+const smallRowGroup = '8MiB';
+const toParquet = (rowGroupBytes: string): Sql =>
+  sql`to ${standardOutput} (format parquet, row_group_size_bytes ${raw(`'${rowGroupBytes}'`)})`;
 
 /** Writes an attached file's purchases as Parquet. */
 export async function copyParquet(
@@ -105,17 +119,33 @@ export async function copyParquet(
 ): Promise<void> {
   const { columns } = purchaseTable;
   const enumerated = await createEnumerations(connection, catalog);
-  const shown = await showColumns(connection, catalog, filters, (value, index) => {
+  const present = (value: Sql, index: number) => {
     const { kind, name } = columns[index] as TableColumn;
     // A cast to timestamptz goes through the calendar, and takes twenty times as long.
     if (kind === 'instant') return [sql`make_timestamptz(epoch_us(${value}))`];
     return [sql`${value}::${raw(enumerated.get(name) ?? columnTypes[kind])}`];
-  });
-  const selected = shown.columns.map((pieces, index) =>
-    named(whole(pieces), columns[index] as TableColumn),
+  };
+  let isCollected = false;
+  await forEachPart(
+    connection,
+    catalog,
+    filters,
+    (part) => showColumns(connection, catalog, part, present),
+    async (shown, { isPart }) => {
+      const selected = shown.columns.map((pieces, index) =>
+        named(whole(pieces), columns[index] as TableColumn),
+      );
+      const rows = sql`select ${join(selected, ', ')} from ${shown.from}`;
+      if (!isPart) return copyAll(connection, shown, sql`copy (${rows}) ${toParquet(rowGroup)}`);
+      // Only one statement writes a file. DuckDB keeps the parts on disk until then.
+      const into = isCollected ? sql`insert into collected` : sql`create temp table collected as`;
+      await copyAll(connection, shown, sql`${into} ${rows}`);
+      isCollected = true;
+    },
   );
-  const statement = sql`copy (select ${join(selected, ', ')} from ${shown.from}) ${toParquet}`;
-  await copyAll(connection, shown, statement);
+  if (isCollected) {
+    await runStatement(connection, sql`copy collected ${toParquet(smallRowGroup)}`);
+  }
 }
 
 /** Each row group of a file would hold all the values of an enumeration. */
@@ -153,6 +183,6 @@ export async function copyCsvAsParquet(connection: DuckDBConnection, path: strin
       select * from read_csv(${path}, columns = {${raw(columns.join(', '))}},
         auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', new_line = '\\r\\n',
         nullstr = '', allow_quoted_nulls = false, parallel = false, max_line_size = 8388608, buffer_size = 33554432)
-    ) ${toParquet}`,
+    ) ${toParquet(rowGroup)}`,
   );
 }

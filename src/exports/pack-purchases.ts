@@ -6,11 +6,12 @@ import type {
   DuckDBVector,
 } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
+import { type PurchaseColumn, type PurchaseLabel, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows, streamChunks } from '../engines/duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
 import { labelKey } from '../engines/duckdb/layout.ts';
+import { isOutOfMemory } from '../engines/duckdb/memory.ts';
 import {
   type Bitmap,
   type ColumnData,
@@ -22,7 +23,7 @@ import {
 import type { TableBatch } from '../http/formats/table.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { createIdPacker } from './packed-ids.ts';
-import { type LabelValues, packLabels, readLabelValues } from './packed-labels.ts';
+import { type LabelValues, packLabels, readLabelValues, readUsedValues } from './packed-labels.ts';
 import { createRowRanges } from './row-ranges.ts';
 
 /**
@@ -48,39 +49,72 @@ export async function* packPurchases(
   const begin = (on: DuckDBConnection): Reading[] => {
     const range = ranges.next();
     if (range === null) return [];
-    const statement = sql`select count(*), ${raw(packed)} from ${from}
+    const condition = sql`${matching}
       and purchase.rowid >= ${range.begin} and purchase.rowid < ${range.end}`;
-    const chunk = readChunk(on, statement).catch((error) => {
-      if (/out of memory/i.test(String(error)) && ranges.halve(range)) return null;
+    const read = readRange(on, catalog, condition, labels).catch((error) => {
+      if (isOutOfMemory(error) && ranges.halve(range)) return null;
       throw error;
     });
     // Awaited in its turn.
-    chunk.catch(() => {});
-    return [{ on, chunk }];
+    read.catch(() => {});
+    return [{ on, read }];
   };
   let purchases = 0n;
   const under: Reading[] = connections.flatMap(begin);
   for (let reading = under.shift(); reading !== undefined; reading = under.shift()) {
-    const chunk = await reading.chunk;
+    const read = await reading.read;
     under.push(...begin(reading.on));
-    if (chunk === null) continue;
-    const rowCount = Number(chunk.getColumnVector(0).getItem(0));
+    if (read === null) continue;
+    const { chunk, labelBytes } = read;
+    const rowCount = rowCountOf(chunk);
     purchases += BigInt(rowCount);
     if (rowCount === 0) {
       ranges.noteRead(0);
       continue;
     }
-    const { data, textBytes } = readColumns(chunk, rowCount, labels);
+    const { data, textBytes } = readColumns(chunk, rowCount, read.labels);
     // Texts would otherwise wait for the garbage collector, which does not see them.
     chunk.reset();
-    ranges.noteRead(textBytes);
+    ranges.noteRead(textBytes + labelBytes);
     yield { rowCount, data };
   }
   if (purchases === expected) return;
   throw new Error(`the file is damaged: of ${expected} purchases ${purchases} were read`);
 }
 
-type Reading = { readonly on: DuckDBConnection; readonly chunk: Promise<DuckDBDataChunk | null> };
+type Reading = { readonly on: DuckDBConnection; readonly read: Promise<RangeRead | null> };
+
+type RangeRead = {
+  readonly chunk: DuckDBDataChunk;
+  readonly labels: ReadonlyMap<PurchaseLabel, LabelValues>;
+  /** Of values that were read for this range alone. */
+  readonly labelBytes: number;
+};
+
+async function readRange(
+  connection: DuckDBConnection,
+  catalog: string,
+  condition: Sql,
+  shared: ReadonlyMap<PurchaseLabel, readonly string[] | null>,
+): Promise<RangeRead> {
+  const chunk = await readChunk(
+    connection,
+    sql`select count(*), ${raw(packed)} from ${raw(catalog)}.purchase where ${condition}`,
+  );
+  const labels = new Map<PurchaseLabel, LabelValues>();
+  let labelBytes = 0;
+  if (rowCountOf(chunk) === 0) return { chunk, labels, labelBytes };
+  for (const [label, sharedValues] of shared) {
+    if (sharedValues !== null) {
+      labels.set(label, sharedValues);
+      continue;
+    }
+    const { values, bytes } = await readUsedValues(connection, catalog, label, condition);
+    labels.set(label, values);
+    labelBytes += bytes;
+  }
+  return { chunk, labels, labelBytes };
+}
 
 const isText = (kind: PurchaseColumn['kind']) => kind === 'text' || kind === 'coupons';
 
@@ -99,13 +133,15 @@ async function readChunk(connection: DuckDBConnection, statement: Sql): Promise<
   throw new Error('an aggregate has one row');
 }
 
+const rowCountOf = (chunk: DuckDBDataChunk): number => Number(chunk.getColumnVector(0).getItem(0));
+
 const packPurchaseIds = createIdPacker('purchase');
 const packCustomerIds = createIdPacker('customer');
 
 function readColumns(
   chunk: DuckDBDataChunk,
   rowCount: number,
-  labels: LabelValues,
+  labels: ReadonlyMap<PurchaseLabel, LabelValues>,
 ): { readonly data: readonly ColumnData[]; readonly textBytes: number } {
   let place = 0;
   let textBytes = 0;

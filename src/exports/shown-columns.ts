@@ -1,9 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
-import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
-import { purchasesMatching } from '../engines/duckdb/filters.ts';
 import {
   customerDictionary,
   type Dictionary,
@@ -12,6 +10,7 @@ import {
 } from '../engines/duckdb/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { fillTable, type Row } from './fill-table.ts';
+import type { Part } from './parts.ts';
 import { createSpellings, spellIds } from './spelled-ids.ts';
 
 /** What makes up a value, one after another: put together only once, copied only once. */
@@ -35,19 +34,23 @@ export type ShownColumns = {
  * What an attached file's purchases show of the columns of `purchaseTable`: texts, bigints
  * and timestamps, as `present` makes of them whatever the format needs. Of texts that
  * repeat it is asked once each, and thus of all a label's values rather than of all rows.
+ * What it shows is true until the next call on the same connection, which replaces its tables.
  */
 export async function showColumns(
   connection: DuckDBConnection,
   catalog: string,
-  filters: PurchaseFilters,
+  { condition: matching, isPart }: Part,
   present: (value: Sql, index: number) => Pieces,
 ): Promise<ShownColumns> {
-  const matching = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
   await createSpellings(connection);
   const columns: Pieces[] = [];
   const joins: Sql[] = [];
   for (const [index, column] of purchaseColumns.entries()) {
-    const shown = await showColumn(connection, catalog, matching, column, (value) =>
+    const used = (key: string): Sql =>
+      isPart
+        ? sql`where key in (select ${raw(key)} from ${raw(catalog)}.purchase where ${matching})`
+        : empty;
+    const shown = await showColumn(connection, { catalog, matching, used }, column, (value) =>
       present(value, index),
     );
     columns.push(shown.shown);
@@ -61,10 +64,16 @@ export async function showColumns(
   return { columns, from, purchases: counted?.[0] as bigint };
 }
 
+type Source = {
+  readonly catalog: string;
+  readonly matching: Sql;
+  /** Leaves of a dictionary the keys that a column of the purchases holds. */
+  readonly used: (key: string) => Sql;
+};
+
 async function showColumn(
   connection: DuckDBConnection,
-  catalog: string,
-  matching: Sql,
+  { catalog, matching, used }: Source,
   { name, kind }: PurchaseColumn,
   present: Present,
 ): Promise<{ readonly shown: Pieces; readonly join: Sql }> {
@@ -79,13 +88,15 @@ async function showColumn(
       const ids = { catalog, table: customerDictionary.table, column: customerDictionary.value };
       const { shown, join } = await spellIds(connection, 'customer', ids);
       const rows = sql`
-        select key, ${whole(present(shown))} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}`;
+        select key, ${whole(present(shown))} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}
+        ${used(customerDictionary.key)}`;
       return showByKey(connection, customerDictionary, rows);
     }
     case 'label': {
       const dictionary = labelDictionary(name);
       const rows = sql`
         select key, ${whole(present(sql`value`))} as shown from ${raw(`${catalog}.${dictionary.table}`)}
+        ${used(dictionary.key)}
         union all
         select ${raw(String(noLabel))}::integer, ${whole(present(sql`null::varchar`))}`;
       return showByKey(connection, dictionary, rows);
@@ -103,7 +114,7 @@ async function showColumn(
       );
       await runStatement(
         connection,
-        sql`create temp table shown_coupons as
+        sql`create or replace temp table shown_coupons as
           select stored, ${whole(present(sql`written`))} as shown from written_coupons`,
       );
       await runStatement(connection, sql`drop table written_coupons`);
@@ -120,7 +131,7 @@ async function showColumn(
 /** Creates a table of what each key of a dictionary shows, of rows of `key` and `shown`. */
 async function showByKey(connection: DuckDBConnection, { name, key }: Dictionary, rows: Sql) {
   const table = raw(`shown_${name}`);
-  await runStatement(connection, sql`create temp table ${table} as ${rows}`);
+  await runStatement(connection, sql`create or replace temp table ${table} as ${rows}`);
   return {
     shown: [sql`${table}.shown`],
     join: sql`join ${table} on ${table}.key = purchase.${raw(key)}`,
@@ -134,7 +145,7 @@ const couponsAtOnce = 10_000n;
  * a stream would end early once the table that they go to is written, without a word.
  */
 async function* writtenCoupons(connection: DuckDBConnection, found: Sql): AsyncGenerator<Row[]> {
-  await runStatement(connection, sql`create temp table stored_coupons as ${found}`);
+  await runStatement(connection, sql`create or replace temp table stored_coupons as ${found}`);
   for (let begin = 0n; ; begin += couponsAtOnce) {
     const rows = await queryRows(
       connection,

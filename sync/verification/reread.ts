@@ -38,7 +38,7 @@ export async function rereadRanges(
   await createStaging(connection);
   const rows = purchasesOf(source, organizationId, ranges);
   try {
-    const purchases = await stage(connection, rows, signal);
+    const { purchases } = await stage(connection, rows, signal);
     await replaceByStaged(live, ranges);
     return { repairable: true, purchases };
   } finally {

@@ -20,7 +20,12 @@ it('shows the coupons of every purchase, however many differ', async () => {
         coupons)
     select n, 1, 0, 100, timestamp '2026-01-01', 0, timestamp '2026-01-01', '[{"code": "C' || n || '"}]'
     from range(1, ${count + 1}) as numbers (n)`);
-  const { columns, from } = await showColumns(connection, 'shop', {}, (value) => [value]);
+  const { columns, from } = await showColumns(
+    connection,
+    'shop',
+    { condition: sql`true`, isPart: false },
+    (value) => [value],
+  );
   const coupons = whole(columns[purchaseColumns.findIndex(({ name }) => name === 'coupons')] ?? []);
   const [row] = await queryRows(
     connection,

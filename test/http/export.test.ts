@@ -67,9 +67,10 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     // Some tens of megabytes, compressed as well: no socket's buffers hold them.
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number,
-         status, created_at)
+         order_id_on_integration_platform, status, created_at)
        select $1, $2, number,
-         (select string_agg(md5((number + part / 100.0)::text), '') from generate_series(1, 47) as part),
+         (select string_agg(md5((number + part / 100.0)::text), '') from generate_series(1, 32) as part),
+         (select string_agg(md5((number + part / 100.0)::text), '') from generate_series(33, 47) as part),
          'bulk',
          timestamptz '2020-01-01' + number * interval '1 second'
        from generate_series(1, 24000) as number`,
@@ -289,7 +290,10 @@ describe('an export of few purchases, to a slow reader', () => {
     const folder = await temporaryDirectory();
     const organization = await addOrganization(database.pool);
     const { secret } = await addKey(database.pool, organization);
-    // One batch, of more than the buffers of sockets hold.
+    // One batch, of more than the buffers of sockets hold: rows from before migration 007.
+    await database.pool.query(
+      'alter table purchases drop constraint order_number_at_most_1024_bytes',
+    );
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
        select $1, $2, number, repeat('x', 25000) from generate_series(1, 1900) as number`,
@@ -326,8 +330,8 @@ describe('an export that fails', () => {
     const { secret } = await addKey(database.pool, organization);
     const customer = await addCustomer(database.pool, organization);
     await database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
-       select $1, $2, number, repeat('x', 1500) from generate_series(1, 24000) as number`,
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number, utm_term)
+       select $1, $2, number, repeat('x', 1000), repeat('x', 500) from generate_series(1, 24000) as number`,
       [organization, customer],
     );
     const worker = await createTestWorker(database.pool, folder.path);

@@ -78,11 +78,12 @@ describe.each([
     await addMany(3);
     const file = join(directory.path, 'chunk.csv');
     const from = { organizationId: organization, after: null, rows: 10 };
+    const limits = { maxBytes: 1000, beforeWriting: async () => {} };
     const { lost, outcomes } = await afterEachMessageTo((pool) =>
-      copyPurchases(pool, from, file, new AbortController().signal),
+      copyPurchases(pool, from, file, limits, new AbortController().signal),
     );
     expect(lost).toBeGreaterThan(40);
-    for (const chunk of outcomes) expect(chunk).toEqual({ rows: 3, until: null });
+    for (const chunk of outcomes) expect(chunk).toMatchObject({ rows: 3, until: null });
   });
 
   it('fails a pass of the worker, and the next one goes on from there', async () => {

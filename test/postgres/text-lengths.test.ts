@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isTextColumn, maxTextBytes, purchaseColumns } from '../../src/domain/purchase.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+
+const texts = purchaseColumns.filter(isTextColumn);
+
+describe('the lengths of a purchase’s texts', () => {
+  let database: TestDatabase;
+  let organization: bigint;
+  let customer: bigint;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    organization = await addOrganization(database.pool);
+    customer = await addCustomer(database.pool, organization);
+  });
+  afterAll(() => database.drop());
+
+  /** Text of exactly so many bytes, two for most characters; as JSON for coupons. */
+  const textOf = (kind: keyof typeof maxTextBytes, bytes: number): string => {
+    const [before, after] = kind === 'coupons' ? ['["', '"]'] : ['', ''];
+    const rest = bytes - before.length - after.length;
+    return `${before}${'é'.repeat(rest >> 1)}${'e'.repeat(rest & 1)}${after}`;
+  };
+
+  it.each(texts)('$name: at most maxTextBytes', async ({ name, kind }) => {
+    const most = maxTextBytes[kind];
+    const add = (bytes: number) =>
+      addPurchase(database.pool, organization, {
+        customer_id: customer,
+        [name]: textOf(kind, bytes),
+      });
+    await add(most);
+    await expect(add(most + 1)).rejects.toMatchObject({
+      code: '23514',
+      constraint: `${name}_at_most_${most}_bytes`,
+    });
+  });
+
+  it('are checked of every text column and no other', async () => {
+    const { rows } = await database.pool.query<{ name: string; is_validated: boolean }>(
+      `select conname as name, convalidated as is_validated from pg_constraint
+       where conrelid = 'purchases'::regclass and conname like '%bytes'`,
+    );
+    expect(rows.map(({ name }) => name).sort()).toEqual(
+      texts.map(({ name, kind }) => `${name}_at_most_${maxTextBytes[kind]}_bytes`).sort(),
+    );
+    // Validation reads the whole table under a lock.
+    expect(rows.some(({ is_validated }) => is_validated)).toBe(false);
+  });
+});
