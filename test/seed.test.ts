@@ -36,8 +36,9 @@ async function checksums({ pool }: TestDatabase): Promise<Record<string, string>
   const sums: Record<string, string> = {};
   for (const table of TABLES) {
     const { rows } = await pool.query(
+      // An organization's identity is random: it is given to no other one.
       `select md5(string_agg(line, '|' order by line)) as sum
-         from (select t::text as line from ${table} as t) as lines`,
+         from (select (to_jsonb(t) - 'identity')::text as line from ${table} as t) as lines`,
     );
     sums[table] = rows[0].sum;
   }

@@ -177,7 +177,7 @@ describe('npm run api', { timeout: 60_000 }, () => {
     const starting = runProgram('src/commands/api.ts', [], environment);
     // Told as soon as it connects to Postgres, which it does before it listens.
     const connected = `select from pg_stat_activity where datname = current_database()
-      and application_name <> 'test'`;
+      and application_name <> 'test' and backend_type = 'client backend'`;
     while ((await database.pool.query(connected)).rowCount === 0) {
       if (starting.child.exitCode !== null) break;
     }

@@ -134,7 +134,7 @@ describe('a rebuild that a command asks the worker for', () => {
         AbortSignal.timeout(50_000),
       );
       expect(outcome).toMatchObject({
-        failure: expect.stringMatching(/keeps the table purchases locked/),
+        failure: expect.stringMatching(/keeps a table locked that the worker reads/),
       });
       await connection.query('rollback');
     });

@@ -141,13 +141,13 @@ describe('verifying what is published', () => {
     expect(await shop.verify({ organizationId: other })).toMatchObject({ state: 'equal' });
   });
 
-  it('says so where the change log does not reach back, and compares again when it does', async () => {
+  it('says so where the change log does not tell what happened, and compares again when it does', async () => {
     await addPurchases(shop, 10);
     await shop.sync();
     await shop.database.pool.query('truncate purchases');
     expect(await shop.verify()).toMatchObject({
       state: 'not comparable',
-      reason: 'the change log no longer reaches back to what is published',
+      reason: expect.stringMatching(/the table purchases was replaced or rewritten$/),
     });
     const later = shop.verify({ patienceMs: 60_000 });
     await addPurchases(shop, 3);
@@ -162,7 +162,7 @@ describe('verifying what is published', () => {
     const other = await createTestDatabase();
     expect(await shop.verify({ database: other.pool })).toMatchObject({
       state: 'not comparable',
-      reason: 'what is published was read from another database',
+      reason: expect.stringMatching(/this is another database/),
     });
     await other.drop();
   });
