@@ -13,7 +13,10 @@ export function formatStatus(status: Status): string {
       ? []
       : [`Postgres does not give the whole status: ${failure.message} ${failure.advice}`]),
     table(organizations),
-    ...(captureProblem === null ? [] : [`${captureProblem.message} ${captureProblem.advice}`]),
+    // Unless a worker's failure says so already.
+    ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
+      ? []
+      : [`${captureProblem.message} ${captureProblem.advice}`]),
     ...organizations.flatMap(describeDamage),
     ...organizations.flatMap(describeFailure),
     ...horizonHolders.map(
@@ -34,6 +37,11 @@ function describeWorker({ name, shard, since, failure }: WorkerStatus): string[]
     `The worker has failed since ${failure.since}: ${failure.message} ${failure.advice}`,
   ];
 }
+
+const isFailureOf =
+  (message: string) =>
+  ({ failure }: WorkerStatus): boolean =>
+    failure?.message === message;
 
 function table(organizations: readonly OrganizationStatus[]): string {
   const rows = new Table({
