@@ -4,20 +4,21 @@ import type { Connection } from '../src/postgres/pool.ts';
 export type TriggerState = 'with' | 'without';
 
 const statements: Readonly<Record<TriggerState, string>> = {
-  // As the migration leaves them: also under session_replication_role = replica.
-  with: changeTriggers('enable always'),
-  without: changeTriggers('disable'),
+  // As src/postgres/capture.sql leaves them: the row trigger fires for replicas alone.
+  with: changeTriggers(`case when tgtype & 1 = 1 then 'enable replica' else 'enable' end`),
+  without: changeTriggers(`'disable'`),
 };
 
-function changeTriggers(action: 'enable always' | 'disable'): string {
+function changeTriggers(action: string): string {
   return `
     do $$
-    declare name name;
+    declare command text;
     begin
-      for name in
-        select tgname from pg_trigger where tgrelid = 'purchases'::regclass and not tgisinternal
+      for command in
+        select format('alter table purchases %s trigger %I', ${action}, tgname)
+        from pg_trigger where tgrelid = 'purchases'::regclass and not tgisinternal
       loop
-        execute format('alter table purchases ${action} trigger %I', name);
+        execute command;
       end loop;
     end $$`;
 }
