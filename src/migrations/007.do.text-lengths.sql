@@ -4,30 +4,16 @@
 --
 -- NOT VALID: Postgres checks every later INSERT and UPDATE, but reads no present row. So the
 -- lock is short, and rows that are longer already do not block the migration.
+--
+-- Two constraints and not one for each column: Postgres prepares each of them for every
+-- statement. Thirteen made an update of one row a quarter slower.
 alter table purchases
-  add constraint order_id_on_integration_platform_at_most_1024_bytes
-    check (octet_length(order_id_on_integration_platform) <= 1024) not valid,
-  add constraint order_number_at_most_1024_bytes
-    check (octet_length(order_number) <= 1024) not valid,
-  add constraint platform_at_most_1024_bytes
-    check (octet_length(platform) <= 1024) not valid,
-  add constraint status_at_most_1024_bytes
-    check (octet_length(status) <= 1024) not valid,
-  add constraint payment_status_at_most_1024_bytes
-    check (octet_length(payment_status) <= 1024) not valid,
-  add constraint shipping_status_at_most_1024_bytes
-    check (octet_length(shipping_status) <= 1024) not valid,
-  add constraint currency_at_most_1024_bytes
-    check (octet_length(currency) <= 1024) not valid,
-  add constraint coupons_at_most_65536_bytes
-    check (octet_length(coupons::text) <= 65536) not valid,
-  add constraint utm_source_at_most_1024_bytes
-    check (octet_length(utm_source) <= 1024) not valid,
-  add constraint utm_medium_at_most_1024_bytes
-    check (octet_length(utm_medium) <= 1024) not valid,
-  add constraint utm_campaign_at_most_1024_bytes
-    check (octet_length(utm_campaign) <= 1024) not valid,
-  add constraint utm_content_at_most_1024_bytes
-    check (octet_length(utm_content) <= 1024) not valid,
-  add constraint utm_term_at_most_1024_bytes
-    check (octet_length(utm_term) <= 1024) not valid;
+  add constraint texts_at_most_1024_bytes check (
+    greatest(
+      octet_length(order_id_on_integration_platform), octet_length(order_number),
+      octet_length(platform), octet_length(status), octet_length(payment_status),
+      octet_length(shipping_status), octet_length(currency), octet_length(utm_source),
+      octet_length(utm_medium), octet_length(utm_campaign), octet_length(utm_content),
+      octet_length(utm_term)
+    ) <= 1024) not valid,
+  add constraint coupons_at_most_65536_bytes check (octet_length(coupons::text) <= 65536) not valid;

@@ -291,9 +291,7 @@ describe('an export of few purchases, to a slow reader', () => {
     const organization = await addOrganization(database.pool);
     const { secret } = await addKey(database.pool, organization);
     // One batch, of more than the buffers of sockets hold: rows from before migration 007.
-    await database.pool.query(
-      'alter table purchases drop constraint order_number_at_most_1024_bytes',
-    );
+    await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
        select $1, $2, number, repeat('x', 25000) from generate_series(1, 1900) as number`,
