@@ -59,6 +59,8 @@ type Organization = {
   waiting: number;
   lastUsed: number;
   failures: number;
+  /** The file that was attached last, or could not be. */
+  attaching: string | null;
   /** A file that cannot be read (empty: CURRENT itself), and when the worker was told; monotonic. */
   damaged: { readonly file: string; toldAt: number } | null;
   /** What is published cannot be served: what is attached could not be had back. */
@@ -147,6 +149,7 @@ export function followGenerations(
     }
     // Whoever waits for the first one asks it himself.
     const warm = organization.current !== null;
+    organization.attaching = published.file;
     const next = await withRoom(() => attachments.attach(organization.id, published, { warm }));
     organization.seen = stamp;
     organization.isStuck = false;
@@ -173,7 +176,11 @@ export function followGenerations(
         const pause = Math.min(longestPauseMs, pollIntervalMs * 2 ** organization.failures);
         organization.notBefore = Date.now() + pause;
         options.onError(organization.id, error);
-        if (isDamage(error)) noteDamage(organization, fileThatCurrentNames(organization));
+        const file = fileThatCurrentNames(organization);
+        // Another file than the one that failed may have taken its place meanwhile.
+        if (isDamage(error) && (file === '' || file === organization.attaching)) {
+          noteDamage(organization, file);
+        }
       })
       .finally(() => {
         organization.refreshing = null;
@@ -308,6 +315,7 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     waiting: 0,
     lastUsed: 0,
     failures: 0,
+    attaching: null,
     damaged: null,
     isStuck: false,
     notBefore: 0,
