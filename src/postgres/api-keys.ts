@@ -2,7 +2,7 @@ import { createHash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import sql from 'sql-template-tag';
 import { type Database, firstRow } from './pool.ts';
-import { sourceIdentity } from './source-identity.ts';
+import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
 
 export const scopes = ['read', 'write'] as const;
 export type Scope = (typeof scopes)[number];
@@ -66,12 +66,12 @@ export const secretHash = (secret: string): Buffer | null =>
   isPossibleSecret(secret) ? hashOf(secret) : null;
 
 type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'> & {
-  readonly source: string;
+  readonly source: string | null;
 };
-const validKey = `
+const validKey = (source: string): string => `
   select api_keys.id, api_keys.name, api_keys.scopes,
     organizations.id as organization_id, organizations.name as organization_name,
-    ${sourceIdentity} as source
+    ${source} as source
   from api_keys
   join organizations on organizations.id = api_keys.organization_id
   where secret_hash = $1
@@ -82,10 +82,10 @@ const validKey = `
 export async function findCredential(database: Database, hash: Buffer): Promise<Credential | null> {
   const { rows } = await database.query<KeyRow>({
     name: 'find-credential',
-    text: validKey,
+    text: validKey(storedSourceIdentity),
     values: [hash],
   });
-  return rows[0] === undefined ? null : credentialFrom(rows[0]);
+  return rows[0] === undefined ? null : credentialFrom(rows[0], database, hash);
 }
 
 /** How many events a window has seen, and when it ends: milliseconds since 1970. */
@@ -106,7 +106,7 @@ export async function findCredentialAndCount(
     name: 'find-credential-and-count',
     // Rows as rate-limiter-flexible writes them: it counts failed keys beside these.
     text: `
-      with valid_key as (${validKey}),
+      with valid_key as (${validKey(storedSourceIdentity)}),
       counted as (
         insert into rate_limits as before (key, points, expire)
         select 'requests:' || id, 1, $3::double precision from valid_key
@@ -120,18 +120,34 @@ export async function findCredentialAndCount(
   });
   const row = rows[0];
   if (row === undefined) return null;
-  return { credential: credentialFrom(row), usage: { events: row.points, endsAt: row.expire } };
+  const credential = await credentialFrom(row, database, hash);
+  return credential && { credential, usage: { events: row.points, endsAt: row.expire } };
 }
 
-function credentialFrom(row: KeyRow): Credential {
+/**
+ * Where the connection did not know its database's identity, the key is found once more with
+ * it: identity and key must come from one database.
+ */
+async function credentialFrom(
+  found: KeyRow,
+  database: Database,
+  hash: Buffer,
+): Promise<Credential | null> {
+  const row = found.source === null ? await computeSource(database, hash) : found;
+  if (row === undefined) return null;
   return {
     keyId: row.id,
     keyName: row.name,
     scopes: row.scopes,
     organizationId: row.organization_id,
     organizationName: row.organization_name,
-    source: row.source,
+    source: row.source ?? '',
   };
+}
+
+async function computeSource(database: Database, hash: Buffer): Promise<KeyRow | undefined> {
+  const { rows } = await database.query<KeyRow>(validKey(sourceIdentity), [hash]);
+  return rows[0];
 }
 
 /** Creates a key and returns its secret, which cannot be had again. */

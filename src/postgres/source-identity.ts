@@ -1,14 +1,16 @@
 import type { Database } from './pool.ts';
 
+const setting = 'crm_data_service.database';
+const storedIdentity = `nullif(current_setting('${setting}', true), '')`;
+
 /**
  * Which database this is, as `system identifier/database OID`: a scalar SQL expression.
  * Neither changes while a connection lives, so that each connection computes it once and
  * keeps it in a setting: reading the control file costs as much as a key check.
  */
 const databaseIdentity = `
-  coalesce(
-    nullif(current_setting('crm_data_service.database', true), ''),
-    set_config('crm_data_service.database', (
+  coalesce(${storedIdentity},
+    set_config('${setting}', (
       select system_identifier || '/' || (select oid from pg_database where datname = current_database())
       from pg_control_system()), false))`;
 
@@ -18,6 +20,9 @@ const databaseIdentity = `
  * one that was created anew, may have given the id to another company.
  */
 export const sourceIdentity = `(${databaseIdentity} || '/' || organizations.identity)`;
+
+/** The same, but null on a connection that has not computed it: twice as cheap. */
+export const storedSourceIdentity = `(${storedIdentity} || '/' || organizations.identity)`;
 
 /**
  * The timeline that is being written, which the last checkpoint may not know yet. In

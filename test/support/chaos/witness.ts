@@ -7,6 +7,7 @@ import {
 import { readUpToDate } from '../../../src/engines/duckdb/up-to-date.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
+import { sourceIdentity } from '../../../src/postgres/source-identity.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { difference, type GenerationReader } from './generation.ts';
 import { purchasesAt, purchasesNow } from './history.ts';
@@ -22,6 +23,8 @@ export async function compareWithHistory(
   const generation = await reader.read(organizationId);
   if (generation === null) return null;
   const { published, rows, faults } = generation;
+  // Of a company that had the same id in a database that is gone: the API does not serve it.
+  if (published.source !== (await sourceOf(database, organizationId))) return null;
   // What it shows may have been lost, and cannot be told any more.
   if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
   const expected = await purchasesAt(database, organizationId, published.snapshot);
@@ -34,6 +37,14 @@ export async function compareWithHistory(
     );
   }
   return published;
+}
+
+async function sourceOf(database: Database, organizationId: bigint): Promise<string | null> {
+  const { rows } = await database.query<{ source: string }>(
+    `select ${sourceIdentity} as source from organizations where id = $1`,
+    [organizationId],
+  );
+  return rows[0]?.source ?? null;
 }
 
 async function isTokenKnown(database: Database, token: string): Promise<boolean> {
