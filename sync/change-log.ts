@@ -1,7 +1,7 @@
 import sql, { raw } from 'sql-template-tag';
 import { type CaptureFacts, captureFacts, captureProblem } from '../src/postgres/capture.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
-import { type Database, withConnection } from '../src/postgres/pool.ts';
+import { type Database, named, withConnection } from '../src/postgres/pool.ts';
 import { timeline } from '../src/postgres/source-identity.ts';
 import { CaptureError } from './failure.ts';
 import { isTokenKnown } from './history-token.ts';
@@ -44,7 +44,10 @@ export async function readNews(
     log: string;
     organizations: string[];
     lost_tokens: string[];
-  }>(sql`
+  }>(
+    named(
+      'read-news',
+      sql`
     select pg_current_snapshot()::text as snapshot,
       ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
       (select system_identifier from pg_control_system()) || ' since '
@@ -64,7 +67,9 @@ export async function readNews(
       ) as organizations,
       array(
         select unnest(${tokens}::uuid[]) except select token from purchase_changes
-      )::text[] as lost_tokens`);
+      )::text[] as lost_tokens`,
+    ),
+  );
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
   const problem = captureProblem(row.capture);

@@ -9,7 +9,7 @@ import {
   captureProblem,
 } from '../src/postgres/capture.ts';
 import { microsecondsOf } from '../src/postgres/instants.ts';
-import { type Database, exactTypes } from '../src/postgres/pool.ts';
+import { type Database, exactTypes, named } from '../src/postgres/pool.ts';
 import { sourceIdentity, timeline } from '../src/postgres/source-identity.ts';
 import { CaptureError } from './failure.ts';
 import { commitToken, isTokenKnown } from './history-token.ts';
@@ -49,12 +49,17 @@ export async function takeSnapshot(
     source: string | null;
     timeline: number;
     capture: CaptureFacts;
-  }>(sql`
+  }>(
+    named(
+      'take-snapshot',
+      sql`
     select pg_current_snapshot()::text as snapshot,
       ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
       (select ${raw(sourceIdentity)} from organizations where id = ${organizationId}) as source,
       ${raw(timeline)} as timeline,
-      ${raw(captureFacts)} as capture`);
+      ${raw(captureFacts)} as capture`,
+    ),
+  );
   const row = rows[0];
   if (row === undefined) throw new Error('Postgres did not describe itself');
   const problem = captureProblem(row.capture);
