@@ -5,7 +5,7 @@ import { errorText } from '../src/error-text.ts';
 const rightsOf: Readonly<Record<string, string>> = {
   organizations: 'select',
   purchases: 'select',
-  purchase_changes: 'select, delete',
+  purchase_changes: 'select, insert, delete',
   purchase_change_pruning: 'select, insert, update, delete',
   purchase_change_readers: 'select, insert, update, delete',
 };

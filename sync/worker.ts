@@ -230,11 +230,12 @@ export function createWorker(options: WorkerOptions): Worker {
     if (snapshot === undefined) {
       await removeForeignEntries(database);
       snapshot = await currentSnapshot(database);
-      for (const task of tasks.values()) task.noticeChanges();
     }
     const news = await readNews(database, snapshot, publishedTokens());
     // Something may have happened that is not in the log: every organization looks for itself.
     if (last !== null && news.source !== last.source) return lookAround(null, due);
+    // A run that began before this look may have seen less than the look compares with later.
+    if (last === null) for (const task of tasks.values()) task.noticeChanges();
     if (due.organizations()) await refreshOrganizations();
     for (const [id, task] of tasks) {
       const token = task.sync.publishedGeneration()?.token ?? '';

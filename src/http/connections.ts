@@ -21,17 +21,26 @@ export type ConnectionLimit = {
   readonly log: FastifyBaseLogger;
 };
 
+const warnEveryMs = 60_000;
+
 /** Closes connections beyond the limit of their remote address, before anything is read. */
 export function limitConnections(server: Server, options: ConnectionLimit): void {
   const { perAddress, log } = options;
   const exempt = addressList(options.exempt);
   const connections = new Map<string, number>();
+  let warnedAt = 0;
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress;
     if (address === undefined || exempt.check(address, familyOf(address))) return;
     const count = connections.get(address) ?? 0;
     if (count >= perAddress) {
-      log.debug({ address }, 'refused a connection: the address has as many as it may');
+      if (Date.now() - warnedAt > warnEveryMs) {
+        warnedAt = Date.now();
+        log.warn(
+          { address },
+          'refused a connection: see CONNECTIONS_PER_ADDRESS and TRUSTED_PROXIES',
+        );
+      }
       socket.destroy();
       return;
     }

@@ -11,11 +11,12 @@ export type CaptureFacts = {
   readonly table: string;
   readonly kind: string;
   readonly persistence: string;
-  readonly has_children: boolean;
+  /** Whether it has a parent or children. */
+  readonly inherits: boolean;
   readonly columns: readonly {
     readonly name: string;
     readonly type: string;
-    /** Differs where the column was dropped and added again, or is computed differently. */
+    /** Differs where the column was changed, even if it was changed back. */
     readonly version: string;
   }[];
   readonly triggers: readonly {
@@ -28,6 +29,8 @@ export type CaptureFacts = {
     readonly writes_to_log: boolean;
     /** Differs where trigger or function were changed, even if they were changed back. */
     readonly version: string;
+    /** Whether a transaction is open that may have called the function before it was changed. */
+    readonly is_unsettled: boolean;
   }[];
 } | null;
 
@@ -36,19 +39,20 @@ const names = purchaseColumns.map(({ name }) => `'${name}'`).join(', ');
 /**
  * The facts as a scalar SQL expression (json), consistent with the snapshot of its
  * statement; null where there is no table purchases in the search path. Every change of a
- * trigger or a function gives its row another xmin.
+ * trigger or a function gives its row another xmin. A change of a trigger waits for open
+ * writers; a change of a function alone does not.
  */
 export const captureFacts = `(
   select json_build_object(
     'table', purchases.oid || '/' || purchases.relfilenode,
     'kind', purchases.relkind,
     'persistence', purchases.relpersistence,
-    'has_children', exists (select from pg_inherits where inhparent = purchases.oid),
+    'inherits', exists (select from pg_inherits where purchases.oid in (inhparent, inhrelid)),
     'columns', (
       select json_agg(json_build_object(
         'name', attname,
         'type', format_type(coalesce(nullif(typbasetype, 0), pg_type.oid), null),
-        'version', attnum || '/' || atttypid || '/' || coalesce((
+        'version', attnum || '/' || atttypid || '/' || pg_attribute.xmin || '/' || coalesce((
           select md5(adbin::text) from pg_attrdef
           where adrelid = attrelid and adnum = attnum and attgenerated <> ''), '')) order by attnum)
       from pg_attribute join pg_type on pg_type.oid = atttypid
@@ -65,7 +69,10 @@ export const captureFacts = `(
           select proconfig = array['search_path=' || quote_ident(nspname) || ', pg_temp']
           from pg_class as log join pg_namespace on pg_namespace.oid = log.relnamespace
           where log.oid = to_regclass('purchase_changes')),
-        'version', pg_trigger.oid || '/' || pg_trigger.xmin || '/' || pg_proc.oid || '/' || pg_proc.xmin)
+        'version', pg_trigger.oid || '/' || pg_trigger.xmin || '/' || pg_proc.oid || '/' || pg_proc.xmin,
+        'is_unsettled', age(pg_proc.xmin) < age(pg_trigger.xmin)
+          and age(pg_proc.xmin) <= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+            - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
         order by tgname), '[]')
       from pg_trigger join pg_proc on pg_proc.oid = tgfoid
       where tgrelid = purchases.oid and tgname like 'log\\_%\\_purchases'))
@@ -75,10 +82,11 @@ export const captureFacts = `(
 /** Changes whenever something may have happened to purchases that no trigger has logged. */
 export function captureFingerprint(facts: CaptureFacts): string {
   if (facts === null) return 'none';
-  const { table, columns, ...rest } = facts;
+  const { table, columns, triggers, ...rest } = facts;
+  const definitions = triggers.map(({ is_unsettled: _, ...definition }) => definition);
   const digest = (value: unknown) =>
     createHash('md5').update(JSON.stringify(value)).digest('hex').slice(0, 16);
-  return `${table}/${digest(columns)} ${digest(rest)}`;
+  return `${table}/${digest([columns, rest])} ${digest(definitions)}`;
 }
 
 /** Bits of pg_trigger.tgtype. */
@@ -135,9 +143,9 @@ function tableProblem(facts: CaptureFacts): CaptureProblem | null {
       'Keep all purchases in one ordinary table.',
     );
   }
-  if (facts.has_children) {
+  if (facts.inherits) {
     return problem(
-      'Other tables inherit from purchases. Changes of their rows are not captured.',
+      'The table purchases has a parent or children. Writes through them are not captured.',
       'Keep all purchases in one ordinary table.',
     );
   }
@@ -162,6 +170,13 @@ function tableProblem(facts: CaptureFacts): CaptureProblem | null {
 function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
   for (const expected of expectedTriggers) {
     const found = facts?.triggers.find(({ name }) => name === expected.name);
+    if (found?.is_unsettled) {
+      return {
+        message: `A transaction is open that may have called ${found.name}() before it was changed.`,
+        advice: 'Nothing is published before it ends. Then all files are rebuilt.',
+        isRestorable: false,
+      };
+    }
     const fault = triggerFault(expected, found);
     if (fault === null) continue;
     return {

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { captureSql } from '../../src/postgres/capture.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
 import { readPendingChanges } from '../../sync/pending-changes.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -81,6 +82,12 @@ const noticed: readonly (readonly [string, string])[] = [
      alter table purchases rename column utm_source to former;
      alter table purchases rename column utm_medium to utm_source;
      alter table purchases rename column former to utm_medium`,
+  ],
+  [
+    'writes through a parent that was there for a moment',
+    `create table parent (like purchases); alter table purchases inherit parent;
+     update parent set purchase_value_in_cents = 5 where id % 3 = 0;
+     alter table purchases no inherit parent; drop table parent`,
   ],
   ['a TRUNCATE', 'truncate purchases'],
   [
@@ -181,8 +188,15 @@ const uncaptured: readonly {
   {
     name: 'another table inherits from purchases',
     statements: 'create table more () inherits (purchases)',
-    message: /Other tables inherit from purchases/,
+    message: /purchases has a parent or children/,
     mended: 'drop table more',
+  },
+  {
+    name: 'purchases inherits from another table',
+    statements: `create table parent (like purchases); alter table purchases inherit parent;
+     update parent set purchase_value_in_cents = 5 where id = 1`,
+    message: /purchases has a parent or children/,
+    mended: 'alter table purchases no inherit parent; drop table parent',
   },
   {
     name: 'the table is unlogged',
@@ -217,6 +231,26 @@ describe('while changes are not captured', () => {
       expect(await published()).toEqual(await stored());
     },
   );
+});
+
+describe('a function that is restored while a writer is open that called the broken one', () => {
+  it('publishes nothing before that writer ends, and its changes then', async () => {
+    const { rows } = await database.pool.query<{ definition: string }>(
+      `select pg_get_functiondef('log_updated_purchases'::regproc) as definition`,
+    );
+    await database.pool.query(
+      `create or replace function log_updated_purchases() returns trigger language plpgsql
+         as 'begin return null; end'`,
+    );
+    await withConnection(database.pool, async (writer) => {
+      await writer.query(`begin; ${addACent}`);
+      await database.pool.query(rows[0]?.definition ?? '');
+      await expect(worker.syncAll()).rejects.toThrow(/A transaction is open that may have called/);
+      await writer.query('commit');
+    });
+    await vi.waitFor(() => worker.syncAll(), { timeout: 60_000 });
+    expect(await published()).toEqual(await stored());
+  });
 });
 
 const restored = { applied: [], isCaptureRestored: true, captureProblem: null };

@@ -65,13 +65,13 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
       'lacks a right on the change log',
       (name: string) => `revoke delete on purchase_changes from ${name}`,
       /permission denied for table purchase_changes/,
-      /grant select, delete on purchase_changes to/,
+      /grant select, insert, delete on purchase_changes to/,
     ],
     [
       'cannot read the change log',
       (name: string) => `revoke select on purchase_changes from ${name}`,
       /permission denied for table purchase_changes/,
-      /grant select, delete on purchase_changes to/,
+      /grant select, insert, delete on purchase_changes to/,
     ],
     [
       'may not write',

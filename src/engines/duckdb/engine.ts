@@ -75,10 +75,10 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     try {
       return await use(lease);
     } catch (error) {
-      if (isChecksumFailure(error)) {
+      if (isChecksumFailure(error) || isInstanceLost(error)) {
         options.onError(organizationId, error);
-        generations.reportDamage(organizationId, lease.file);
       }
+      if (isChecksumFailure(error)) generations.reportDamage(organizationId, lease.file);
       throw error;
     } finally {
       lease.release();
