@@ -22,6 +22,7 @@ import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('what is up to date', { timeout: 120_000 }, () => {
@@ -149,6 +150,41 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     } finally {
       await sync.close();
       instance.closeSync();
+    }
+  });
+
+  it('never goes back in time, however often the file is rebuilt', async () => {
+    const [one] = organizations as [bigint];
+    const worker = await createTestWorker(database.pool, directory.path);
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    const reader = await createTestDuckDBEngine(directory.path);
+    let asOf = await untilUpToDate(one, 0n);
+    let isOver = false;
+    const watching = (async () => {
+      while (!isOver) {
+        const now = (await reader.freshness(one)) ?? 0n;
+        expect(now).toBeGreaterThanOrEqual(asOf);
+        asOf = now;
+        await sleep(1);
+      }
+    })();
+    // Its failure is reported when it is awaited.
+    watching.catch(() => {});
+    try {
+      for (let rebuilds = 0; rebuilds < 20; rebuilds += 1) {
+        const before = published(one)?.file;
+        await worker.remediesFor(one).rebuild();
+        expect(published(one)?.file).not.toBe(before);
+        // Claimed to be of a later instant: whatever replaces it next must not be older.
+        await untilUpToDate(one, asOf);
+      }
+    } finally {
+      isOver = true;
+      stop.abort();
+      await Promise.all([watching, running]);
+      await reader.close();
+      await worker.close();
     }
   });
 
