@@ -3,7 +3,6 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
 import { currentFile } from '../../src/engines/duckdb/published-generation.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -11,6 +10,7 @@ import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { dataFolderId } from '../../sync/data-folder.ts';
 import { readStatus } from '../../sync/status.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
 import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
@@ -40,16 +40,7 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
   });
 
   const startApi = async () => {
-    const duckdb = await createDuckDBEngine({
-      dataDirectory: shop.directory,
-      threads: 2,
-      memoryLimit: '512MiB',
-      concurrency: 3,
-      queueLimit: 500,
-      queueLimitPerAsker: 100,
-      timeoutMs: 30_000,
-      onError: () => {},
-    });
+    const duckdb = await createTestDuckDBEngine(shop.directory, { onError: () => {} });
     const purchases = firstAvailable(duckdb, createPostgresEngine(shop.database.pool));
     api = await createTestApi(shop.database.pool, shop.directory, {
       services: testServices(shop.database.pool, purchases),
@@ -84,7 +75,7 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
   };
 
   it('is rebuilt, wherever a bit is flipped, and every request is answered meanwhile', async () => {
-    const { purchases, duckdb } = await startApi();
+    const { purchases } = await startApi();
     const expected = await askAll();
     await api?.close();
     await purchases.close();
@@ -115,7 +106,6 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     }
     api = null;
     expect(rebuilt).toBeGreaterThan(0);
-    void duckdb;
   });
 
   it.each([
