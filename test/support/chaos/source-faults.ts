@@ -7,7 +7,7 @@ import { administer } from '../postgres.ts';
 import { attachHistory, furnish } from './history.ts';
 import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
 import { statements } from './statements.ts';
-import { isConnectionLoss, type Tell } from './writers.ts';
+import { endPrepared, isConnectionLoss, type Tell } from './writers.ts';
 
 /** What happens to Postgres, its tables and triggers without an entry in the change log. */
 export type SourceFaults = {
@@ -62,7 +62,17 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
     tell(`${trigger} is ${done}`);
     await inTransaction(async (connection) => void (await connection.query(statement)));
     await new Promise((resolve) => setTimeout(resolve, milliseconds));
-    await untilDone(() => migrate(url));
+    // A prepared transaction keeps its lock on purchases, for which migrate waits.
+    let isRestored = false;
+    const restoring = untilDone(() => migrate(url)).finally(() => {
+      isRestored = true;
+    });
+    restoring.catch(() => {});
+    while (!isRestored) {
+      await endPrepared(pool, random, 1).catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    await restoring;
     tell('the triggers are restored');
   };
 
