@@ -8,7 +8,7 @@ import {
   currentFile,
   organizationDirectory,
   type PublishedGeneration,
-  readPublished,
+  publishedFileName,
 } from '../src/engines/duckdb/published-generation.ts';
 import { type Database, withSnapshot } from '../src/postgres/pool.ts';
 import { applyChanges, type Confirm, moveWatermark } from './apply-changes.ts';
@@ -137,15 +137,6 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
     if (changesSinceLook < (publisher.current()?.purchases ?? 0) / 10) return null;
     changesSinceLook = 0;
     return whySort(live);
-  };
-
-  /** The file that CURRENT names; empty where it cannot be read. */
-  const publishedNow = (): string | null => {
-    try {
-      return readPublished(directory)?.file ?? null;
-    } catch {
-      return '';
-    }
   };
 
   const beginToSort = (): string => {
@@ -286,7 +277,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
 
     isDamageToRepair(file) {
       if (performance.now() < damageIgnoredUntil) return false;
-      if (file !== publishedNow()) return false;
+      if (file !== publishedFileName(directory)) return false;
       damageIgnoredUntil = performance.now() + damageIntervalMs;
       return true;
     },

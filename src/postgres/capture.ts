@@ -170,13 +170,6 @@ function tableProblem(facts: CaptureFacts): CaptureProblem | null {
 function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
   for (const expected of expectedTriggers) {
     const found = facts?.triggers.find(({ name }) => name === expected.name);
-    if (found?.is_unsettled) {
-      return {
-        message: `A transaction is open that may have called ${found.name}() before it was changed.`,
-        advice: 'Nothing is published before it ends. Then all files are rebuilt.',
-        isRestorable: false,
-      };
-    }
     const fault = triggerFault(expected, found);
     if (fault === null) continue;
     return {
@@ -185,7 +178,16 @@ function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
       isRestorable: true,
     };
   }
-  return null;
+  // After the faults: restoring one creates the triggers again, which waits for open writers.
+  const unsettled = facts?.triggers.find(
+    (trigger) => trigger.is_unsettled && expectedTriggers.some(({ name }) => name === trigger.name),
+  );
+  if (unsettled === undefined) return null;
+  return {
+    message: `A transaction is open that may have called ${unsettled.name}() before it was changed.`,
+    advice: 'Nothing is published before it ends. Then all files are rebuilt.',
+    isRestorable: false,
+  };
 }
 
 function triggerFault(

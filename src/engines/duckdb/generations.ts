@@ -8,6 +8,7 @@ import { isOutOfMemory } from './memory.ts';
 import {
   currentFile,
   organizationDirectory,
+  publishedFileName,
   readPublished,
   stampOf,
 } from './published-generation.ts';
@@ -176,9 +177,9 @@ export function followGenerations(
         const pause = Math.min(longestPauseMs, pollIntervalMs * 2 ** organization.failures);
         organization.notBefore = Date.now() + pause;
         options.onError(organization.id, error);
-        const file = fileThatCurrentNames(organization);
+        const file = publishedFileName(organization.directory);
         // Another file than the one that failed may have taken its place meanwhile.
-        if (isDamage(error) && (file === '' || file === organization.attaching)) {
+        if (isDamage(error) && file !== null && (file === '' || file === organization.attaching)) {
           noteDamage(organization, file);
         }
       })
@@ -290,15 +291,6 @@ export function followGenerations(
       await attachments.close();
     },
   };
-}
-
-/** Empty where CURRENT cannot be read. */
-function fileThatCurrentNames({ directory }: Organization): string {
-  try {
-    return readPublished(directory)?.file ?? '';
-  } catch {
-    return '';
-  }
 }
 
 function newOrganization(dataDirectory: string, id: bigint): Organization {

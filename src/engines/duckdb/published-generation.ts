@@ -48,6 +48,15 @@ export function readPublished(directory: string): PublishedGeneration | null {
   return published.parse(JSON.parse(text));
 }
 
+/** The file that CURRENT names: null where nothing is published, empty where CURRENT cannot be read. */
+export function publishedFileName(directory: string): string | null {
+  try {
+    return readPublished(directory)?.file ?? null;
+  } catch {
+    return '';
+  }
+}
+
 /** Differs where a file that is replaced by rename was replaced; null where there is none. */
 export function stampOf(path: string): string | null {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
