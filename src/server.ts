@@ -11,6 +11,8 @@ import { createExportWriter } from './exports/writer.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
+import type { DatabaseNeeds } from './postgres/require-database.ts';
+import { apiRights } from './postgres/schema.ts';
 import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
 import type { Settings } from './settings.ts';
 
@@ -24,6 +26,15 @@ export type Server = {
 // Purchases of an organization that has no generation yet: few questions at a
 // time, so that they cannot crowd out the key checks.
 const fallbackConnections = 4;
+
+/** What the API needs of its database. */
+export function databaseNeeds(settings: Settings): DatabaseNeeds {
+  return {
+    isPrimary: settings.rateLimitStore === 'postgres',
+    rights: apiRights(settings.rateLimitStore),
+    statementTimeoutMs: settings.queryTimeoutMs,
+  };
+}
 
 /** Starts the API. Rejects with OperatorError where it cannot listen or write. */
 export async function startServer(

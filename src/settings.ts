@@ -13,6 +13,7 @@ const variables = z.object({
     .regex(/^postgres(ql)?:\/\/\S+$/, 'must look like postgres://user:password@host:5432/database')
     .optional(),
   DATABASE_POOL_SIZE: wholeNumber(1, 1000, 10),
+  DATABASE_WAIT_SECONDS: wholeNumber(0, 86_400, 60),
   DATA_DIR: z
     .string()
     .default('data')
@@ -71,6 +72,8 @@ export type Settings = {
   /** Undefined: start, or look for, the embedded Postgres of `dataDirectory`. */
   readonly databaseUrl: string | undefined;
   readonly databasePoolSize: number;
+  /** How long a process that starts waits for Postgres. */
+  readonly databaseWaitMs: number;
   readonly dataDirectory: string;
   readonly host: string;
   readonly port: number;
@@ -140,6 +143,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
   return {
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
+    databaseWaitMs: read.DATABASE_WAIT_SECONDS * 1000,
     dataDirectory: read.DATA_DIR,
     host: read.HOST,
     port: read.PORT,

@@ -5,7 +5,7 @@ import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
 import { duckdbErrorType, errorText } from '../src/error-text.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
-import { describeRefusal } from './postgres-refusal.ts';
+import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
 
 /** What went wrong, for an operator: never with the contents of a row. */
 export type Failure = { readonly message: string; readonly advice: string };
@@ -33,7 +33,18 @@ export class CaptureError extends Error {
   }
 }
 
-const correctIt = 'Correct it in Postgres. The worker then goes on by itself.';
+/** What the worker does with tables. */
+export const workerRights: TableRights = {
+  organizations: 'select',
+  purchases: 'select',
+  purchase_changes: 'select, insert, delete',
+  purchase_change_pruning: 'select, insert, update, delete',
+  purchase_change_readers: 'select, insert, update, delete',
+};
+
+const tryAgain = 'The worker tries again.';
+const goesOn = 'The worker then goes on by itself.';
+const correctIt = `Correct it in Postgres. ${goesOn}`;
 const waitForIt = 'The worker goes on by itself as soon as that is over.';
 
 /** A sentence about the cause, and one about what to do. */
@@ -59,7 +70,14 @@ export function describeFailure(error: unknown): Failure {
       advice: correctIt,
     };
   }
-  if (error instanceof pg.DatabaseError) return describeRefusal(error);
+  const ofDatabase = describeDatabaseFailure(error, workerRights);
+  if (ofDatabase !== null) {
+    const { message, advice } = ofDatabase;
+    return { message, advice: `${advice} ${goesOn}` };
+  }
+  if (error instanceof pg.DatabaseError) {
+    return { message: `Postgres refused: ${text} (SQLSTATE ${code}).`, advice: tryAgain };
+  }
   if (isOutOfMemory(error)) {
     return {
       message: 'DuckDB ran out of the memory that it may use.',
@@ -91,16 +109,7 @@ export function describeFailure(error: unknown): Failure {
       advice: 'Let the user that the worker runs as read and write all of it.',
     };
   }
-  if (
-    /^E[A-Z]+$/.test(code) ||
-    /^(connect |Connection terminated|Client has)|timeout/i.test(text)
-  ) {
-    return {
-      message: `The connection to Postgres failed: ${text}`,
-      advice: `Look whether it runs and can be reached. ${waitForIt}`,
-    };
-  }
-  return { message: text, advice: 'The worker tries again.' };
+  return { message: text, advice: tryAgain };
 }
 
 /** Whether a row's contents are to blame; messages about those quote them. */

@@ -16,13 +16,7 @@ import { readStatus } from './status.ts';
 import { formatStatus } from './status-table.ts';
 import { verificationInstance, verifyAll } from './verify-command.ts';
 import type { WorkerOptions } from './worker.ts';
-import {
-  followChanges,
-  requirePrimary,
-  type Workplace,
-  withOnlyWorker,
-  withWorkplace,
-} from './worker-process.ts';
+import { followChanges, type Workplace, withOnlyWorker, withWorkplace } from './worker-process.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
@@ -45,7 +39,7 @@ program
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), (workplace) =>
+    await withWorkplace(readSettings(), { server: 'primary', stopped }, (workplace) =>
       followChanges(workplace, workerOptions(workplace, options), stopped),
     );
   });
@@ -56,7 +50,7 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print the resulting status as JSON')
   .action(async (options: Options) => {
-    await withWorkplace(readSettings(), async (workplace) => {
+    await withWorkplace(readSettings(), { server: 'primary' }, async (workplace) => {
       const organizations = await selectOrganizations(workplace, options);
       await withOnlyWorker(workplace, (worker) => worker.once(organizations.map(({ id }) => id)));
       await printStatus(workplace, options);
@@ -69,7 +63,7 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .action(async (options: Options) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), async (workplace) => {
+    await withWorkplace(readSettings(), { server: 'primary', stopped }, async (workplace) => {
       const organizations = await selectOrganizations(workplace, options);
       for (const { id, name } of organizations) {
         await remediesOf(workplace, id, stopped).rebuild();
@@ -86,8 +80,7 @@ program
   .option('--json', 'print JSON')
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), async (workplace) => {
-      await requirePrimary(workplace.database);
+    await withWorkplace(readSettings(), { server: 'primary', stopped }, async (workplace) => {
       process.exitCode = await verifyAll(workplace, {
         organizations: await selectOrganizations(workplace, options),
         isNamed: options.organization !== undefined,
@@ -104,7 +97,9 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: Options) => {
-    await withWorkplace(readSettings(), (workplace) => printStatus(workplace, options));
+    await withWorkplace(readSettings(), { server: 'any' }, (workplace) =>
+      printStatus(workplace, options),
+    );
   });
 
 await runProgram(program);

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { backoffMs } from '../src/backoff.ts';
 import type { PublishedGeneration } from '../src/engines/duckdb/published-generation.ts';
-import { backoffMs } from './backoff.ts';
 import { describeFailure } from './failure.ts';
 import type { BuildKind, OrganizationSync } from './organization-sync.ts';
 import { progressTeller } from './progress-teller.ts';

@@ -2,19 +2,15 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { backoffMs } from '../src/backoff.ts';
 import { createInstance } from '../src/engines/duckdb/connection.ts';
 import { mostIdle } from '../src/engines/duckdb/memory.ts';
 import { createLog } from '../src/log.ts';
 import { OperatorError } from '../src/operator-error.ts';
-import {
-  breakConnections,
-  createPool,
-  type Database,
-  requireDatabase,
-} from '../src/postgres/pool.ts';
+import { breakConnections, createPool, type Database } from '../src/postgres/pool.ts';
+import { requireDatabase } from '../src/postgres/require-database.ts';
 import { closePrivateFolders } from '../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
-import { backoffMs } from './backoff.ts';
 import { dataFolderId } from './data-folder.ts';
 import { describeFailure } from './failure.ts';
 import { createProgressBars } from './progress-bars.ts';
@@ -33,42 +29,55 @@ export type Workplace = {
   readonly onReport: NonNullable<WorkerOptions['onReport']>;
 };
 
+/** What a command needs: `primary` to write, as it keeps its lock there; `any` to read. */
+export type WorkplaceNeeds = {
+  readonly server: 'primary' | 'any';
+  readonly stopped?: AbortSignal;
+};
+
 export async function withWorkplace(
   settings: Settings,
+  { server, stopped }: WorkplaceNeeds,
   work: (workplace: Workplace) => Promise<void>,
 ): Promise<void> {
   const databaseUrl = requireDatabaseUrl(settings);
-  await requireDatabase(databaseUrl);
-  // One connection for each organization that is followed or built, and one each for
-  // the change log, verifying, waiting for the disk, and what is asked beside that.
-  const database = createPool(databaseUrl, {
-    max: 2 * settings.syncConcurrency + 4,
-    applicationName: 'crm-data-service sync',
-    onConnect: prepareSession,
-  });
   const bars = createProgressBars();
   const log = createLog('sync', settings.logLevel, bars?.logDestination);
+  const onReport = bars?.show ?? (() => {});
   try {
-    const folderId = await dataFolderId(settings.dataDirectory);
-    closePrivateFolders(settings.dataDirectory);
-    const onReport = bars?.show ?? (() => {});
-    await work({ settings, databaseUrl, database, folderId, log, onReport });
+    const isUsable = await requireDatabase(
+      databaseUrl,
+      { isPrimary: server === 'primary' },
+      { forMs: settings.databaseWaitMs, report: (line) => log.warn(line), stopped },
+    );
+    if (isUsable) {
+      await withPool(settings, databaseUrl, async (database) => {
+        const folderId = await dataFolderId(settings.dataDirectory);
+        closePrivateFolders(settings.dataDirectory);
+        await work({ settings, databaseUrl, database, folderId, log, onReport });
+      });
+    }
   } finally {
     bars?.stop();
-    await database.end();
   }
 }
 
-/** Rejects where the database is a standby, which takes no writes. */
-export async function requirePrimary(database: Database): Promise<void> {
-  const { rows } = await database.query<{ is_standby: boolean }>(
-    'select pg_is_in_recovery() as is_standby',
-  );
-  if (rows[0]?.is_standby === true) {
-    throw new OperatorError(
-      'DATABASE_URL is a read replica. The worker needs the primary: it keeps its lock there, and ' +
-        'removes what it has read from the change log.',
-    );
+async function withPool(
+  { syncConcurrency }: Settings,
+  databaseUrl: string,
+  work: (database: Database) => Promise<void>,
+): Promise<void> {
+  // One connection for each organization that is followed or built, and one each for
+  // the change log, verifying, waiting for the disk, and what is asked beside that.
+  const database = createPool(databaseUrl, {
+    max: 2 * syncConcurrency + 4,
+    applicationName: 'crm-data-service sync',
+    onConnect: prepareSession,
+  });
+  try {
+    await work(database);
+  } finally {
+    await database.end();
   }
 }
 
@@ -85,7 +94,6 @@ export async function withOnlyWorker(
   otherwise?: () => Promise<void>,
 ): Promise<void> {
   const { databaseUrl, folderId } = workplace;
-  await requirePrimary(workplace.database);
   const refuse = async () => {
     const { dataDirectory } = workplace.settings;
     throw new OperatorError(
@@ -129,7 +137,6 @@ export async function followChanges(
   stopped: AbortSignal,
 ): Promise<void> {
   const { log } = workplace;
-  await requirePrimary(workplace.database);
   while (!stopped.aborted) {
     const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;

@@ -1,6 +1,7 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { backoffMs } from '../src/backoff.ts';
 import { encodeId } from '../src/domain/public-id.ts';
 import { isInstanceLost } from '../src/engines/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
@@ -9,7 +10,6 @@ import { writeUpToDate } from '../src/engines/duckdb/up-to-date.ts';
 import { takeWorkerRequests } from '../src/engines/duckdb/worker-requests.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { Database } from '../src/postgres/pool.ts';
-import { backoffMs } from './backoff.ts';
 import {
   type ChangeLogNews,
   currentSnapshot,

@@ -1,6 +1,6 @@
 import { createLog } from '../log.ts';
-import { requireDatabase } from '../postgres/pool.ts';
-import { startServer } from '../server.ts';
+import { requireDatabase } from '../postgres/require-database.ts';
+import { databaseNeeds, startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
@@ -9,8 +9,14 @@ const program = createProgram('npm run api', 'Serves the HTTP API.').action(asyn
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);
   const stopped = untilStopped();
-  await requireDatabase(databaseUrl);
-  const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
+  const log = createLog('api', settings.logLevel);
+  const isUsable = await requireDatabase(databaseUrl, databaseNeeds(settings), {
+    forMs: settings.databaseWaitMs,
+    report: (line) => log.warn(line),
+    stopped,
+  });
+  if (!isUsable) return;
+  const server = await startServer(settings, databaseUrl, log);
   console.log(`Listening on ${server.url}`);
   await untilAborted(stopped);
   await server.close();

@@ -1,8 +1,9 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { parseDuration } from '../domain/duration.ts';
-import { serializeError } from '../error-text.ts';
+import { errorText, serializeError } from '../error-text.ts';
 import { OperatorError } from '../operator-error.ts';
+import { describeDatabaseFailure } from '../postgres/database-failure.ts';
 import { keepFilesPrivate } from '../private-files.ts';
 
 /** How every command ends. */
@@ -32,9 +33,17 @@ function reportFailure(error: unknown): number {
   if (error instanceof CommanderError) {
     return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
   }
-  if (error instanceof OperatorError) console.error(error.message);
-  else console.error(inspect(serializeError(error)));
+  console.error(environmentFailure(error) ?? inspect(serializeError(error)));
   return exitCodes.failed;
+}
+
+/** One line about a condition of the environment; null where the error is none. */
+function environmentFailure(error: unknown): string | null {
+  if (error instanceof OperatorError) return error.message;
+  const failure = describeDatabaseFailure(error);
+  if (failure !== null) return `${failure.message} ${failure.advice}`.trim();
+  const { code = '', syscall } = error as NodeJS.ErrnoException;
+  return syscall !== undefined && /^E[A-Z0-9]+$/.test(code) ? errorText(error) : null;
 }
 
 /** An option's parser: a time such as `90s`, `30m`, `6h` or `1d`, in milliseconds. */

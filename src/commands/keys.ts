@@ -11,11 +11,13 @@ import {
   scopes,
 } from '../postgres/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
-import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
-import { readSettings, requireDatabaseUrl } from '../settings.ts';
 import { createProgram, runProgram } from './command-line.ts';
+import { withDatabase } from './database.ts';
 
 const program = createProgram('npm run keys --', 'Creates, lists and revokes API keys.');
+
+const applicationName = 'crm-data-service keys';
+const rights = { organizations: 'select', api_keys: 'select, insert, update' };
 
 type CreateOptions = {
   readonly organization: string;
@@ -32,7 +34,7 @@ program
   .option('--scope <scope...>', `what it allows: ${scopes.join(', ')} (default: read)`, readScope)
   .option('--expires-in <days>', 'days until it expires, such as 90d; never if left out', readDays)
   .action(async (options: CreateOptions) =>
-    withDatabase(async (database) => {
+    withDatabase(applicationName, rights, async (database) => {
       const organization = await requireOrganization(database, options.organization);
       const { expiresIn } = options;
       const { id, secret } = await createApiKey(database, {
@@ -54,7 +56,7 @@ program
   .option('--organization <id>', 'only of this one (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: { organization?: string; json?: boolean }) =>
-    withDatabase(async (database) => {
+    withDatabase(applicationName, rights, async (database) => {
       const organization =
         options.organization === undefined
           ? null
@@ -68,7 +70,7 @@ program
   .command('revoke <id>')
   .description('revoke a key (bak_…); it is refused from the next request on')
   .action(async (publicId: string) =>
-    withDatabase(async (database) => {
+    withDatabase(applicationName, rights, async (database) => {
       const id = decodeId('api_key', publicId);
       if (id === null || !(await revokeApiKey(database, id))) {
         throw new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);
@@ -78,17 +80,6 @@ program
   );
 
 await runProgram(program);
-
-async function withDatabase(work: (database: Database) => Promise<void>): Promise<void> {
-  const databaseUrl = requireDatabaseUrl(readSettings());
-  await requireDatabase(databaseUrl);
-  const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service keys' });
-  try {
-    await work(database);
-  } finally {
-    await database.end();
-  }
-}
 
 function described(key: ApiKey) {
   return {

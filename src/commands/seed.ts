@@ -2,9 +2,9 @@ import { InvalidArgumentError } from 'commander';
 import { encodeId } from '../domain/public-id.ts';
 import { createApiKey } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
-import { createPool, requireDatabase } from '../postgres/pool.ts';
-import { readSettings, requireDatabaseUrl } from '../settings.ts';
+import { createPool } from '../postgres/pool.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
+import { commandDatabase } from './database.ts';
 import { seedWithProgress } from './seed-progress.ts';
 
 type Options = {
@@ -27,8 +27,7 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
   )
   .option('--until <date>', 'the day the data ends, such as 2026-01-31', readDay, today())
   .action(async (options: Options) => {
-    const databaseUrl = requireDatabaseUrl(readSettings());
-    await requireDatabase(databaseUrl);
+    const databaseUrl = await commandDatabase({ isPrimary: true, isToMigrate: true });
     await migrate(databaseUrl);
     const seeded = await seedWithProgress(databaseUrl, options);
     const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service seed' });

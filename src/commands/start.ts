@@ -7,7 +7,8 @@ import { OperatorError } from '../operator-error.ts';
 import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
-import { createPool, type Database, requireDatabase } from '../postgres/pool.ts';
+import { createPool, type Database } from '../postgres/pool.ts';
+import { requireDatabase } from '../postgres/require-database.ts';
 import { closeFile, writePrivateFile } from '../private-files.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
@@ -29,17 +30,26 @@ const program = createProgram(
   const started: (() => Promise<void>)[] = [];
   /** Aborted where the embedded Postgres ends by itself. */
   const databaseEnded = new AbortController();
+  const ended = AbortSignal.any([stopped, databaseEnded.signal]);
   try {
+    const log = createLog('start', settings.logLevel);
     const databaseUrl = await startDatabase(settings, started, databaseEnded);
+    const isUsable = await requireDatabase(
+      databaseUrl,
+      { isPrimary: true, isToMigrate: true, statementTimeoutMs: settings.queryTimeoutMs },
+      { forMs: settings.databaseWaitMs, report: (line) => log.warn(line), stopped: ended },
+    );
+    databaseEnded.signal.throwIfAborted();
+    if (!isUsable) return;
     const example = await prepareDatabase(databaseUrl, settings.dataDirectory);
     const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
     started.push(() => server.close());
-    const worker = superviseWorker(databaseUrl, createLog('start', settings.logLevel));
+    const worker = superviseWorker(databaseUrl, log);
     started.push(() => worker.stop());
     // The password of a database that was given is nothing to print.
     const embeddedUrl = settings.databaseUrl === undefined ? databaseUrl : null;
     console.log(greeting(server.url, embeddedUrl, example));
-    await untilAborted(AbortSignal.any([stopped, databaseEnded.signal]));
+    await untilAborted(ended);
     // The worker and the API cannot go on; a supervisor starts all of it again.
     databaseEnded.signal.throwIfAborted();
   } catch (error) {
@@ -58,10 +68,7 @@ async function startDatabase(
   started: (() => Promise<void>)[],
   ended: AbortController,
 ): Promise<string> {
-  if (settings.databaseUrl !== undefined) {
-    await requireDatabase(settings.databaseUrl);
-    return settings.databaseUrl;
-  }
+  if (settings.databaseUrl !== undefined) return settings.databaseUrl;
   const directory = join(settings.dataDirectory, 'postgres');
   const postgres = await startEmbeddedPostgres({
     directory,

@@ -6,6 +6,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Credential } from '../postgres/api-keys.ts';
+import { apiRights } from '../postgres/schema.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
 import { customers } from '../resources/customers.ts';
@@ -244,7 +245,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
-  app.register(health, { services });
+  app.register(health, { services, rights: apiRights(store) });
   app.register(reference, { routes });
   app.register(
     async (v1) => {

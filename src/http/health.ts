@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
+import type { TableRights } from '../postgres/database-failure.ts';
+import { findTableProblem } from '../postgres/schema.ts';
 import type { Services } from './services.ts';
 
 /**
@@ -22,7 +24,7 @@ export const probes = {
 
 export async function health(
   app: FastifyInstance,
-  { services }: { services: Services },
+  { services, rights }: { services: Services; rights: TableRights },
 ): Promise<void> {
   const method = ['GET', 'HEAD'];
   app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
@@ -31,8 +33,8 @@ export async function health(
     method,
     url: '/readyz',
     handler: async (_request, reply) => {
-      const problem = await services.database.query('select 1').then(
-        () => null,
+      const problem = await findTableProblem(services.database, rights).then(
+        (found) => found?.message ?? null,
         () => 'Postgres does not answer',
       );
       return problem === null

@@ -1,6 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import Postgrator from 'postgrator';
+import { OperatorError } from '../operator-error.ts';
 import {
   type CaptureFacts,
   type CaptureProblem,
@@ -8,8 +8,8 @@ import {
   captureProblem,
   captureSql,
 } from './capture.ts';
+import { migrationsFolder, migrationsTable } from './schema.ts';
 
-const migrations = fileURLToPath(new URL('../migrations/*.sql', import.meta.url));
 // Any number will do, as long as nothing else in the database uses it.
 const advisoryLock = 7_390_214_655_001n;
 
@@ -37,14 +37,17 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
     await client.query('begin');
     await client.query('select pg_advisory_xact_lock($1)', [advisoryLock]);
     const { rows } = await client.query<{ name: string }>('select current_schema() as name');
+    await requireOwnTable(client);
     const postgrator = new Postgrator({
-      migrationPattern: migrations,
+      migrationPattern: `${migrationsFolder}/*.sql`,
       driver: 'pg',
-      schemaTable: 'schema_migrations',
+      schemaTable: migrationsTable,
       currentSchema: rows[0]?.name ?? 'public',
       execQuery: (query) => client.query(query),
     });
-    const applied = await postgrator.migrate();
+    const applied = await postgrator.migrate().catch((error) => {
+      throw nameTaken(error, rows[0]?.name) ?? error;
+    });
     const capture = await restoreCapture(client);
     await client.query('commit');
     return {
@@ -54,6 +57,34 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
   } finally {
     await client.end().catch(() => {});
   }
+}
+
+const ownSchema =
+  'Use a database or a schema of its own: `create schema …`, and name it in DATABASE_URL ' +
+  '(`?options=-c%20search_path=…`).';
+
+/** Other programs call a table of theirs the same. */
+async function requireOwnTable(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ columns: string[]; schema: string }>(
+    `select table_schema as schema, array_agg(column_name::text) as columns
+     from information_schema.columns
+     where table_name = $1 and table_schema = current_schema() group by 1`,
+    [migrationsTable],
+  );
+  if (rows[0] === undefined || rows[0].columns.includes('md5')) return;
+  throw new OperatorError(
+    `The table ${migrationsTable} in the schema ${rows[0].schema} belongs to another program. ${ownSchema}`,
+  );
+}
+
+/** Null where the error is another one. */
+function nameTaken(error: unknown, schema: string | undefined): OperatorError | null {
+  // Tables and indexes, types and triggers, functions.
+  const isTaken = error instanceof pg.DatabaseError && /^42(P07|710|723)$/.test(error.code ?? '');
+  if (!isTaken) return null;
+  return new OperatorError(
+    `The schema ${schema} has something of the same name as this service: ${error.message}. ${ownSchema}`,
+  );
 }
 
 /** Leaves intact triggers alone: if one is created again, all files are rebuilt. */

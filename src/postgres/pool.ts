@@ -1,6 +1,5 @@
 import pg from 'pg';
 import type { Sql } from 'sql-template-tag';
-import { OperatorError } from '../operator-error.ts';
 import { keepCancelling } from './cancellation.ts';
 
 export type Database = pg.Pool;
@@ -153,48 +152,4 @@ function isConnectionFailure(error: Error): boolean {
   const code = (error as { code?: unknown }).code;
   // SQLSTATE has five characters; a sockets' error (ECONNRESET) or none is not the server's answer.
   return typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^(08|57P)/.test(code);
-}
-
-/** Connects once, to say in one line what is wrong with a DATABASE_URL. */
-export async function requireDatabase(databaseUrl: string): Promise<void> {
-  const client = clientOf(databaseUrl);
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    const { rows } = await client.query<{ version: number }>(
-      `select current_setting('server_version_num')::int as version`,
-    );
-    const version = rows[0]?.version ?? 0;
-    if (version < 130_000) {
-      throw new OperatorError(
-        `The database is Postgres ${Math.floor(version / 10_000)}; 13 or later is needed.`,
-      );
-    }
-  } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    const { host, port, database } = client;
-    throw new OperatorError(
-      `Cannot use the database ${database} at ${host}:${port}: ${reasonOf(error)}. Check DATABASE_URL.`,
-    );
-  } finally {
-    await client.end().catch(() => {});
-  }
-}
-
-/** Not connected yet. */
-function clientOf(databaseUrl: string): pg.Client {
-  try {
-    return new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
-  } catch {
-    // What is wrong with it quotes it, the password included.
-    throw new OperatorError(
-      'DATABASE_URL cannot be read: a password must have %23 for #, %2F for /, %3F for ? and %25 for %.',
-    );
-  }
-}
-
-function reasonOf(error: unknown): string {
-  // Node reports a host with several addresses as one error holding several.
-  if (error instanceof AggregateError) return reasonOf(error.errors[0]);
-  return error instanceof Error ? error.message || error.name : String(error);
 }

@@ -186,7 +186,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     ['cannot be read', 'postgres://me:secret#1@db/shop', /^DATABASE_URL cannot be read: .*%23/],
     ['leads nowhere', 'postgres://me:secret@127.0.0.1:9/shop', /^Cannot use the database shop at/],
   ])('says in one line that DATABASE_URL %s', async (_what, url, line) => {
-    const program = start({ DATABASE_URL: url });
+    const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
     await fails(program, line);
     expect(program.output()).not.toContain('secret');
   });

@@ -5,6 +5,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createWorkerRole } from '../support/role.ts';
 import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog, reveals } from './recorded-log.ts';
@@ -133,6 +134,31 @@ describe('while Postgres is gone', () => {
     await shutOut();
     expect((await get('/readyz', null)).statusCode).toBe(503);
     expect((await get('/healthz', null)).statusCode).toBe(200);
+  });
+
+  it('says to the probe of readiness which table the role of the API cannot read', async () => {
+    const role = await createWorkerRole(database);
+    try {
+      const { get } = start(role.url);
+      expect((await get('/readyz', null)).statusCode).toBe(200);
+      await database.pool.query(`revoke select on segments from ${role.name}`);
+      const response = await get('/readyz', null);
+      expect(response.statusCode).toBe(503);
+      expect(response.json()).toEqual({
+        status: 'unavailable',
+        problem: 'The role of DATABASE_URL lacks rights on segments.',
+      });
+    } finally {
+      await role.drop();
+    }
+  });
+
+  it('says to the probe of readiness that the schema is missing', async () => {
+    const url = new URL(database.url);
+    url.searchParams.set('options', '-c search_path=nowhere');
+    const response = await start(url.href).get('/readyz', null);
+    expect(response.statusCode).toBe(503);
+    expect(response.json().problem).toBe('The table api_keys is not in the search path.');
   });
 
   it('answers again by itself once Postgres is back', async () => {

@@ -83,7 +83,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
       'has another search path',
       (name: string) => `alter role ${name} set search_path = nowhere`,
       /does not find the table purchase_changes in the search path/,
-      /search_path of the worker's role/,
+      /search_path of the role of DATABASE_URL/,
     ],
     [
       'lacks a right to prune',
@@ -162,7 +162,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
     sync('run');
     const status = await statusUntil(({ organizations }) => organizations[0]?.failure != null);
     expect(status.organizations[0]?.failure).toMatchObject({
-      message: 'A row-level security policy may hide rows of the table purchases from the worker.',
+      message: 'A row-level security policy may hide rows of the table purchases.',
       advice: expect.stringContaining('bypassrls'),
     });
     expect(isPublished()).toBe(false);

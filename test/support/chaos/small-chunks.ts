@@ -4,6 +4,6 @@ import { followChanges, withWorkplace } from '../../../sync/worker-process.ts';
 
 // The worker's program, but its loads take many steps: the next blow falls between two of them.
 const stopped = untilStopped();
-await withWorkplace(readSettings(), (workplace) =>
+await withWorkplace(readSettings(), { server: 'primary', stopped }, (workplace) =>
   followChanges(workplace, { loadChunkRows: 150 }, stopped),
 );

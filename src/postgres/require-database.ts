@@ -1,0 +1,177 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { backoffMs } from '../backoff.ts';
+import { errorText } from '../error-text.ts';
+import { OperatorError } from '../operator-error.ts';
+import {
+  type DatabaseFailure,
+  describeDatabaseFailure,
+  poolerAdvice,
+  type TableRights,
+} from './database-failure.ts';
+import { findTableProblem, findVersionProblem } from './schema.ts';
+
+export type DatabaseNeeds = {
+  /** A standby is not enough. */
+  readonly isPrimary: boolean;
+  /** An older schema, or none, is enough. */
+  readonly isToMigrate?: true;
+  /** What the role may do with tables. */
+  readonly rights?: TableRights;
+  /** Sent with each new connection, as the API does. */
+  readonly statementTimeoutMs?: number;
+};
+
+export type DatabaseWait = {
+  /** How long a condition may last that may pass by itself, milliseconds. */
+  readonly forMs: number;
+  /** Receives one line for each condition that is waited for. */
+  readonly report: (line: string) => void;
+  readonly stopped?: AbortSignal | undefined;
+};
+
+/** Of an attempt to connect, and of each check. */
+const answerWithinMs = 10_000;
+const longestPauseMs = 5_000;
+
+/**
+ * Resolves with true once the database can be used, and with false if `stopped` is aborted
+ * before. Waits for the end of what may pass by itself: Postgres is down, starts, is in
+ * recovery, has no connection left or refuses logins. Rejects with an OperatorError of one
+ * line: what is wrong, and what to do.
+ */
+export async function requireDatabase(
+  databaseUrl: string,
+  needs: DatabaseNeeds,
+  wait: DatabaseWait,
+): Promise<boolean> {
+  const deadline = performance.now() + wait.forMs;
+  let reported = '';
+  for (let attempts = 1; ; attempts += 1) {
+    const { failure, name } = await tryDatabase(databaseUrl, needs);
+    if (wait.stopped?.aborted === true) return false;
+    if (failure === null) return true;
+    const line = `Cannot use the database ${name}: ${failure.message} ${failure.advice}`.trim();
+    const leftMs = deadline - performance.now();
+    if (!failure.isTransient || leftMs <= 0) throw new OperatorError(line);
+    if (reported !== failure.message) {
+      wait.report(`${line} Trying again for ${Math.ceil(leftMs / 1000)} s.`);
+    }
+    reported = failure.message;
+    const pauseMs = Math.min(backoffMs(attempts, longestPauseMs), leftMs);
+    await sleep(pauseMs, undefined, { signal: wait.stopped }).catch(() => {});
+  }
+}
+
+type Attempt = { readonly failure: DatabaseFailure | null; readonly name: string };
+
+async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<Attempt> {
+  const client = clientOf(databaseUrl, needs);
+  const name = `${client.database} at ${client.host}:${client.port}`;
+  try {
+    await client.connect();
+    return { failure: await findProblem(client, databaseUrl, needs), name };
+  } catch (error) {
+    const unknown = { message: `${errorText(error)}.`, advice: 'Check DATABASE_URL.' };
+    return { failure: describeDatabaseFailure(error) ?? { ...unknown, isTransient: false }, name };
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** Not connected yet. */
+function clientOf(databaseUrl: string, { statementTimeoutMs }: DatabaseNeeds): pg.Client {
+  try {
+    const client = new pg.Client({
+      connectionString: databaseUrl,
+      application_name: 'crm-data-service start',
+      connectionTimeoutMillis: answerWithinMs,
+      query_timeout: answerWithinMs,
+      ...(statementTimeoutMs === undefined ? {} : { statement_timeout: statementTimeoutMs }),
+    });
+    client.on('error', () => {});
+    return client;
+  } catch (error) {
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (path !== undefined) {
+      throw new OperatorError(
+        `DATABASE_URL names the file ${path}, which cannot be read: ${code}.`,
+      );
+    }
+    // What is wrong with it quotes it, the password included.
+    throw new OperatorError(
+      'DATABASE_URL cannot be read: a password must have %23 for #, %2F for /, %3F for ? and %25 for %.',
+    );
+  }
+}
+
+async function findProblem(
+  client: pg.Client,
+  databaseUrl: string,
+  needs: DatabaseNeeds,
+): Promise<DatabaseFailure | null> {
+  const { rows } = await client.query<{
+    version: number;
+    encoding: string;
+    is_standby: boolean;
+    pid: number;
+  }>(`
+    select current_setting('server_version_num')::int as version,
+      current_setting('server_encoding') as encoding,
+      pg_is_in_recovery() as is_standby,
+      pg_backend_pid() as pid`);
+  const [{ version, encoding, is_standby, pid } = fail()] = rows;
+  const lasting = (message: string, advice: string) => ({ message, advice, isTransient: false });
+  if (version < 130_000) {
+    const advice = 'Postgres 13 or later is needed.';
+    return lasting(`It is Postgres ${Math.floor(version / 10_000)}.`, advice);
+  }
+  if (encoding !== 'UTF8') {
+    const advice =
+      "Copy it into a database that is created with `encoding 'UTF8' template template0`.";
+    return lasting(`Its encoding is ${encoding}, and must be UTF8.`, advice);
+  }
+  if (needs.isPrimary && is_standby) {
+    return {
+      message: 'It is a read replica, or still in recovery.',
+      advice: 'Name the primary in DATABASE_URL.',
+      isTransient: true,
+    };
+  }
+  const { processID } = client as unknown as { processID: number | null };
+  if (processID !== pid && (await sharesServerSessions(client, pid, databaseUrl, needs))) {
+    return lasting('A connection pool in transaction mode is in between.', poolerAdvice);
+  }
+  const problem =
+    (await findVersionProblem(client, needs.isToMigrate === true)) ??
+    (await findTableProblem(client, needs.rights ?? {}));
+  return problem === null ? null : lasting(problem.message, problem.advice);
+}
+
+/**
+ * Whether a pool gives the sessions of Postgres away between transactions. A second client's
+ * transaction then gets the session that served the first, or keeps the first from it.
+ */
+async function sharesServerSessions(
+  first: pg.Client,
+  pid: number,
+  databaseUrl: string,
+  needs: DatabaseNeeds,
+): Promise<boolean> {
+  const readPid = async (client: pg.Client) => {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    return rows[0]?.pid;
+  };
+  const second = clientOf(databaseUrl, needs);
+  try {
+    await second.connect();
+    await second.query('begin');
+    return (await readPid(second)) === pid || (await readPid(first)) !== pid;
+  } finally {
+    await second.end().catch(() => {});
+  }
+}
+
+function fail(): never {
+  throw new Error('Postgres sent no row');
+}

@@ -1,0 +1,99 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import sql from 'sql-template-tag';
+import type { TableRights } from './database-failure.ts';
+import type { Database } from './pool.ts';
+
+export const migrationsFolder = fileURLToPath(new URL('../migrations', import.meta.url));
+
+/** Where Postgrator keeps what it has applied. */
+export const migrationsTable = 'schema_migrations';
+
+/** The last migration of this release. */
+export const schemaVersion = Math.max(
+  ...readdirSync(migrationsFolder).map((file) => Number.parseInt(file, 10)),
+);
+
+/** What the API does with tables. */
+export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
+  const read = [
+    'organizations',
+    'api_keys',
+    'customers',
+    'segments',
+    'segment_customers',
+    'tags',
+    'customer_tags',
+    'attributes',
+    'flows',
+    'email_campaigns',
+    'template_campaigns',
+    'purchases',
+  ].map((table) => [table, 'select'] as const);
+  const counted = { rate_limits: 'select, insert, update, delete' };
+  return { ...Object.fromEntries(read), ...(rateLimitStore === 'postgres' ? counted : {}) };
+}
+
+export type SchemaProblem = { readonly message: string; readonly advice: string };
+
+/** Which table this role does not find or may not use; null if it can use all. */
+export async function findTableProblem(
+  database: Pick<Database, 'query'>,
+  rights: TableRights,
+): Promise<SchemaProblem | null> {
+  const { rows } = await database.query<{
+    schema: string | null;
+    missing: string[] | null;
+    refused: string[] | null;
+    role: string;
+  }>(sql`
+    with needed as (
+      select key as name, value as privileges, to_regclass(quote_ident(key)) as found
+      from json_each_text(${JSON.stringify(rights)}))
+    select current_schema() as schema, current_user as role,
+      array_agg(name order by name) filter (where found is null) as missing,
+      array_agg(name order by name) filter (where not (
+        select bool_and(has_table_privilege(found, privilege))
+        from unnest(string_to_array(privileges, ', ')) as privilege)) as refused
+    from needed`);
+  const { schema = null, role = '', missing = null, refused = null } = rows[0] ?? {};
+  if (missing !== null) {
+    return {
+      message: `The table ${missing[0]} is not in ${schema === null ? 'the search path' : `the schema ${schema}`}.`,
+      advice:
+        'Run `npm run migrate`. If the tables are in another schema, name it in DATABASE_URL ' +
+        '(`?options=-c%20search_path=…`) and grant `usage` on it.',
+    };
+  }
+  if (refused === null) return null;
+  const grants = refused.map((table) => `grant ${rights[table]} on ${table} to ${role};`);
+  return {
+    message: `The role of DATABASE_URL lacks rights on ${refused.join(', ')}.`,
+    advice: `As the owner: \`${grants.join(' ')}\``,
+  };
+}
+
+/**
+ * Why this release cannot work with the schema's version; null if it can. Nothing is said
+ * where the role may not read the table of migrations, or there is none.
+ */
+export async function findVersionProblem(
+  database: Pick<Database, 'query'>,
+  isToMigrate: boolean,
+): Promise<SchemaProblem | null> {
+  const known = await database.query(sql`
+    select from pg_attribute
+    where attrelid = to_regclass(${migrationsTable}) and attname = 'md5'
+      and has_table_privilege(attrelid, 'select')`);
+  if (known.rowCount === 0) return null;
+  const { rows } = await database.query<{ version: number | null }>(
+    `select max(version)::int as version from ${migrationsTable}`,
+  );
+  const version = rows[0]?.version ?? 0;
+  const message = `The schema has version ${version}, and this release needs ${schemaVersion}.`;
+  if (version > schemaVersion) {
+    return { message, advice: 'Install the release that migrated the schema, or a later one.' };
+  }
+  if (version < schemaVersion && !isToMigrate) return { message, advice: 'Run `npm run migrate`.' };
+  return null;
+}
