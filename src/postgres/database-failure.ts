@@ -64,7 +64,11 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
     };
   }
   if (code === 'EPROTO' || /^(SASL|There was an error establishing an SSL)/.test(text)) {
-    return { message: `Postgres cannot be logged in to: ${text}.`, advice: '', isTransient: false };
+    return {
+      message: `Postgres cannot be logged in to: ${text}.`,
+      advice: 'Correct the user and the password in DATABASE_URL.',
+      isTransient: false,
+    };
   }
   return null;
 }

@@ -53,7 +53,10 @@ export async function requireDatabase(
     if (failure === null) return true;
     const line = `Cannot use the database ${name}: ${failure.message} ${failure.advice}`.trim();
     const leftMs = deadline - performance.now();
-    if (!failure.isTransient || leftMs <= 0) throw new OperatorError(line);
+    if (!failure.isTransient) throw new OperatorError(line);
+    if (leftMs <= 0) {
+      throw new OperatorError(`${line} Gave up after ${Math.ceil(wait.forMs / 1000)} s.`);
+    }
     if (reported !== failure.message) {
       wait.report(`${line} Trying again for ${Math.ceil(leftMs / 1000)} s.`);
     }

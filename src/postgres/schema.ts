@@ -66,7 +66,10 @@ export async function findTableProblem(
     };
   }
   if (refused === null) return null;
-  const grants = refused.map((table) => `grant ${rights[table]} on ${table} to ${role};`);
+  const grants = [...new Set(refused.map((table) => rights[table]))].map((privileges) => {
+    const tables = refused.filter((table) => rights[table] === privileges);
+    return `grant ${privileges} on ${tables.join(', ')} to ${role};`;
+  });
   return {
     message: `The role of DATABASE_URL lacks rights on ${refused.join(', ')}.`,
     advice: `As the owner: \`${grants.join(' ')}\``,

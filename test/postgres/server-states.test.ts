@@ -74,7 +74,7 @@ describe('a server of Postgres', { timeout: 120_000 }, () => {
       const program = run('sync/main.ts', [command], 0);
       expect(await program.exited(), program.output()).toBe(1);
       expect(program.output()).toMatch(
-        /^Cannot use the database crm at \S+: It is a read replica, .* Name the primary in DATABASE_URL\.\n$/,
+        /^Cannot use the database crm at \S+: It is a read replica, .* Name the primary in DATABASE_URL\. Gave up after 0 s\.\n$/,
       );
     },
   );
