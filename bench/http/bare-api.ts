@@ -24,7 +24,7 @@ const program = createProgram('bare-api', 'Checks a key and answers.').action(as
   });
   const app = Fastify();
   app.get('/', async (request, reply) => {
-    const checked = await checkKey(request).checked;
+    const checked = await checkKey(request);
     return checked === null ? reply.code(401).send() : { object: 'nothing' };
   });
   await app.listen({ host: '127.0.0.1', port: 0 });

@@ -5,7 +5,6 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import type { Credential } from '../postgres/api-keys.ts';
 import { apiRights } from '../postgres/schema.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -22,7 +21,7 @@ import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
 import { createAnswerCache } from './answer-cache.ts';
 import { watchAnswers } from './answers-under-way.ts';
-import { createKeyCheck, invalidKey, type KeyCheck, requireReading } from './authentication.ts';
+import { createKeyCheck, invalidKey, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { closeStalledConnections, limitConnections } from './connections.ts';
 import { admitOrigin } from './cors.ts';
@@ -30,7 +29,6 @@ import { createDatedAnswers } from './dated-answers.ts';
 import { answerError, logAnswer } from './error-handler.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
-import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
@@ -133,34 +131,18 @@ export function createApp(options: AppOptions): FastifyInstance {
     message: 'Too many requests without a valid API key came from this address.',
   });
 
-  /** Whose key it is, where Postgres, the limit and its scopes let it pass. */
-  const letPass = async (
-    checking: KeyCheck['checked'],
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): Promise<Credential> => {
-    const checked = await checking;
+  /** What every request under /v1 must pass before it is told anything else. */
+  const authorize = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    reply.header('Cache-Control', 'private, no-cache');
+    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
+    const checked = await checkKey(request);
     if (checked === null) {
       limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
-    return checked.credential;
-  };
-
-  /** What every request under /v1 must pass before it is told anything else. */
-  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    reply.header('Cache-Control', 'private, no-cache');
-    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
-    const { presumed, checked } = checkKey(request);
-    const headStart = giveHeadStart(request, reply, presumed);
-    try {
-      request.credential = await letPass(checked, request, reply);
-      if (presumed?.source === request.credential.source) request.headStart = headStart;
-    } finally {
-      if (request.headStart === null) headStart?.refuse();
-    }
+    request.credential = checked.credential;
   };
 
   const app = Fastify({
@@ -197,7 +179,7 @@ export function createApp(options: AppOptions): FastifyInstance {
         'The path is not valid percent-encoded UTF-8.',
       );
       const admitted = isUnderV1(request.raw.url ?? '')
-        ? admit(request, reply as FastifyReply)
+        ? authorize(request, reply as FastifyReply)
         : Promise.resolve();
       const error = await admitted.then(
         () => refusal,
@@ -209,7 +191,6 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
 
   app.decorateRequest('credential', null as never);
-  app.decorateRequest('headStart', null);
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('Request-Id', request.id);
     closeAfterBody(request, reply);
@@ -249,7 +230,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.register(reference, { routes });
   app.register(
     async (v1) => {
-      v1.addHook('onRequest', admit);
+      v1.addHook('onRequest', authorize);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
       const from = { purchases, datedAnswers, freshAnswers, exports };

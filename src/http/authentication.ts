@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { LRUCache } from 'lru-cache';
 import {
   type Credential,
   findCredential,
@@ -23,15 +22,8 @@ const bearer = /^Bearer +([\x21-\x7e]+) *$/i;
 /** Who sent a request, and what the key has used of its limit with it. */
 export type CheckedKey = { readonly credential: Credential; readonly usage: Usage };
 
-export type KeyCheck = {
-  /** Whose the key was when it was last let pass, for what is not shown before the check. */
-  readonly presumed: Credential | null;
-  /** Null where there is no valid key. */
-  readonly checked: Promise<CheckedKey | null>;
-};
-
-/** Of how many keys it is known that they were let pass. */
-const mostPresumed = 10_000;
+/** Null where the request has no valid key. */
+export type KeyCheck = (request: FastifyRequest) => Promise<CheckedKey | null>;
 
 /**
  * Finds a request's key (section 5) and counts the request. Asks Postgres every time,
@@ -41,32 +33,15 @@ const mostPresumed = 10_000;
 export function createKeyCheck(
   database: Database,
   limit: { readonly perMinute: number; readonly store: 'memory' | 'postgres' },
-): (request: FastifyRequest) => KeyCheck {
+): KeyCheck {
   const findAndCount =
     limit.store === 'postgres'
       ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
       : countingHere(database, limit.perMinute);
-  const presumed = new LRUCache<string, Credential>({ max: mostPresumed });
-
-  const check = async (hash: Buffer, name: string) => {
-    let isLetPass = false;
-    try {
-      const found = await findAndCount(hash);
-      isLetPass = found !== null && found.usage.events <= limit.perMinute;
-      if (found !== null && isLetPass) presumed.set(name, found.credential);
-      return found;
-    } finally {
-      // Also where Postgres does not answer.
-      if (!isLetPass) presumed.delete(name);
-    }
-  };
-
-  return (request) => {
+  return async (request) => {
     const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
-    if (hash === null) return { presumed: null, checked: Promise.resolve(null) };
-    const name = hash.toString('latin1');
-    return { checked: check(hash, name), presumed: presumed.get(name) ?? null };
+    return hash === null ? null : findAndCount(hash);
   };
 }
 
@@ -88,9 +63,7 @@ export const invalidKey = (): ApiError =>
   );
 
 /** Every operation reads, and none writes. */
-export const mayRead = ({ scopes }: Credential): boolean => scopes.includes('read');
-
-export function requireReading(credential: Credential): void {
-  if (mayRead(credential)) return;
+export function requireReading({ scopes }: Credential): void {
+  if (scopes.includes('read')) return;
   throw new ApiError('permission_denied', 'The API key lacks the permission read.');
 }

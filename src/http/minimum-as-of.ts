@@ -11,9 +11,6 @@ export const minimumAsOfHeader = 'X-Min-Data-As-Of';
 
 const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
-export const asksForFreshness = ({ headers }: FastifyRequest): boolean =>
-  headers[minimumAsOfHeader.toLowerCase()] !== undefined;
-
 /** Null where the request does not ask; rejects what is no instant, or several. */
 export function readAskedFreshness(
   request: FastifyRequest,

@@ -1,11 +1,10 @@
-import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
-import type { Credential } from '../postgres/api-keys.ts';
 import type { FinishedAnswer } from './answer-cache.ts';
-import { type Asked, askerOf, type DatedAnswers } from './dated-answers.ts';
+import { askerOf, type DatedAnswers } from './dated-answers.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -18,7 +17,7 @@ import {
   formats,
 } from './formats/negotiation.ts';
 import { signalOf } from './hang-up.ts';
-import { asksForFreshness, type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
+import { type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
@@ -43,14 +42,12 @@ export function serve(app: FastifyInstance, route: Route, from: ServedFrom) {
     return;
   }
   const { url, response, etag } = route;
-  const answering =
-    route.isDated === true ? answerDated(route, from) : { handler: answerPlainly(route, from) };
   app.route({
     // Fastify's own HEAD routes would announce a body's length on a 304.
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
-    ...answering,
+    handler: route.isDated === true ? answerDated(route, from) : answerPlainly(route, from),
     onSend: (request, reply, payload: unknown, done) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
       if (reply.statusCode !== 200 || !isWhole(payload)) {
@@ -67,7 +64,7 @@ export function serve(app: FastifyInstance, route: Route, from: ServedFrom) {
 function answerPlainly(route: PlainRoute, { purchases }: ServedFrom) {
   const readCall = createCallReader(route, purchases);
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const answer = await route.handle(readCall(request, request.credential));
+    const answer = await route.handle(readCall(request));
     const next = cursorAfter(answer);
     if (next !== null) linkNextPage(request, reply, next);
     return answer;
@@ -76,34 +73,15 @@ function answerPlainly(route: PlainRoute, { purchases }: ServedFrom) {
 
 function answerDated(route: DatedRoute, { purchases, datedAnswers, freshAnswers }: ServedFrom) {
   const readCall = createCallReader(route, purchases);
-  const read = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    ...asking: [credential: Credential, signal?: () => AbortSignal]
-  ): Asked => {
-    const call = readCall(request, ...asking);
-    const format = formatOf(route, request, call);
-    return { route, format, serialize: serializerOf(reply), call };
-  };
-
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FinishedAnswer> => {
-    // Where it was begun, its parameters have been read.
-    const begun = await request.headStart?.answer;
-    if (begun !== undefined && begun !== null) return begun;
-    const asked = read(request, reply, request.credential);
-    const freshness = readAskedFreshness(request, asked.call.purchases);
-    await route.require?.(asked.call);
-    const ask = () => datedAnswers.answer(asked);
+    const call = readCall(request);
+    const format = formatOf(route, request, call);
+    const freshness = readAskedFreshness(request, call.purchases);
+    await route.require?.(call);
+    const ask = () => datedAnswers.answer({ route, format, serialize: serializerOf(reply), call });
     return freshness === null ? ask() : freshAnswers.atLeast(freshness, ask);
   };
-
-  const begin: FastifyContextConfig['begin'] = (request, reply, presumed, signal) =>
-    // What must be looked at before stays before: how fresh it is, and whether there is anything.
-    asksForFreshness(request) || route.require !== undefined
-      ? null
-      : datedAnswers.answerFromFiles(read(request, reply, presumed, signal));
-
-  const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
     const { body, contentType, asOf, hasMore, entityTag, next } = await answer(request, reply);
     reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
     if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
@@ -111,7 +89,6 @@ function answerDated(route: DatedRoute, { purchases, datedAnswers, freshAnswers 
     if (next !== null) linkNextPage(request, reply, next);
     return body;
   };
-  return { config: { begin }, handler };
 }
 
 function serveExport(
@@ -125,7 +102,7 @@ function serveExport(
     method: ['GET', 'HEAD'],
     url,
     handler: async (request, reply) => {
-      const call = readCall(request, request.credential);
+      const call = readCall(request);
       const asked = readAskedFreshness(request, call.purchases);
       const inQuery = call.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
@@ -180,11 +157,8 @@ function createCallReader({ url, path, query }: Route, purchases: PurchaseEngine
     const inQuery = readParameters(query, parseQueryString(queryStringOf(request.raw.url)));
     return { path: inPath, query: inQuery, question: nameOf(url, inPath, inQuery) };
   };
-  return (
-    request: FastifyRequest,
-    credential: Credential,
-    signal = () => signalOf(request),
-  ): Call<unknown, unknown> => {
+  return (request: FastifyRequest): Call<unknown, unknown> => {
+    const { credential } = request;
     const asked = request.raw.url ?? '';
     // The router takes it for the end: what follows would be left out of a question unnoticed.
     if (asked.includes('#')) {
@@ -206,7 +180,7 @@ function createCallReader({ url, path, query }: Route, purchases: PurchaseEngine
       credential,
       askers,
       get signal() {
-        return signal();
+        return signalOf(request);
       },
     };
   };
