@@ -46,7 +46,6 @@ export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): Pu
   return {
     ...answers,
     forSource: () => answers,
-    onNewVersion: () => () => {},
     close: () => clickhouse.close(),
   };
 }

@@ -124,12 +124,6 @@ export interface PurchaseEngine extends PurchaseAnswers {
    */
   forSource(source: string): PurchaseAnswers;
 
-  /**
-   * Calls `listener` whenever the engine answers from other data of an organization than
-   * before, under another version's name. Returns what ends that.
-   */
-  onNewVersion(listener: (organizationId: bigint) => void): () => void;
-
   close(): Promise<void>;
 }
 

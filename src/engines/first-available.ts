@@ -15,7 +15,6 @@ export function firstAvailable(
   return {
     ...answersOf(preferred, otherwise),
     forSource: (source) => answersOf(preferred.forSource(source), otherwise.forSource(source)),
-    onNewVersion: (listener) => preferred.onNewVersion(listener),
     close: async () => {
       await preferred.close();
       await otherwise.close();

@@ -22,8 +22,6 @@ export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnsw
  * they were made from. The oldest unused ones go when they take too many bytes.
  */
 export type AnswerCache = {
-  /** What is remembered by that key. */
-  known(key: string): FinishedAnswer | undefined;
   /**
    * The answer known by that key, or else `make`'s. Whoever asks for the same while it
    * is being made waits for the same one; it is given up when all of them have left,
@@ -74,8 +72,6 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
   };
 
   return {
-    known: (key) => finished?.get(key),
-
     async answer(key, asker, signal, make) {
       const known = finished?.get(key);
       if (known !== undefined) return known;

@@ -33,7 +33,6 @@ import { health } from './health.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
-import { createPopularQuestions } from './popular-questions.ts';
 import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { closeAfterBody } from './request-body.ts';
@@ -105,8 +104,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
   const freshAnswers = createFreshAnswers(waitMs);
-  const popular = createPopularQuestions(purchases);
-  const datedAnswers = createDatedAnswers(answers, popular);
+  const datedAnswers = createDatedAnswers(answers);
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
@@ -206,7 +204,6 @@ export function createApp(options: AppOptions): FastifyInstance {
     freshAnswers.stopWaiting();
     endQuietConnections(app.server, isQuiet);
   });
-  app.addHook('onClose', () => popular.close());
   app.addHook('onResponse', (request, reply, done) => {
     logAnswer(request, reply);
     done();

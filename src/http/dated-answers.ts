@@ -5,7 +5,6 @@ import { writeWhole } from './formats/format.ts';
 import { type FormatName, formats } from './formats/negotiation.ts';
 import { type AnswerTable, batchOf } from './formats/table.ts';
 import { cursorAfter } from './next-page.ts';
-import type { PopularQuestions } from './popular-questions.ts';
 import type { Call, DatedRoute } from './route.ts';
 
 type AnyCall = Call<unknown, unknown>;
@@ -25,54 +24,23 @@ export type DatedAnswers = {
    * been answered from the data that there are now.
    */
   answer(asked: Asked): Promise<FinishedAnswer>;
-  /** As `answer`, but null where only Postgres could tell. */
-  answerFromFiles(asked: Asked): Promise<FinishedAnswer | null>;
 };
 
-/** Asks for itself, whenever nobody else wants its place. */
-const background = 'popular questions';
-
-export function createDatedAnswers(answers: AnswerCache, popular: PopularQuestions): DatedAnswers {
-  /** Answers anew. Nothing of the request: it is over by then, and would be kept in memory. */
-  const answererOf =
-    (
-      name: string,
-      {
-        route,
-        format,
-        serialize,
-        call: { path, query, question, organizationId, credential, purchases },
-      }: Asked,
-    ) =>
-    async (signal: AbortSignal): Promise<void> => {
-      const version = await purchases.version(organizationId);
-      if (version === null) return;
-      const again = { path, query, question, organizationId, credential, purchases };
-      await answers.answer(`${version.name} ${name}`, background, signal, (both, askers) =>
-        finish({ route, format, serialize, call: { ...again, signal: both, askers } }),
-      );
-    };
-
-  const answerFromFiles: DatedAnswers['answerFromFiles'] = async (asked) => {
-    const { format, call } = asked;
-    const { organizationId, purchases } = call;
-    const version = await purchases.version(organizationId);
-    if (version === null) return null;
-    // Another organization's question is another one.
-    const question = `${organizationId} ${format} ${call.question}`;
-    popular.note(organizationId, version.name, question, answererOf(question, asked));
-    const name = `${version.name} ${question}`;
-    const finished =
-      answers.known(name) ??
-      (await answers.answer(name, askerOf(call), call.signal, (signal, askers) =>
-        finish({ ...asked, call: { ...call, signal, askers } }),
-      ));
-    // The data may have been found to show everything up to a later instant since.
-    return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
-  };
+export function createDatedAnswers(answers: AnswerCache): DatedAnswers {
   return {
-    answer: async (asked) => (await answerFromFiles(asked)) ?? finish(asked),
-    answerFromFiles,
+    async answer(asked) {
+      const { format, call } = asked;
+      const { organizationId, purchases } = call;
+      const version = await purchases.version(organizationId);
+      if (version === null) return finish(asked);
+      // Another organization's question is another one.
+      const name = `${version.name} ${organizationId} ${format} ${call.question}`;
+      const finished = await answers.answer(name, askerOf(call), call.signal, (signal, askers) =>
+        finish({ ...asked, call: { ...call, signal, askers } }),
+      );
+      // The data may have been found to show everything up to a later instant since.
+      return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
+    },
   };
 }
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
@@ -130,33 +130,6 @@ describe('a question that is asked again', () => {
       purchase_count: before.purchase_count + 1,
       revenue_in_cents: before.revenue_in_cents + 23,
     });
-  });
-
-  it('is answered anew before anybody asks, where it is popular', async () => {
-    const services = testServices(database.pool, counted(engine));
-    const another = await createTestApi(database.pool, folder.path, { services });
-    const popular = '/v1/purchases/stats?group_by=currency';
-    const rare = '/v1/purchases/stats?group_by=platform';
-    try {
-      for (const url of [popular, rare, popular]) await another.get(url, secret);
-      const before = asked;
-      await add(7);
-      await worker.syncAll();
-      await vi.waitFor(() => expect(asked).toBe(before + 1), { timeout: 30_000 });
-      const revenue = async (url: string) =>
-        (await another.get(url, secret)).json().revenue_in_cents;
-      let popularRevenue = 0;
-      expect(
-        await questionsFor(async () => {
-          popularRevenue = await revenue(popular);
-        }),
-      ).toBe(0);
-      expect(await questionsFor(async () => expect(await revenue(rare)).toBe(popularRevenue))).toBe(
-        1,
-      );
-    } finally {
-      await another.close();
-    }
   });
 
   it("is never answered with another organization's answer", async () => {

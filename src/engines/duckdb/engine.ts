@@ -54,14 +54,9 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const instance = await createInstance({ ...options, spillDirectory });
   const admission = createAdmission(instance, options);
   const exports = createEndableTasks();
-  const listeners = new Set<(organizationId: bigint) => void>();
-  const onReplaced = (organizationId: bigint) => {
-    for (const listener of listeners) listener(organizationId);
-  };
   const generations = followGenerations(instance, {
     ...options,
     mostIdle: mostIdle(options.memoryLimit, memoryOfEach),
-    onReplaced,
   });
 
   /** If a query finds damage, the worker is asked to rebuild the file. */
@@ -165,10 +160,6 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   return {
     ...answersFrom(null),
     forSource: answersFrom,
-    onNewVersion(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
     async close() {
       await Promise.all([admission.close(), exports.close()]);
       await generations.close();

@@ -89,8 +89,6 @@ export function followGenerations(
     /** Organizations that stay attached while nobody uses them; of more, those asked for last. */
     readonly mostIdle: number;
     readonly onError: (organizationId: bigint, error: unknown) => void;
-    /** A generation has taken another one's place. */
-    readonly onReplaced: (organizationId: bigint) => void;
   },
 ): Generations {
   /** In the order in which they were last asked for. */
@@ -104,7 +102,6 @@ export function followGenerations(
     const old = organization.current;
     organization.current = next;
     if (old === null) return;
-    if (next !== null) options.onReplaced(organization.id);
     await attachments.retire(old);
   };
 

@@ -81,7 +81,6 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     ...answers,
     // The pool's database is the one that the key was found in.
     forSource: () => answers,
-    onNewVersion: () => () => {},
     close: async () => {},
   };
 }
