@@ -26,7 +26,7 @@ export async function openDuckDBEngine(
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,
     queueLimit: settings.queryQueueLimit,
-    queueLimitPerAsker: settings.queryQueueLimitPerKey,
+    queueLimitPerClient: settings.queryQueueLimitPerKey,
     timeoutMs: 60_000,
     onError: (_organizationId, error) => scope.fail(error),
   });

@@ -64,7 +64,7 @@ export async function startServer(
     memoryLimit: settings.duckdbMemoryLimit,
     concurrency: settings.queryConcurrency,
     queueLimit: settings.queryQueueLimit,
-    queueLimitPerAsker: settings.queryQueueLimitPerKey,
+    queueLimitPerClient: settings.queryQueueLimitPerKey,
     timeoutMs: settings.queryTimeoutMs,
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),

@@ -1,4 +1,3 @@
-import type { Askers } from './askers.ts';
 import type { Purchase } from './purchase.ts';
 import type { PurchaseFilters, PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
 
@@ -59,16 +58,16 @@ export type DataVersion = { readonly name: string; readonly asOf: bigint };
  * contract test holds them to it.
  *
  * A method rejects with UnknownCursorError where a cursor names no purchase of
- * the organization, with TooManyQuestionsError where too many wait already, and
- * with the signal's reason once the signal is aborted. Without askers, the
- * organization is the one who asks.
+ * the organization, with QueueFullError where too many wait already, and
+ * with the signal's reason once the signal is aborted. `client` names whose share of the
+ * engine a query takes; by default it is the organization's.
  */
 export interface PurchaseAnswers {
   list(
     organizationId: bigint,
     query: PurchaseListQuery,
     signal?: AbortSignal,
-    askers?: Askers,
+    client?: string,
   ): Promise<AsOf<PurchasePage>>;
 
   /** Null where the organization has no such purchase. */
@@ -76,14 +75,14 @@ export interface PurchaseAnswers {
     organizationId: bigint,
     purchaseId: bigint,
     signal?: AbortSignal,
-    askers?: Askers,
+    client?: string,
   ): Promise<AsOf<Purchase | null>>;
 
   stats(
     organizationId: bigint,
     query: PurchaseStatsQuery,
     signal?: AbortSignal,
-    askers?: Askers,
+    client?: string,
   ): Promise<AsOf<PurchaseStats>>;
 
   /**
@@ -136,9 +135,9 @@ export class NoGenerationError extends Error {
   override readonly name = 'NoGenerationError';
 }
 
-/** As many questions wait as may; a moment later there may be room again. */
-export class TooManyQuestionsError extends Error {
-  override readonly name = 'TooManyQuestionsError';
+/** As many queries are in the queue as may be; a moment later there may be room again. */
+export class QueueFullError extends Error {
+  override readonly name = 'QueueFullError';
 }
 
 /** Cents per purchase, rounded half away from zero; 0 where there is none. */

@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache';
-import { Askers } from '../domain/askers.ts';
 
 /** A response, ready to be sent. */
 export type FinishedAnswer = {
@@ -15,7 +14,10 @@ export type FinishedAnswer = {
   readonly next: string | null;
 };
 
-export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnswer>;
+export type Make = (signal: AbortSignal) => Promise<FinishedAnswer>;
+
+/** A request that waits for an answer. The signal is read only if the answer is not remembered. */
+export type Waiter = { readonly client: string; readonly signal: AbortSignal };
 
 /**
  * Answers that can never become wrong, because their key names the very data that
@@ -23,19 +25,18 @@ export type Make = (signal: AbortSignal, askers: Askers) => Promise<FinishedAnsw
  */
 export type AnswerCache = {
   /**
-   * The answer known by that key, or else `make`'s. Whoever asks for the same while it
-   * is being made waits for the same one; it is given up when all of them have left,
-   * by the signal that `make` is given. The askers that it is given are those who wait
-   * at any time, so that an answer need not wait for the turn of who asked first.
+   * The answer known by that key, or else `make`'s. Requests of one client for the same
+   * answer share it while it is made; the signal that `make` is given is aborted when all of
+   * them have left. Another client's request runs `make` itself: it has a share of its own in
+   * the query pool.
    */
-  answer(key: string, asker: string, signal: AbortSignal, make: Make): Promise<FinishedAnswer>;
+  answer(key: string, waiter: Waiter, make: Make): Promise<FinishedAnswer>;
 };
 
-type UnderWay = {
+type InFlight = {
   readonly answer: Promise<FinishedAnswer>;
-  readonly givingUp: AbortController;
-  /** Who waits for it. */
-  readonly askers: Askers;
+  readonly abandoned: AbortController;
+  waiters: number;
 };
 
 /** What an entry takes beside its text. */
@@ -51,41 +52,40 @@ export function createAnswerCache(mostBytes: number): AnswerCache {
           maxEntrySize: Math.ceil(mostBytes / 8),
           sizeCalculation: ({ body }, key) => bytesOf(body) + bytesOf(key) + overheadBytes,
         });
-  const underWay = new Map<string, UnderWay>();
+  const inFlight = new Map<string, InFlight>();
 
-  const begin = (key: string, asker: string, make: Make): UnderWay => {
-    const givingUp = new AbortController();
-    const askers = new Askers(asker);
-    const answer = make(givingUp.signal, askers)
+  const begin = (key: string, name: string, make: Make): InFlight => {
+    const abandoned = new AbortController();
+    const answer = make(abandoned.signal)
       .then((made) => {
         finished?.set(key, made);
         return made;
       })
       .finally(() => {
-        if (underWay.get(key) === begun) underWay.delete(key);
+        if (inFlight.get(name) === begun) inFlight.delete(name);
       });
-    // It may fail when nobody waits for it any more.
+    // It may fail when no request waits for it any more.
     answer.catch(() => {});
-    const begun: UnderWay = { answer, givingUp, askers };
-    underWay.set(key, begun);
+    const begun: InFlight = { answer, abandoned, waiters: 0 };
+    inFlight.set(name, begun);
     return begun;
   };
 
   return {
-    async answer(key, asker, signal, make) {
+    async answer(key, waiter, make) {
       const known = finished?.get(key);
       if (known !== undefined) return known;
-      const joined = underWay.get(key);
-      joined?.askers.join(asker);
-      const shared = joined ?? begin(key, asker, make);
+      const name = `${waiter.client} ${key}`;
+      const shared = inFlight.get(name) ?? begin(key, name, make);
+      shared.waiters += 1;
       try {
-        return await unlessAborted(shared.answer, signal);
+        return await unlessAborted(shared.answer, waiter.signal);
       } finally {
-        shared.askers.leave(asker);
-        if (shared.askers.present.length === 0) {
-          // Whoever comes now begins anew.
-          if (underWay.get(key) === shared) underWay.delete(key);
-          shared.givingUp.abort(new Error('everybody who asked has left'));
+        shared.waiters -= 1;
+        if (shared.waiters === 0) {
+          // A later request begins anew.
+          if (inFlight.get(name) === shared) inFlight.delete(name);
+          shared.abandoned.abort(new Error('all requests for it have left'));
         }
       }
     },

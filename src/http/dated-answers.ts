@@ -35,8 +35,8 @@ export function createDatedAnswers(answers: AnswerCache): DatedAnswers {
       if (version === null) return finish(asked);
       // Another organization's question is another one.
       const name = `${version.name} ${organizationId} ${format} ${call.question}`;
-      const finished = await answers.answer(name, askerOf(call), call.signal, (signal, askers) =>
-        finish({ ...asked, call: { ...call, signal, askers } }),
+      const finished = await answers.answer(name, call, (signal) =>
+        finish({ ...asked, call: { ...call, signal } }),
       );
       // The data may have been found to show everything up to a later instant since.
       return { ...finished, asOf: version.asOf > finished.asOf ? version.asOf : finished.asOf };
@@ -56,10 +56,6 @@ async function finish({ route, format, serialize, call }: Asked): Promise<Finish
     format === 'json' ? 'application/json; charset=utf-8' : formats[format].contentType;
   return { ...written, contentType, entityTag: tag, asOf, next: cursorAfter(answer) };
 }
-
-/** Keys ask for themselves, those of one organization too. */
-export const askerOf = ({ credential }: Pick<AnyCall, 'credential'>): string =>
-  `key ${credential.keyId}`;
 
 function writeRows(
   format: Exclude<FormatName, 'json'>,

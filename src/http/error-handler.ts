@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
-import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
+import { QueueFullError } from '../domain/purchase-engine.ts';
 import { ApiError, errorBody, errorStatuses, internalError, tooManyQuestions } from './errors.ts';
 import { isHangUp } from './hang-up.ts';
 
@@ -38,7 +38,7 @@ export function answerError(
 /** What a caller may know about an error; what it may not becomes internal_error. */
 function toldToCaller(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof TooManyQuestionsError) return tooManyQuestions();
+  if (error instanceof QueueFullError) return tooManyQuestions();
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {

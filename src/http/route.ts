@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import type { Askers } from '../domain/askers.ts';
 import type { AsOf, PurchaseAnswers } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { Export } from './export.ts';
@@ -20,8 +19,8 @@ export type Call<Path, Query> = {
   readonly purchases: PurchaseAnswers;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
-  /** Whose turn a question takes where it must wait. */
-  readonly askers: Askers;
+  /** Whose share of the engine a query takes: the key's. */
+  readonly client: string;
 };
 
 /** A route below /v1, as data: what registers it also describes it. */

@@ -1,10 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import { Askers } from '../domain/askers.ts';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { FinishedAnswer } from './answer-cache.ts';
-import { askerOf, type DatedAnswers } from './dated-answers.ts';
+import type { DatedAnswers } from './dated-answers.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -172,13 +171,12 @@ function createCallReader({ url, path, query }: Route, purchases: PurchaseEngine
       known.set(asked, parameters);
     }
     const { organizationId } = credential;
-    const askers = new Askers(askerOf({ credential }));
     return {
       ...parameters,
       purchases: purchases.forSource(credential.source),
       organizationId,
       credential,
-      askers,
+      client: `key ${credential.keyId}`,
       get signal() {
         return signalOf(request);
       },

@@ -20,10 +20,10 @@ export function customerPurchases(services: Services): readonly Route[] {
       table: purchaseListTable,
       require: async ({ path, organizationId, signal }) =>
         requireRow(services, customer, organizationId, path.customer_id, signal),
-      handle: async ({ path, query, organizationId, purchases, signal, askers }) => {
+      handle: async ({ path, query, organizationId, purchases, signal, client }) => {
         const filters = { ...filtersFrom(query), customerId: path.customer_id };
         const question = listQuery(query, filters);
-        return purchaseList(purchases.list(organizationId, question, signal, askers));
+        return purchaseList(purchases.list(organizationId, question, signal, client));
       },
     }),
   ];

@@ -55,7 +55,7 @@ export function purchaseStats(): readonly Route[] {
       etag: true,
       isDated: true,
       table: statsTable,
-      handle: async ({ query, organizationId, purchases, signal, askers }) => {
+      handle: async ({ query, organizationId, purchases, signal, client }) => {
         const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
         const question = {
           filters: filtersFrom(query),
@@ -67,7 +67,7 @@ export function purchaseStats(): readonly Route[] {
           organizationId,
           question,
           signal,
-          askers,
+          client,
         );
         const answer = {
           object: 'purchase_stats' as const,

@@ -17,9 +17,9 @@ export function purchases(): readonly Route[] {
       etag: false,
       isDated: true,
       table: purchaseListTable,
-      handle: async ({ query, organizationId, purchases, signal, askers }) => {
+      handle: async ({ query, organizationId, purchases, signal, client }) => {
         const question = listQuery(query, filtersFrom(query));
-        return purchaseList(purchases.list(organizationId, question, signal, askers));
+        return purchaseList(purchases.list(organizationId, question, signal, client));
       },
     }),
 
@@ -31,12 +31,12 @@ export function purchases(): readonly Route[] {
       response: purchaseSchema,
       etag: true,
       isDated: true,
-      handle: async ({ path, organizationId, purchases, signal, askers }) => {
+      handle: async ({ path, organizationId, purchases, signal, client }) => {
         const { answer, asOf } = await purchases.get(
           organizationId,
           path.purchase_id,
           signal,
-          askers,
+          client,
         );
         if (answer === null) throw notFound('purchase', { asOf });
         return { answer: purchaseOnTheWire(answer), asOf };

@@ -50,7 +50,7 @@ beforeAll(async () => {
     memoryLimit: `${memoryMiB}MiB`,
     concurrency: 3,
     queueLimit: 500,
-    queueLimitPerAsker: 100,
+    queueLimitPerClient: 100,
     timeoutMs: 30_000,
     onError: (_organization, error) => failures.push(error),
   });

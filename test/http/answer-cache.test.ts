@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { Askers } from '../../src/domain/askers.ts';
 import { createAnswerCache, type FinishedAnswer } from '../../src/http/answer-cache.ts';
 
 describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();
+  const one = { client: 'key 1', signal: nobodyLeaves };
   const answerOf = (body: string): FinishedAnswer => ({
     body,
     contentType: 'text/plain',
@@ -18,11 +18,9 @@ describe('finished answers', () => {
     let made = 0;
     let finish: () => void = () => {};
     let given: AbortSignal | undefined;
-    let waiting: Askers | undefined;
-    const make = async (signal: AbortSignal, askers: Askers) => {
+    const make = async (signal: AbortSignal) => {
       made += 1;
       given = signal;
-      waiting = askers;
       await new Promise<void>((resolve, reject) => {
         finish = resolve;
         signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -34,28 +32,27 @@ describe('finished answers', () => {
       made: () => made,
       finish: () => finish(),
       signal: () => given,
-      askers: () => waiting,
     };
   }
 
   it('are made once, and remembered', async () => {
     const cache = createAnswerCache(1_000_000);
     const { make, made, finish } = maker();
-    const asked = [1, 2, 3].map(() => cache.answer('a', 'somebody', nobodyLeaves, make));
+    const asked = [1, 2, 3].map(() => cache.answer('a', one, make));
     finish();
     expect(await Promise.all(asked)).toEqual(Array(3).fill(answerOf('answer 1')));
-    expect(await cache.answer('a', 'somebody', nobodyLeaves, make)).toEqual(answerOf('answer 1'));
+    expect(await cache.answer('a', one, make)).toEqual(answerOf('answer 1'));
     expect(made()).toBe(1);
   });
 
   it('are made once for all who ask at the same time, also where none is remembered', async () => {
     const cache = createAnswerCache(0);
     const { make, made, finish } = maker();
-    const asked = [1, 2].map(() => cache.answer('a', 'somebody', nobodyLeaves, make));
+    const asked = [1, 2].map(() => cache.answer('a', one, make));
     finish();
     await Promise.all(asked);
     expect(made()).toBe(1);
-    const again = cache.answer('a', 'somebody', nobodyLeaves, make);
+    const again = cache.answer('a', one, make);
     finish();
     expect(await again).toEqual(answerOf('answer 2'));
   });
@@ -65,7 +62,7 @@ describe('finished answers', () => {
     const { make, made, finish, signal } = maker();
     const [first, second] = [new AbortController(), new AbortController()];
     const asked = [first, second].map((caller) =>
-      cache.answer('a', 'somebody', caller.signal, make),
+      cache.answer('a', { client: 'key 1', signal: caller.signal }, make),
     );
     first.abort(new Error('the first left'));
     await expect(asked[0]).rejects.toThrow('the first left');
@@ -73,46 +70,41 @@ describe('finished answers', () => {
     second.abort(new Error('the second left'));
     await expect(asked[1]).rejects.toThrow('the second left');
     expect(signal()?.aborted).toBe(true);
-    const later = cache.answer('a', 'somebody', nobodyLeaves, make);
+    const later = cache.answer('a', one, make);
     finish();
     expect(await later).toEqual(answerOf('answer 2'));
     expect(made()).toBe(2);
   });
 
-  it('are asked for on behalf of all who wait at the time', async () => {
+  it('are made for each client that asks at the same time, and remembered for all', async () => {
     const cache = createAnswerCache(1_000_000);
-    const { make, finish, askers } = maker();
-    const [first, second] = [new AbortController(), new AbortController()];
-    const asked = [
-      cache.answer('a', 'one', first.signal, make),
-      cache.answer('a', 'another', second.signal, make),
-      cache.answer('a', 'another', nobodyLeaves, make),
-    ];
-    expect(askers()?.present).toEqual(['one', 'another', 'another']);
-    first.abort(new Error('the first left'));
-    await expect(asked[0]).rejects.toThrow('the first left');
-    second.abort(new Error('the second left'));
-    await expect(asked[1]).rejects.toThrow('the second left');
-    expect(askers()?.present).toEqual(['another']);
-    finish();
-    expect(await asked[2]).toEqual(answerOf('answer 1'));
+    const makers = [maker(), maker()];
+    const asked = makers.map(({ make }, index) =>
+      cache.answer('a', { client: `key ${index}`, signal: nobodyLeaves }, make),
+    );
+    for (const { finish } of makers) finish();
+    await Promise.all(asked);
+    expect(makers.map(({ made }) => made())).toEqual([1, 1]);
+    await cache.answer('a', { client: 'key 2', signal: nobodyLeaves }, () =>
+      Promise.reject(new Error('it is remembered')),
+    );
   });
 
   it('are not remembered where making them failed', async () => {
     const cache = createAnswerCache(1_000_000);
     const fail = () => Promise.reject(new Error('no'));
-    const asked = [1, 2].map(() => cache.answer('a', 'somebody', nobodyLeaves, fail));
+    const asked = [1, 2].map(() => cache.answer('a', one, fail));
     for (const each of asked) await expect(each).rejects.toThrow('no');
     await sleep(0);
     const make = async () => answerOf('yes');
-    expect(await cache.answer('a', 'somebody', nobodyLeaves, make)).toEqual(answerOf('yes'));
+    expect(await cache.answer('a', one, make)).toEqual(answerOf('yes'));
   });
 
   it('take no more than they may: the oldest unused go first', async () => {
     const cache = createAnswerCache(100_000);
     const made: string[] = [];
     const ask = (key: string, length = 4_000) =>
-      cache.answer(key, 'somebody', nobodyLeaves, async () => {
+      cache.answer(key, one, async () => {
         made.push(key);
         return answerOf('x'.repeat(length));
       });

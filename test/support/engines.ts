@@ -11,7 +11,7 @@ export async function createTestDuckDBEngine(
     memoryLimit: '512MiB',
     concurrency: 3,
     queueLimit: 500,
-    queueLimitPerAsker: 100,
+    queueLimitPerClient: 100,
     timeoutMs: 30_000,
     onError: (_organizationId, error) => {
       throw error;

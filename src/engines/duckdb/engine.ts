@@ -1,7 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { Askers } from '../../domain/askers.ts';
 import type { Purchase } from '../../domain/purchase.ts';
 import {
   type AsOf,
@@ -9,7 +8,6 @@ import {
   type PurchaseAnswers,
   type PurchaseEngine,
 } from '../../domain/purchase-engine.ts';
-import { createAdmission } from './admission.ts';
 import { createInstance } from './connection.ts';
 import { isChecksumFailure, isInstanceLost } from './damage.ts';
 import { createEndableTasks } from './endable-tasks.ts';
@@ -18,6 +16,7 @@ import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { mostIdle } from './memory.ts';
+import { createQueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
 import { createWaiting } from './waiting.ts';
 import { sendWorkerRequest } from './worker-requests.ts';
@@ -28,9 +27,9 @@ export type DuckDBEngineOptions = {
   readonly memoryLimit: string;
   /** Questions answered at the same time; the others wait. */
   readonly concurrency: number;
-  /** Questions that wait, of everybody and of one asker; one more is refused. */
+  /** Queries that wait, of all clients and of one; one more is refused. */
   readonly queueLimit: number;
-  readonly queueLimitPerAsker: number;
+  readonly queueLimitPerClient: number;
   /** From when a question is asked until its answer. */
   readonly timeoutMs: number;
   /** Told of a generation that cannot be served; the one before it goes on. */
@@ -52,7 +51,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const spillDirectory = join(options.dataDirectory, 'spill', `api-${process.pid}`);
   mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
   const instance = await createInstance({ ...options, spillDirectory });
-  const admission = createAdmission(instance, options);
+  const queries = createQueryPool(instance, options);
   const exports = createEndableTasks();
   const generations = followGenerations(instance, {
     ...options,
@@ -105,10 +104,10 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     const answer = <Answer>(
       organizationId: bigint,
       signal: AbortSignal | undefined,
-      askers: Askers | undefined,
+      client: string | undefined,
       ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
     ): Promise<AsOf<Answer>> =>
-      admission.run(askers ?? new Askers(`organization ${organizationId}`), signal, (connection) =>
+      queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
         withLease(organizationId, source, async ({ generation, asOf }) => ({
           answer: await generations.withRoom(() => ask(connection, generation)),
           asOf,
@@ -120,16 +119,16 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       );
 
     return {
-      list: (organizationId, query, signal, askers) =>
-        answer(organizationId, signal, askers, (connection, generation) =>
+      list: (organizationId, query, signal, client) =>
+        answer(organizationId, signal, client, (connection, generation) =>
           listPurchases(connection, generation, query),
         ),
-      get: (organizationId, purchaseId, signal, askers) =>
-        answer(organizationId, signal, askers, (connection, generation) =>
+      get: (organizationId, purchaseId, signal, client) =>
+        answer(organizationId, signal, client, (connection, generation) =>
           findPurchase(connection, generation, purchaseId),
         ),
-      stats: (organizationId, query, signal, askers) =>
-        answer(organizationId, signal, askers, (connection, generation) =>
+      stats: (organizationId, query, signal, client) =>
+        answer(organizationId, signal, client, (connection, generation) =>
           purchaseStats(connection, generation, query),
         ),
       export: (organizationId, filters, take, signal) =>
@@ -161,7 +160,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     ...answersFrom(null),
     forSource: answersFrom,
     async close() {
-      await Promise.all([admission.close(), exports.close()]);
+      await Promise.all([queries.close(), exports.close()]);
       await generations.close();
       instance.closeSync();
     },

@@ -1,26 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Askers } from '../../src/domain/askers.ts';
-import { TooManyQuestionsError } from '../../src/domain/purchase-engine.ts';
-import {
-  type Admission,
-  type AdmissionOptions,
-  createAdmission,
-  QueryTimeoutError,
-} from '../../src/engines/duckdb/admission.ts';
+import { QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import {
+  createQueryPool,
+  type QueryPool,
+  type QueryPoolOptions,
+  QueryTimeoutError,
+} from '../../src/engines/duckdb/query-pool.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // Never ends by itself: a sum over more rows than anybody waits for.
 const endless = 'select sum(a.range * b.range) from range(1000000000) a, range(1000000000) b';
-const usual = { concurrency: 1, queueLimit: 100, queueLimitPerAsker: 100, timeoutMs: 30_000 };
+const usual = { concurrency: 1, queueLimit: 100, queueLimitPerClient: 100, timeoutMs: 30_000 };
 
-describe('admission to DuckDB', () => {
+describe('the query pool of DuckDB', () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let instance: DuckDBInstance;
-  let admission: Admission;
-  /** Questions that have got a place, by name: the asker's, and whatever number. */
+  let queries: QueryPool;
+  /** Queries that run or ran, by name: the client's, and a number. */
   let started: string[];
   let asked: Asked[];
 
@@ -36,17 +35,16 @@ describe('admission to DuckDB', () => {
   });
   afterEach(async () => {
     for (const { leave } of asked) leave();
-    await admission.close();
+    await queries.close();
     instance.closeSync();
     await directory.remove();
   });
 
-  const open = (options: Partial<AdmissionOptions> = {}) => {
-    admission = createAdmission(instance, { ...usual, ...options });
+  const open = (options: Partial<QueryPoolOptions> = {}) => {
+    queries = createQueryPool(instance, { ...usual, ...options });
   };
 
   type Asked = {
-    readonly askers: Askers;
     /** What it came to: an answer, or why there is none. */
     readonly outcome: Promise<unknown>;
     leave(): void;
@@ -57,19 +55,18 @@ describe('admission to DuckDB', () => {
     question = (connection: DuckDBConnection): Promise<unknown> => connection.run(endless),
   ): Asked => {
     const client = new AbortController();
-    const askers = new Askers(name.slice(0, 1));
-    const asking = admission.run(askers, client.signal, (connection) => {
+    const asking = queries.run(name.slice(0, 1), client.signal, (connection) => {
       started.push(name);
       return question(connection);
     });
     const outcome = asking.catch((error: unknown) => error);
-    const one = { askers, outcome, leave: () => client.abort(left) };
+    const one = { outcome, leave: () => client.abort(left) };
     asked.push(one);
     return one;
   };
   const light = async (connection: DuckDBConnection) =>
     (await connection.runAndReadAll('select 42')).getRows();
-  const works = async (asker = 'z') => expect(await ask(asker, light).outcome).toEqual([[42]]);
+  const works = async (client = 'z') => expect(await ask(client, light).outcome).toEqual([[42]]);
   /** These, and no others; which have started at the same time may have done so in any order. */
   const untilStarted = async (...names: string[]) => {
     while (started.length < names.length) await sleep(5);
@@ -118,7 +115,7 @@ describe('admission to DuckDB', () => {
     await works();
   });
 
-  it('has a question of another asker go next, however many wait before it', async () => {
+  it('runs the query of another client next, however many wait before it', async () => {
     open();
     const flood = Array.from({ length: 50 }, (_, index) => ask(`a${index}`));
     const [one, other] = [ask('b1', light), ask('b2', light)];
@@ -130,7 +127,7 @@ describe('admission to DuckDB', () => {
     expect(await other.outcome).toEqual([[42]]);
   });
 
-  it('gives no asker all places, so that the next one need not wait', async () => {
+  it('gives no client all slots, so that the next client need not wait', async () => {
     open({ concurrency: 3 });
     const flood = Array.from({ length: 10 }, (_, index) => ask(`a${index}`));
     for (let question = 0; question < 5; question += 1) await works('b');
@@ -139,31 +136,30 @@ describe('admission to DuckDB', () => {
     await untilStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b', 'a2');
   });
 
-  it('gives a place to who has fewest of them', async () => {
+  it('runs no query of a client while queries of two others have waited longer', async () => {
     open({ concurrency: 3 });
-    const flood = Array.from({ length: 3 }, (_, index) => ask(`a${index}`));
-    const [blocking, , waiting] = [ask('b1'), ask('b2'), ask('c1', light)];
+    const flood = Array.from({ length: 4 }, (_, index) => ask(`a${index}`));
+    const [, , waiting] = [ask('b1'), ask('b2'), ask('c1', light)];
     await untilStarted('a0', 'a1', 'b1');
     flood[0]?.leave();
+    await untilStarted('a0', 'a1', 'b1', 'b2');
+    flood[1]?.leave();
     expect(await waiting.outcome).toEqual([[42]]);
-    // One and one: it is the turn of who was served longer ago.
-    await untilStarted('a0', 'a1', 'b1', 'c1', 'b2');
-    blocking.leave();
-    await untilStarted('a0', 'a1', 'b1', 'c1', 'b2', 'a2');
+    await untilStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
   });
 
-  it('refuses at once what would wait beyond the limits, of one asker or of all', async () => {
-    open({ queueLimit: 3, queueLimitPerAsker: 2 });
+  it('refuses at once what would wait beyond the limits, of one client or of all', async () => {
+    open({ queueLimit: 3, queueLimitPerClient: 2 });
     const running = ask('a1');
     const [second, third] = [ask('a2'), ask('a3')];
-    expect(await ask('a4').outcome).toBeInstanceOf(TooManyQuestionsError);
+    expect(await ask('a4').outcome).toBeInstanceOf(QueueFullError);
     const other = ask('b1', light);
-    expect(await ask('b2').outcome).toBeInstanceOf(TooManyQuestionsError);
-    expect(await ask('c1').outcome).toBeInstanceOf(TooManyQuestionsError);
+    expect(await ask('b2').outcome).toBeInstanceOf(QueueFullError);
+    expect(await ask('c1').outcome).toBeInstanceOf(QueueFullError);
     // Who leaves makes room, which is somebody's at once.
     second.leave();
     const another = ask('c2', light);
-    expect(await ask('c3').outcome).toBeInstanceOf(TooManyQuestionsError);
+    expect(await ask('c3').outcome).toBeInstanceOf(QueueFullError);
     running.leave();
     for (const { outcome } of [other, another]) expect(await outcome).toEqual([[42]]);
     third.leave();
@@ -171,45 +167,19 @@ describe('admission to DuckDB', () => {
   });
 
   it('answers without a queue what need not wait', async () => {
-    open({ queueLimit: 0, queueLimitPerAsker: 0 });
+    open({ queueLimit: 0, queueLimitPerClient: 0 });
     const running = ask('a1');
-    expect(await ask('b1').outcome).toBeInstanceOf(TooManyQuestionsError);
+    expect(await ask('b1').outcome).toBeInstanceOf(QueueFullError);
     running.leave();
     await running.outcome;
     await works('b');
-  });
-
-  it('goes by the turn of whoever joins a question that waits', async () => {
-    open({ concurrency: 2 });
-    const [first, second] = [ask('a1'), ask('a2', light)];
-    await untilStarted('a1');
-    second.askers.join('b');
-    expect(await second.outcome).toEqual([[42]]);
-    // The place that it took was not of the one who asked first.
-    first.leave();
-    await first.outcome;
-    await works('a');
-  });
-
-  it('forgets the turn of who has joined and left again', async () => {
-    open({ concurrency: 2 });
-    const [first, second] = [ask('a1'), ask('a2', light)];
-    const [third, fourth] = [ask('b1'), ask('c1', light)];
-    await untilStarted('a1', 'b1');
-    second.askers.join('d');
-    second.askers.leave('d');
-    third.leave();
-    expect(await fourth.outcome).toEqual([[42]]);
-    await untilStarted('a1', 'b1', 'c1');
-    first.leave();
-    expect(await second.outcome).toEqual([[42]]);
   });
 
   it('answers what waits before it closes', async () => {
     open();
     const running = ask('a1');
     const waiting = ask('b1', light);
-    const closing = admission.close();
+    const closing = queries.close();
     running.leave();
     await closing;
     expect(await waiting.outcome).toEqual([[42]]);
