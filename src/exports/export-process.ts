@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { Socket } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -12,7 +13,6 @@ import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { childEnvironment } from '../settings.ts';
 import type { ExportFailure, ExportOrder } from './order.ts';
 import { openPipe, type Pipe } from './pipe.ts';
-import { readPipe } from './read-pipe.ts';
 
 const program = fileURLToPath(new URL('./program.ts', import.meta.url));
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
@@ -71,7 +71,7 @@ async function* writtenBy(
   const output = await openPipe();
   const child = start(input, output);
   const ended = outcomeOf(child);
-  const bytes = readPipe(output.readable);
+  const bytes = new Socket({ fd: output.readable, readable: true, writable: false });
   const fed =
     'csv' in input && child.stdin !== null
       ? pipeline(Readable.from(input.csv), child.stdin)
@@ -80,7 +80,7 @@ async function* writtenBy(
   fed.catch(() => {});
   const end = () => {
     child.kill('SIGKILL');
-    bytes.destroy(signal.aborted ? (signal.reason as Error) : undefined);
+    bytes.destroy();
   };
   signal.addEventListener('abort', end, { once: true });
   try {
@@ -90,7 +90,7 @@ async function* writtenBy(
     if (child.pid !== undefined) setPriority(child.pid, Math.max(niceness, getPriority()));
     // Where it cannot be sent, the process ends without a word.
     child.send(order, () => {});
-    yield* bytes.parts();
+    yield* bytes;
     signal.throwIfAborted();
     await fed;
     const failure = await ended;

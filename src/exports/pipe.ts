@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { enlargePipe } from './pipe-capacity.ts';
 
 const makePipe = (path: string) => promisify(execFile)('mkfifo', ['-m', '600', path]);
 
@@ -24,7 +23,6 @@ export async function openPipe(): Promise<Pipe> {
     // Without O_NONBLOCK it would wait for somebody to write.
     const readable = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
-      await enlargePipe(readable);
       return { readable, writable: openSync(path, constants.O_WRONLY) };
     } catch (error) {
       closeSync(readable);

@@ -3,8 +3,7 @@ import type { TableBatch } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
 
 /**
- * Rows of `purchaseTable` in a format; nothing of it before the first of them could be
- * read. Each part is valid until the next is asked for.
+ * Rows of `purchaseTable` in a format; nothing of it before the first of them could be read.
  */
 export async function* writtenIn(
   format: Format,

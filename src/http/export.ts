@@ -6,17 +6,13 @@ import type { AsOf } from '../domain/purchase-engine.ts';
 import type { ExportPlaces } from './export-places.ts';
 import type { FormatDescription } from './formats/format.ts';
 import { signalOf } from './hang-up.ts';
-import { LentParts } from './lent-parts.ts';
 
 /** What an export sends: a file, while it is written. */
 export type Export = {
   readonly format: FormatDescription;
   /** The file's name, without the instant and the extension. */
   readonly name: string;
-  /**
-   * Opens the file for as long as `take` runs; it is written as it is read. Each part is
-   * valid until the next is asked for.
-   */
+  /** Opens the file for as long as `take` runs; it is written as it is read. */
   open(
     take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
@@ -64,7 +60,7 @@ export async function sendExport(
           reply.send(Readable.from([]));
           return;
         }
-        const body = new LentParts(startingWith(first, parts, leave));
+        const body = Readable.from(startingWith(first, parts, leave));
         // Whoever does not read on would not be told otherwise.
         const breakOff = () => body.destroy(either.reason as Error);
         either.addEventListener('abort', breakOff, { once: true });
@@ -103,28 +99,18 @@ function describe(
     .type(format.contentType);
 }
 
-/** Whoever takes less in the time an export may stall takes nothing. */
+/** A client that reads less in the time that an export may stall reads nothing. */
 const pieceBytes = 128 * 1024;
-/** Each piece costs the same to send: who takes many at once gets larger ones. */
-const largePieceBytes = 512 * 1024;
-const atOnceMs = 100;
-/** More than buffers on the way take from whoever reads slowly. */
-const many = 128;
 
 /** The parts in pieces, none of them empty: that would end a stream of bytes early. */
 async function* watched(
   parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,
 ): AsyncGenerator<Uint8Array, void> {
-  let takenAtOnce = 0;
   for await (const part of parts) {
-    for (let begin = 0; begin < part.length; ) {
-      const end = begin + (takenAtOnce < many ? pieceBytes : largePieceBytes);
-      const startedAt = performance.now();
-      yield part.subarray(begin, end);
-      takenAtOnce = performance.now() - startedAt < atOnceMs ? takenAtOnce + 1 : 0;
+    for (let begin = 0; begin < part.length; begin += pieceBytes) {
+      yield part.subarray(begin, begin + pieceBytes);
       watch.refresh();
-      begin = end;
     }
   }
 }

@@ -5,8 +5,7 @@ import type { ExportFormatName } from './formats/negotiation.ts';
 
 /**
  * Writes, in a format, the purchases of a source that the filters leave. Nothing is begun
- * before the first part is asked for, and nothing goes on after the return. Each part is
- * valid until the next is asked for.
+ * before the first part is asked for, and nothing goes on after the return.
  */
 export type ExportWriter = (
   source: ExportSource,

@@ -61,7 +61,7 @@ export const arrow: Format = {
         );
         const struct = makeData({ type: new Struct(schema.fields), length: rowCount, children });
         writer.write(new RecordBatch(schema, struct));
-        return queue.lend();
+        return queue.take();
       },
       end: () => {
         writer.finish();
@@ -74,30 +74,15 @@ export const arrow: Format = {
 /** What the writer has written since it was last asked. */
 class WrittenBytes extends AsyncByteQueue {
   #parts: Uint8Array[] = [];
-  #lent = Buffer.alloc(0);
 
   override write(value: Uint8Array): void {
     this.#parts.push(value);
   }
 
-  /** In memory of its own: what is lent stays as it is. */
   take(): Uint8Array {
     const bytes = Buffer.concat(this.#parts);
     this.#parts = [];
     return bytes;
-  }
-
-  /** Valid until lent again: what large batches leave would keep the garbage collector busy. */
-  lend(): Uint8Array {
-    const length = this.#parts.reduce((sum, part) => sum + part.length, 0);
-    if (this.#lent.length < length) this.#lent = Buffer.allocUnsafeSlow(length);
-    let end = 0;
-    for (const part of this.#parts) {
-      this.#lent.set(part, end);
-      end += part.length;
-    }
-    this.#parts = [];
-    return this.#lent.subarray(0, length);
   }
 }
 

@@ -15,7 +15,6 @@ export type Format = FormatDescription & { writer(table: Table): TableWriter };
 /** Writes one table: its beginning, any number of batches, its end. */
 export type TableWriter = {
   begin(): Uint8Array;
-  /** Valid until the next is written. */
   write(batch: TableBatch): Uint8Array;
   end(): Uint8Array;
 };
