@@ -2,6 +2,7 @@ import { pipeline, Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import Negotiator from 'negotiator';
 import { addVary } from './vary.ts';
 
 /**
@@ -51,20 +52,17 @@ export function encodingFor(
   return preferredEncoding(accepted);
 }
 
-/** Reads Accept-Encoding (RFC 9110, 12.5.3). Null where the caller likes it plain, or says nothing. */
+const offered = [...encodings, 'identity'];
+
+/** The encoding that Accept-Encoding prefers (RFC 9110, 12.5.3); null for none. */
 export function preferredEncoding(acceptEncoding: string | undefined): Encoding | null {
-  const weights = new Map(
-    (acceptEncoding ?? '').split(',').map((item) => {
-      const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
-      const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
-      return [name, weight === undefined ? 1 : Number(weight) || 0];
-    }),
-  );
-  const weightOf = (name: string) => weights.get(name) ?? weights.get('*') ?? 0;
-  const [best = 'br'] = encodings.toSorted((a, b) => weightOf(b) - weightOf(a));
-  // Plain is always acceptable, and better only where that is said.
-  const isBetterThanPlain = weightOf(best) >= (weights.get('identity') ?? 0);
-  return weightOf(best) > 0 && isBetterThanPlain ? best : null;
+  const negotiator = new Negotiator({ headers: { 'accept-encoding': acceptEncoding } });
+  // @types/negotiator lacks the option.
+  const { encoding } = Negotiator.prototype as {
+    encoding(available: string[], options: { readonly preferred: string[] }): string | undefined;
+  };
+  const best = encoding.call(negotiator, offered, { preferred: [...encodings] });
+  return encodings.find((encoding) => encoding === best) ?? null;
 }
 
 /** Compresses what the routes registered from now on send, after all else is done to it. */

@@ -1,3 +1,4 @@
+import Negotiator from 'negotiator';
 import { arrow } from './arrow.ts';
 import { csv, csvForExcel } from './csv.ts';
 import type { FormatDescription } from './format.ts';
@@ -33,7 +34,7 @@ export const exportFormatNames = [
 ] as const satisfies readonly AnyFormatName[];
 export type ExportFormatName = (typeof exportFormatNames)[number];
 
-/** The format that `Accept` likes best of an export; CSV where it likes none of them. */
+/** The format of an export that `Accept` prefers; CSV if it accepts none of them. */
 export function acceptedExportFormat(accept: string | undefined): ExportFormatName {
   const available = exportFormatNames.map((name) => formats[name].mediaType);
   const mediaType = preferredMediaType(accept, available);
@@ -42,7 +43,7 @@ export function acceptedExportFormat(accept: string | undefined): ExportFormatNa
 
 const jsonMediaType = 'application/json';
 
-/** By media type; the first one is what is sent where several are as welcome. */
+/** By media type. */
 const byMediaType = new Map<string, FormatName>([
   [jsonMediaType, 'json'],
   [csv.mediaType, 'csv'],
@@ -50,43 +51,12 @@ const byMediaType = new Map<string, FormatName>([
   [arrow.mediaType, 'arrow'],
 ]);
 
-/** The format that `Accept` likes best; JSON where it likes none of them. */
+/** The format that `Accept` prefers; JSON if it accepts none of them. */
 export function acceptedFormat(accept: string | undefined): FormatName {
   const mediaType = preferredMediaType(accept, [...byMediaType.keys()]);
   return byMediaType.get(mediaType ?? jsonMediaType) ?? 'json';
 }
 
-/**
- * The media type that an `Accept` header (RFC 9110, 12.5.1) gives the highest weight,
- * the first one where several have it; null where it accepts none of them. Of ranges
- * that match one type the most specific counts. Parameters other than `q` are not looked
- * at, and what is malformed is passed over.
- */
-export function preferredMediaType(
-  accept: string | undefined,
-  available: readonly string[],
-): string | null {
-  if (accept === undefined || accept.trim() === '') return available[0] ?? null;
-  const ranges = accept.split(',').flatMap(readRange);
-  const weightOf = (mediaType: string): number => {
-    const [type] = mediaType.split('/');
-    for (const name of [mediaType, `${type}/*`, '*/*']) {
-      const found = ranges.find((range) => range.name === name);
-      if (found !== undefined) return found.weight;
-    }
-    return 0;
-  };
-  let best: { mediaType: string | null; weight: number } = { mediaType: null, weight: 0 };
-  for (const mediaType of available) {
-    const weight = weightOf(mediaType);
-    if (weight > best.weight) best = { mediaType, weight };
-  }
-  return best.mediaType;
-}
-
-function readRange(text: string): { name: string; weight: number }[] {
-  const [name = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
-  if (!/^[^\s/]+\/[^\s/]+$/.test(name)) return [];
-  const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1';
-  return /^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? [{ name, weight: Number(weight) }] : [];
-}
+/** RFC 9110, 12.5.1. */
+const preferredMediaType = (accept: string | undefined, available: string[]): string | undefined =>
+  new Negotiator({ headers: { accept } }).mediaType(available);
