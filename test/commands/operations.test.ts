@@ -3,7 +3,8 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { withoutForeignKeys } from '../support/rows.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe("the operators' commands", { timeout: 60_000 }, () => {
@@ -35,6 +36,7 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     return { code, output: running.output(), lines: running.output().trim().split('\n') };
   };
   const keys = (...args: string[]) => execute('src/commands/keys.ts', ...args);
+  const organizations = (...args: string[]) => execute('src/commands/organizations.ts', ...args);
   const sync = (...args: string[]) => execute('sync/main.ts', ...args);
   const publicId = () => encodeId('organization', organization);
 
@@ -56,6 +58,52 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     expect((await keys('revoke', own[0]?.id as string)).code).toBe(0);
     expect((await api.get('/v1/me', secret)).statusCode).toBe(401);
     expect((await keys('list')).output).toContain('revoked');
+  });
+
+  it('create an organization, print its id alone on the last line, and list it', async () => {
+    const name = `Padaria ${'São José '.repeat(9)}`.trim();
+    const created = await organizations('create', '--name', name);
+    expect(created.code).toBe(0);
+    const id = created.lines.at(-1) as string;
+    expect((await keys('create', '--organization', id, '--name', 'BI')).code).toBe(0);
+    expect(JSON.parse((await organizations('list', '--json')).output)).toMatchObject([
+      { id: publicId(), organization_id: `${organization}`, name: 'Livraria Ipê', active_keys: 0 },
+      { id, name, created_at: expect.stringMatching(/^20.*Z$/), active_keys: 1 },
+    ]);
+    const listed = await organizations('list');
+    expect(listed.output).toContain('Livraria Ipê');
+    expect(listed.output).toMatch(/org_\w+ +│ \d+ +│ Padaria São José .*…/);
+    expect(Math.max(...listed.lines.map((line) => line.length))).toBe(80);
+  });
+
+  it('delete an organization with --yes only, and its keys at once', async () => {
+    const { secret } = await addKey(database.pool, organization);
+    const padaria = await addOrganization(database.pool, 'Padaria');
+    const kept = await addKey(database.pool, padaria);
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    const others = await addCustomer(database.pool, padaria);
+    await withoutForeignKeys(database.pool, (connection) =>
+      addPurchase(connection, organization, { customer_id: others }),
+    );
+    const all =
+      `${publicId()} (Livraria Ipê) with its API keys (1), customers (1), purchases (2) ` +
+      'and everything else that belongs to it';
+    const refused = await organizations('delete', publicId());
+    expect(refused.code).toBe(1);
+    expect(refused.lines).toEqual([
+      `Nothing is deleted. With --yes, this command deletes ${all}. This cannot be undone.`,
+    ]);
+    expect((await api.get('/v1/purchases', secret)).json().data).toHaveLength(2);
+
+    const deleted = await organizations('delete', publicId(), '--yes');
+    expect(deleted).toMatchObject({ code: 0, lines: [`Deleting ${all}.`, expect.anything()] });
+    expect((await api.get('/v1/purchases', secret)).statusCode).toBe(401);
+    expect((await api.get('/v1/me', kept.secret)).json().organization.name).toBe('Padaria');
+    expect((await database.pool.query('select from purchases')).rowCount).toBe(0);
+    expect((await database.pool.query('select from customers')).rowCount).toBe(1);
+    const again = await organizations('delete', publicId(), '--yes');
+    expect(again.code).toBe(1);
+    expect(again.output).toContain(`There is no organization ${publicId()}.`);
   });
 
   it('create a key that expires', async () => {
@@ -84,6 +132,13 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     expect(ended.code).toBe(code);
     expect(ended.output).not.toMatch(/^\s+at /m);
   });
+
+  it.each([[['create']], [['create', '--name', ' ']], [['delete']]])(
+    'exit with 2 after `organizations %j`',
+    async (args) => {
+      expect((await organizations(...args)).code).toBe(2);
+    },
+  );
 
   it('bring every organization up to date in one pass and tell how fresh each is', async () => {
     const status = async () => JSON.parse((await sync('status', '--json')).output);
