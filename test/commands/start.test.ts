@@ -81,7 +81,12 @@ describe('npm start', { timeout: 120_000 }, () => {
        returning id`,
     );
     await until(before + 3);
-    await client.query('update purchases set organization_id = 2 where id = $1', [rows[0].id]);
+    await client.query(
+      `update purchases set (organization_id, customer_id) =
+         (select organization_id, id from customers where organization_id = 2 limit 1)
+       where id = $1`,
+      [rows[0].id],
+    );
     await until(before + 2);
     await client.query('delete from purchases where id = $1', [rows[1].id]);
     await until(before + 1);

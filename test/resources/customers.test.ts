@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { type Item, readIds, readPages } from '../support/paging.ts';
-import { addMembers, addRow } from '../support/rows.ts';
+import { addMembers, addRow, withoutForeignKeys } from '../support/rows.ts';
 import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
 let shops: TwoShops;
@@ -70,7 +70,9 @@ describe('a customer', () => {
       organization_id: shops.otherOrganizationId,
       name: 'foreign',
     });
-    await addMembers(shops.database.pool, 'tag', shops.organizationId, foreignTag, [id]);
+    await withoutForeignKeys(shops.database.pool, (connection) =>
+      addMembers(connection, 'tag', shops.organizationId, foreignTag, [id]),
+    );
   });
 
   it('has in lists the fields of both shapes and no other', async () => {
@@ -217,8 +219,10 @@ describe('the filters of the customer list', () => {
       const foreign = relations[`foreign ${relation}`] as bigint;
       const everybody = Object.values(ids);
       const some = [ids.early, ids.late, ids.foreign] as bigint[];
-      await addMembers(database.pool, relation, organizationId, own, some);
-      await addMembers(database.pool, relation, otherOrganizationId, foreign, everybody);
+      await withoutForeignKeys(database.pool, async (connection) => {
+        await addMembers(connection, relation, organizationId, own, some);
+        await addMembers(connection, relation, otherOrganizationId, foreign, everybody);
+      });
     }
   });
   afterAll(() => filtered.close());
