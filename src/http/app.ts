@@ -32,6 +32,7 @@ import { ApiError, unknownRoute } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
+import { home } from './home.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
@@ -245,6 +246,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
+  app.register(home);
   app.register(health, { services, rights: apiRights(store) });
   app.register(reference, { routes });
   app.register(
