@@ -145,6 +145,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
+    request.credential = checked.credential;
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
     return checked.credential;
@@ -157,8 +158,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     const { presumed, checked } = checkKey(request);
     const headStart = giveHeadStart(request, reply, presumed);
     try {
-      request.credential = await letPass(checked, request, reply);
-      if (presumed?.source === request.credential.source) request.headStart = headStart;
+      const { source } = await letPass(checked, request, reply);
+      if (presumed?.source === source) request.headStart = headStart;
     } finally {
       if (request.headStart === null) headStart?.refuse();
     }
