@@ -1,4 +1,3 @@
-import Table from 'cli-table3';
 import { InvalidArgumentError } from 'commander';
 import { encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../operator-error.ts';
@@ -12,6 +11,7 @@ import {
 } from '../postgres/organizations.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
+import { formatTable, type TableColumn } from './plain-table.ts';
 
 const program = createProgram(
   'npm run organizations --',
@@ -93,19 +93,26 @@ function asJson(organizations: readonly OrganizationWithKeys[]): string {
   return JSON.stringify(organizations.map(described), null, 2);
 }
 
-/** 80 columns wide; a longer name is cut. */
+/** At most 80 columns wide. */
+const columns: readonly TableColumn[] = [
+  { head: 'organization', width: 16 },
+  { head: 'number', width: 12, align: 'right' },
+  { head: 'name', width: 28 },
+  { head: 'created', width: 10 },
+  { head: 'keys', width: 5, align: 'right' },
+];
+
 function asTable(organizations: readonly OrganizationWithKeys[]): string {
-  const rows = organizations.map(described);
-  const numberWidth = Math.max(8, ...rows.map((row) => row.organization_id.length + 2));
-  const table = new Table({
-    head: ['organization', 'number', 'name', 'created', 'keys'],
-    colWidths: [20, numberWidth, 36 - numberWidth, 12, 6],
-    style: { head: [], border: [], compact: true },
-  });
-  for (const { id, organization_id, name, created_at, active_keys } of rows) {
-    table.push([id, organization_id, name, created_at.slice(0, 10), active_keys]);
-  }
-  return table.toString();
+  const rows = organizations
+    .map(described)
+    .map(({ id, organization_id, name, created_at, active_keys }) => [
+      id,
+      organization_id,
+      name,
+      created_at.slice(0, 10),
+      active_keys,
+    ]);
+  return formatTable(columns, rows);
 }
 
 function readName(text: string): string {

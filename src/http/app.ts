@@ -32,6 +32,7 @@ import { ApiError, unknownRoute } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { giveHeadStart } from './head-start.ts';
 import { health } from './health.ts';
+import { home } from './home.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
@@ -144,6 +145,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       limitFailedKeys(await countFailedKey(request.ip), reply);
       throw invalidKey();
     }
+    request.credential = checked.credential;
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
     return checked.credential;
@@ -156,8 +158,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     const { presumed, checked } = checkKey(request);
     const headStart = giveHeadStart(request, reply, presumed);
     try {
-      request.credential = await letPass(checked, request, reply);
-      if (presumed?.source === request.credential.source) request.headStart = headStart;
+      const { source } = await letPass(checked, request, reply);
+      if (presumed?.source === source) request.headStart = headStart;
     } finally {
       if (request.headStart === null) headStart?.refuse();
     }
@@ -245,6 +247,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
+  app.register(home);
   app.register(health, { services, rights: apiRights(store) });
   app.register(reference, { routes });
   app.register(

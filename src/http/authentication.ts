@@ -13,7 +13,7 @@ import { createCounter, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set before any handler under /v1 runs. */
+    /** Of a valid key, also if the request is refused; null without one. Set before any handler under /v1 runs. */
     credential: Credential;
   }
 }

@@ -18,8 +18,8 @@ export type Description = {
 /** Throws where the answer to a request is not as described. */
 export type Check = (method: string, url: string, answer: Answer) => void;
 
-// What is no operation, but part of the service: the description itself, and its page.
-const referencePath = /^\/(openapi\.json|docs(\/[\w.-]+)?)$/;
+// What is no operation, but part of the service: the root page, the description and its page.
+const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?)?)?$/;
 
 /**
  * Holds responses to the API's own description: a status, a header or a body that

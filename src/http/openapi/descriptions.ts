@@ -39,7 +39,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   format:
     'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
   'X-Min-Data-As-Of':
-    'An addition: the answer must show the data of this instant, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
+    'An addition: the answer must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
   q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
 };
 
