@@ -35,7 +35,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   is_subscribed: 'Customers that are, or are not, subscribed.',
   email: 'Exactly this address, upper and lower case aside.',
   phone:
-    'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
+    'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
   format:
     'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
   'X-Min-Data-As-Of':
