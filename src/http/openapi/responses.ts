@@ -183,9 +183,10 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
       "The key's request limit is exceeded, too many questions about purchases wait already, as " +
       'many exports are running as may, the clients of the key have not read their earlier ' +
       'responses, or too many requests without a valid key came from the ' +
-      'address (`X-RateLimit-*` then tell of that one).',
+      'address (without `X-RateLimit-*`, which are about a key).',
     example: 'This API key has used its 600 requests of the current minute.',
-    headers: [...rateLimitHeaders, 'Retry-After'],
+    headers: ['Retry-After'],
+    headersOfSome: rateLimitHeaders,
   },
   internal_error: {
     name: 'InternalError',
