@@ -1,8 +1,17 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
-import { ApiError, errorBody, errorStatuses, internalError, tooManyQuestions } from './errors.ts';
+import { describeDatabaseFailure } from '../postgres/database-failure.ts';
+import {
+  ApiError,
+  errorBody,
+  errorStatuses,
+  internalError,
+  postgresUnavailable,
+  tooManyQuestions,
+} from './errors.ts';
 import { isHangUp } from './hang-up.ts';
+import { SilenceError } from './postgres-silence.ts';
 
 /** Logs the route, not the path: that may hold what a caller mistook for one. */
 export function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
@@ -43,6 +52,9 @@ function toldToCaller(error: unknown): ApiError {
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
+  }
+  if (error instanceof SilenceError || describeDatabaseFailure(error) !== null) {
+    return postgresUnavailable();
   }
   return internalError();
 }

@@ -190,10 +190,12 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
   internal_error: {
     name: 'InternalError',
-    description: 'Unexpected server error.',
+    description:
+      'Unexpected server error. While the operational database is down, `Retry-After` says so, ' +
+      'within a second.',
     example: 'Something went wrong on our side. Please try again.',
     headers: [],
-    headersOfSome: rateLimitHeaders,
+    headersOfSome: [...rateLimitHeaders, 'Retry-After'],
   },
 };
 
