@@ -6,6 +6,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Credential } from '../postgres/api-keys.ts';
+import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -37,6 +38,7 @@ import { handleClientError, hostError, refuseUnsupported } from './malformed-req
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
 import { createPopularQuestions } from './popular-questions.ts';
+import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
 import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { closeAfterBody } from './request-body.ts';
@@ -67,6 +69,10 @@ const resources: readonly ResourceRoutes[] = [
 
 export type AppOptions = {
   readonly services: Services;
+  /** For key checks alone: slow lists cannot take its connections. That of the services by default. */
+  readonly keyDatabase?: Database;
+  /** How long Postgres may answer nothing while requests wait for a key check. */
+  readonly maxSilenceMs?: number;
   readonly rateLimitPerMinute: number;
   /** Requests without a valid key, by address; more are refused with rate_limited. */
   readonly failedKeysPerMinute: number;
@@ -117,7 +123,10 @@ export function createApp(options: AppOptions): FastifyInstance {
     stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));
-  const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
+  const keyDatabase = options.keyDatabase ?? services.database;
+  const maxSilenceMs = options.maxSilenceMs ?? defaultMaxSilenceMs;
+  const limit = { perMinute: rateLimitPerMinute, store };
+  const checkKey = createKeyCheck(keyDatabase, limit, maxSilenceMs);
   const limitRequests = createRateLimit({
     perMinute: rateLimitPerMinute,
     isAnnounced: true,
@@ -126,7 +135,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: options.failedKeysPerMinute,
-    sharedIn: store === 'postgres' ? services.database : undefined,
+    sharedIn: store === 'postgres' ? keyDatabase : undefined,
   });
   const limitFailedKeys = createRateLimit({
     perMinute: options.failedKeysPerMinute,
@@ -142,7 +151,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   ): Promise<Credential> => {
     const checked = await checking;
     if (checked === null) {
-      limitFailedKeys(await countFailedKey(request.ip), reply);
+      const counting = countFailedKey(request.ip);
+      limitFailedKeys(await waitForPostgres(keyDatabase, counting, maxSilenceMs), reply);
       throw invalidKey();
     }
     request.credential = checked.credential;

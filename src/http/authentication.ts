@@ -9,6 +9,7 @@ import {
 } from '../postgres/api-keys.ts';
 import type { Database } from '../postgres/pool.ts';
 import { ApiError } from './errors.ts';
+import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
 import { createCounter, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
@@ -41,6 +42,7 @@ const mostPresumed = 10_000;
 export function createKeyCheck(
   database: Database,
   limit: { readonly perMinute: number; readonly store: 'memory' | 'postgres' },
+  maxSilenceMs = defaultMaxSilenceMs,
 ): (request: FastifyRequest) => KeyCheck {
   const findAndCount =
     limit.store === 'postgres'
@@ -51,7 +53,7 @@ export function createKeyCheck(
   const check = async (hash: Buffer, name: string) => {
     let isLetPass = false;
     try {
-      const found = await findAndCount(hash);
+      const found = await waitForPostgres(database, findAndCount(hash), maxSilenceMs);
       isLetPass = found !== null && found.usage.events <= limit.perMinute;
       if (found !== null && isLetPass) presumed.set(name, found.credential);
       return found;

@@ -3,9 +3,18 @@ import { formatInstant } from '../domain/instant.ts';
 import { encodeId } from '../domain/public-id.ts';
 import { TooManyQuestionsError } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
-import { ApiError, errorBody, errorStatuses, internalError, tooManyQuestions } from './errors.ts';
+import { describeDatabaseFailure } from '../postgres/database-failure.ts';
+import {
+  ApiError,
+  errorBody,
+  errorStatuses,
+  internalError,
+  postgresUnavailable,
+  tooManyQuestions,
+} from './errors.ts';
 import { isHangUp } from './hang-up.ts';
 import { probes } from './health.ts';
+import { SilenceError } from './postgres-silence.ts';
 
 /**
  * Logs the route, not the path: a path may hold personal data or a secret. Organization and
@@ -58,6 +67,9 @@ function toldToCaller(error: unknown): ApiError {
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
+  }
+  if (error instanceof SilenceError || describeDatabaseFailure(error) !== null) {
+    return postgresUnavailable();
   }
   return internalError();
 }
