@@ -43,8 +43,8 @@ export async function listQuestions(database: Database, shop: ListShop): Promise
   await everywhere('customers', {});
   ask('customers, pages of 100', 'customers', { limit: '100' });
   ask('email', 'customers', { email: 'nobody@correio.example' });
-  ask('phone', 'customers', { phone: '0000001' });
-  ask('phone of three digits', 'customers', { phone: '123' });
+  ask('phone', 'customers', { phone: '+5511900000001' });
+  ask('phone without its country code', 'customers', { phone: '11900000001' });
   ask('subscribed', 'customers', { is_subscribed: 'true' });
   ask('not subscribed', 'customers', { is_subscribed: 'false' });
   ask('created in a month', 'customers', {

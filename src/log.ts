@@ -11,10 +11,28 @@ const mostUnwrittenBytes = 2 ** 20;
  * `terminal` where something else draws there too. Errors are logged without values of rows.
  */
 export function createLog(name: string, level: string, terminal?: Writable): Logger {
-  const destination = process.stderr.isTTY
-    ? PinoPretty({ destination: terminal ?? 2, ignore: 'pid,hostname', sync: true })
-    : standardError();
-  return pino({ name, level, serializers: { err: serializeError } }, destination);
+  const options = { name, level, serializers: { err: serializeError } };
+  if (!process.stderr.isTTY) return pino(options, standardError());
+  const pretty = PinoPretty({
+    destination: terminal ?? 2,
+    ignore: 'pid,hostname,reqId,answer',
+    messageFormat,
+    singleLine: true,
+    sync: true,
+  });
+  return pino({ ...options, formatters: { log: groupAnswer } }, pretty);
+}
+
+/** Moves the fields of an answered request into one that pino-pretty leaves out. */
+const groupAnswer = (fields: Record<string, unknown>): Record<string, unknown> =>
+  'status' in fields && 'route' in fields ? { answer: fields } : fields;
+
+/** The fields of an answered request as one line; other messages with their request's id. */
+function messageFormat(line: Record<string, unknown>, messageKey: string): string {
+  const { answer, reqId } = line;
+  if (answer === undefined) return [line[messageKey], reqId].filter(Boolean).join(' ');
+  const { method, route, status, milliseconds, organization, key } = answer as typeof line;
+  return [method, route, status, `${milliseconds} ms`, organization, key].filter(Boolean).join(' ');
 }
 
 /** Where its disk is full nothing ends for that: what is kept is written as soon as there is room. */

@@ -44,11 +44,6 @@ export function writePrivateFile(path: string, content: string): void {
   writeFileSync(path, content, { mode: 0o600, flag: 'wx' });
 }
 
-/** Takes the rights of others to a file. */
-export function closeFile(path: string): void {
-  ignoringErrors(() => chmodSync(path, 0o600));
-}
-
 /** The file may be another user's, be gone by now, or its file system may have no modes. */
 export function ignoringErrors(work: () => void): void {
   try {

@@ -27,6 +27,9 @@ export type Server = {
 // time, so that they cannot crowd out the key checks.
 const fallbackConnections = 4;
 
+/** A key check takes a millisecond. One that takes so long occupies its connection in vain. */
+const keyCheckTimeoutMs = 5_000;
+
 /** What the API needs of its database. */
 export function databaseNeeds(settings: Settings): DatabaseNeeds {
   return {
@@ -49,6 +52,12 @@ export async function startServer(
     max: settings.databasePoolSize,
     applicationName: 'crm-data-service api',
     statementTimeoutMs: settings.queryTimeoutMs,
+    onError,
+  });
+  const keyDatabase = createPool(databaseUrl, {
+    max: settings.databasePoolSize,
+    applicationName: 'crm-data-service api keys',
+    statementTimeoutMs: keyCheckTimeoutMs,
     onError,
   });
   const fallbackDatabase = createPool(databaseUrl, {
@@ -79,6 +88,7 @@ export async function startServer(
   );
   const app = createApp({
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
+    keyDatabase,
     rateLimitPerMinute: settings.rateLimitPerMinute,
     failedKeysPerMinute: settings.failedKeysPerMinute,
     rateLimitStore: settings.rateLimitStore,
@@ -95,8 +105,10 @@ export async function startServer(
   const close = async () => {
     await app.close();
     await purchases.close();
-    await Promise.all([database.end(), fallbackDatabase.end()]);
+    await Promise.all([keyDatabase, database, fallbackDatabase].map((pool) => pool.end()));
   };
+  // The first request finds an open connection. Where this fails, it opens one itself.
+  await keyDatabase.query('select').catch(() => {});
   try {
     await app.listen({ host: settings.host, port: settings.port });
   } catch (error) {

@@ -28,7 +28,7 @@ const variables = z.object({
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   RATE_LIMIT_PER_MINUTE: wholeNumber(1, 1_000_000, 600),
   RATE_LIMIT_STORE: z.enum(['memory', 'postgres'], 'must be memory or postgres').default('memory'),
-  FAILED_KEYS_PER_MINUTE: wholeNumber(1, 1_000_000, 60),
+  FAILED_KEYS_PER_MINUTE: wholeNumber(1, 1_000_000, 600),
   TRUSTED_PROXIES: z
     .string()
     .transform((list) => list.split(',').map((address) => address.trim()))

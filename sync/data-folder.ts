@@ -7,9 +7,22 @@ import { makeDataDirectory } from '../src/private-files.ts';
 
 /** The folder's own name, made up once and kept in it. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {
-  const file = join(purchasesDirectory(dataDirectory), 'FOLDER');
+  const file = folderFile(dataDirectory);
   // Where there is one nothing is written: a worker can start while the disk is full.
-  const content = (await readIfPresent(file)) ?? (await makeUp(file, dataDirectory));
+  return requireId(file, (await readIfPresent(file)) ?? (await makeUp(file, dataDirectory)));
+}
+
+/** As `dataFolderId`, but writes nothing: an empty text, no folder's name, if there is none yet. */
+export async function readDataFolderId(dataDirectory: string): Promise<string> {
+  const file = folderFile(dataDirectory);
+  const content = await readIfPresent(file);
+  return content === null ? '' : requireId(file, content);
+}
+
+const folderFile = (dataDirectory: string): string =>
+  join(purchasesDirectory(dataDirectory), 'FOLDER');
+
+function requireId(file: string, content: string): string {
   const id = content.trim();
   if (/^[0-9a-f-]{36}$/.test(id)) return id;
   throw new OperatorError(`${file} should hold a UUID and does not: delete it and start again.`);

@@ -111,10 +111,22 @@ function workerOptions(
   const { shard, verifyEvery: everyMs = settings.verifyEveryMs } = options;
   return {
     ...(shard === undefined ? {} : { shard }),
+    onUpToDate: upToDateSender(),
     verification:
       everyMs === null
         ? undefined
         : { everyMs, duckdb: { ...verificationInstance(settings), ...lowPriority } },
+  };
+}
+
+/** Tells the process that forked this one, at the first call. */
+function upToDateSender(): () => void {
+  let isSent = false;
+  return () => {
+    if (isSent) return;
+    isSent = true;
+    // That process may have ended.
+    process.send?.('up to date', undefined, undefined, () => {});
   };
 }
 

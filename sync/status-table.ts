@@ -1,4 +1,4 @@
-import Table from 'cli-table3';
+import { formatTable } from '../src/commands/plain-table.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
@@ -30,7 +30,7 @@ export function formatStatus(status: Status): string {
 
 function describeWorker({ name, shard, since, failure }: WorkerStatus): string[] {
   const part = shard.of === 1 ? '' : ` (shard ${shard.number}/${shard.of})`;
-  const line = `Worker: ${name}${part}, since ${since.toISOString()}.`;
+  const line = `Worker: ${name}${part}${since === null ? '' : `, since ${since.toISOString()}`}.`;
   if (failure === null) return [line];
   return [
     line,
@@ -43,36 +43,29 @@ const isFailureOf =
   ({ failure }: WorkerStatus): boolean =>
     failure?.message === message;
 
+/** Two lines an organization: nine columns in one line do not fit a terminal. */
 function table(organizations: readonly OrganizationStatus[]): string {
-  const rows = new Table({
-    head: [
-      'organization',
-      'name',
-      'state',
-      'purchases',
-      'MiB',
-      'as of',
-      'pending',
-      'lag',
-      'verified',
-    ],
-    style: { head: [], border: [], compact: true },
-    colAligns: ['left', 'left', 'left', 'right', 'right', 'left', 'right', 'right', 'left'],
+  const columns = [
+    { head: 'organization\nname', width: 20 },
+    { head: 'purchases\nsize', width: 10, align: 'right' },
+    { head: 'as of\nverified', width: 27 },
+    { head: 'state\npending, lag', width: 17 },
+  ] as const;
+  const rows = organizations.map((status) => {
+    const { organization, name, purchases, fileBytes, asOf, pendingChanges, lagSeconds } = status;
+    const size = fileBytes === null ? '–' : `${(fileBytes / 2 ** 20).toFixed(1)} MiB`;
+    const lag = lagSeconds === null ? '–' : duration(lagSeconds);
+    return [
+      `${organization}\n${name}`,
+      `${purchases?.toLocaleString('en') ?? '–'}\n${size}`,
+      `${asOf ?? '–'}\n${describeVerification(status)}`,
+      {
+        content: `${describeState(status)}\n${pendingChanges?.toLocaleString('en') ?? '–'}, ${lag}`,
+        wordWrap: true,
+      },
+    ];
   });
-  for (const status of organizations) {
-    rows.push([
-      status.organization,
-      status.name,
-      describeState(status),
-      status.purchases?.toLocaleString('en') ?? '–',
-      status.fileBytes === null ? '–' : (status.fileBytes / 2 ** 20).toFixed(1),
-      status.asOf ?? '–',
-      status.pendingChanges?.toLocaleString('en') ?? '–',
-      status.lagSeconds === null ? '–' : duration(status.lagSeconds),
-      describeVerification(status),
-    ]);
-  }
-  return rows.toString();
+  return formatTable(columns, rows);
 }
 
 function describeState({ state, percent, rowsPerSecond, secondsLeft }: OrganizationStatus): string {

@@ -5,6 +5,7 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../src/engines/duckdb/published-generation.ts';
+import { readUpToDate } from '../src/engines/duckdb/up-to-date.ts';
 import type { Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
 import { describeFailure, type Failure } from './failure.ts';
@@ -38,6 +39,7 @@ export type OrganizationStatus = {
   readonly purchases: number | null;
   readonly fileBytes: number | null;
   readonly generation: string | null;
+  /** The instant that answers show in X-Data-As-Of. */
   readonly asOf: string | null;
   /**
    * Committed changes that the generation does not show yet; null where the change log does
@@ -72,10 +74,15 @@ export async function readStatus(
 ): Promise<Status> {
   const published = new Map<bigint, PublishedGeneration>();
   const unreadable = new Set<bigint>();
+  const upToDate = readUpToDate(dataDirectory);
   for (const { id } of organizations) {
     try {
       const generation = readPublished(organizationDirectory(dataDirectory, id));
-      if (generation !== null) published.set(id, generation);
+      if (generation === null) continue;
+      // What the API sends as X-Data-As-Of.
+      const shown = upToDate.instantOf(id, generation.file) ?? 0n;
+      const asOf = shown > generation.asOf ? shown : generation.asOf;
+      published.set(id, { ...generation, asOf });
     } catch {
       unreadable.add(id);
     }

@@ -121,7 +121,8 @@ export type RunningWorker = {
   readonly name: string;
   /** A command that does one pass, and does not look at the change log. */
   readonly isCommand: boolean;
-  readonly since: Date;
+  /** Null if the role that asks may not see it: another role's, without pg_read_all_stats. */
+  readonly since: Date | null;
 };
 
 /** Who has locks of the data folder. */
@@ -129,7 +130,11 @@ export async function readWorkers(
   database: Pick<Database, 'query'>,
   folderId: string,
 ): Promise<RunningWorker[]> {
-  const { rows } = await database.query<{ lock: number; name: string | null; since: Date }>(sql`
+  const { rows } = await database.query<{
+    lock: number;
+    name: string | null;
+    since: Date | null;
+  }>(sql`
     select objid::bigint::int as lock, application_name as name, backend_start as since
     from pg_locks left join pg_stat_activity using (pid)
     where locktype = 'advisory' and granted and objsubid = 2

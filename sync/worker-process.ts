@@ -11,7 +11,7 @@ import { breakConnections, createPool, type Database } from '../src/postgres/poo
 import { requireDatabase } from '../src/postgres/require-database.ts';
 import { closePrivateFolders } from '../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../src/settings.ts';
-import { dataFolderId } from './data-folder.ts';
+import { dataFolderId, readDataFolderId } from './data-folder.ts';
 import { describeFailure } from './failure.ts';
 import { createProgressBars } from './progress-bars.ts';
 import { prepareSession } from './session.ts';
@@ -29,7 +29,7 @@ export type Workplace = {
   readonly onReport: NonNullable<WorkerOptions['onReport']>;
 };
 
-/** What a command needs: `primary` to write, as it keeps its lock there; `any` to read. */
+/** What a command needs: `primary` to write, as it keeps its lock there; `any` to write nothing. */
 export type WorkplaceNeeds = {
   readonly server: 'primary' | 'any';
   readonly stopped?: AbortSignal;
@@ -40,6 +40,7 @@ export async function withWorkplace(
   { server, stopped }: WorkplaceNeeds,
   work: (workplace: Workplace) => Promise<void>,
 ): Promise<void> {
+  const { dataDirectory } = settings;
   const databaseUrl = requireDatabaseUrl(settings);
   const bars = createProgressBars();
   const log = createLog('sync', settings.logLevel, bars?.logDestination);
@@ -52,8 +53,8 @@ export async function withWorkplace(
     );
     if (isUsable) {
       await withPool(settings, databaseUrl, async (database) => {
-        const folderId = await dataFolderId(settings.dataDirectory);
-        closePrivateFolders(settings.dataDirectory);
+        const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
+        if (server === 'primary') closePrivateFolders(dataDirectory);
         await work({ settings, databaseUrl, database, folderId, log, onReport });
       });
     }

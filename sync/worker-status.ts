@@ -42,7 +42,9 @@ function whySilent(
   lookedAt: Date | null,
   limit: number,
 ): WorkerFailure | null {
-  const last = lookedAt !== null && lookedAt > since ? lookedAt : since;
+  const last = lookedAt !== null && (since === null || lookedAt > since) ? lookedAt : since;
+  // Nothing is known of a worker that the role may not see and that has not looked yet.
+  if (last === null) return null;
   if (last.getTime() > limit) return null;
   const moment = last.toISOString();
   return {

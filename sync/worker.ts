@@ -57,6 +57,8 @@ export type WorkerOptions = {
   /** Verifies continuously, at low priority; not if undefined. */
   readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;
+  /** Called after each look at the change log that finds every organization's file up to date. */
+  readonly onUpToDate?: () => void;
 };
 
 export type Worker = {
@@ -217,6 +219,7 @@ export function createWorker(options: WorkerOptions): Worker {
       // A full disk must not stop the work.
       failures.note('writing up-to-date', error);
     }
+    if (generations.size === tasks.size) options.onUpToDate?.();
   };
 
   /** Whoever empties the change log removes these as well. */

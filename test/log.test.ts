@@ -3,8 +3,14 @@ import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { describe, expect, it } from 'vitest';
+import { stripVTControlCharacters } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeId } from '../src/domain/public-id.ts';
+import { recordedLog } from './http/recorded-log.ts';
+import { createTestApi, type TestApi } from './support/api.ts';
 import { mountDisk } from './support/disk.ts';
+import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
+import { addKey, addOrganization } from './support/shop.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
 describe('a process whose log is on a full disk', () => {
@@ -67,5 +73,87 @@ describe('a log line with an error of Postgres', () => {
     expect(err).toMatchObject({ code: '42P01', constraint: 'purchases_pkey' });
     expect(err.stack).toMatch(/duplicate key value\n {4}at /);
     expect(line).not.toMatch(/SECRET/);
+  });
+});
+
+describe('the log line of a request', () => {
+  const { log, lines } = recordedLog();
+  let database: TestDatabase;
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let api: TestApi;
+  let organization: bigint;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    directory = await temporaryDirectory();
+    organization = await addOrganization(database.pool);
+    api = await createTestApi(database.pool, directory.path, { log, rateLimitPerMinute: 3 });
+  });
+  afterAll(async () => {
+    await api.close();
+    await database.drop();
+    await directory.remove();
+  });
+  const lineOf = async (url: string, secret?: string) => {
+    const { headers } = await api.get(url, secret);
+    const own = lines.map((line) => JSON.parse(line));
+    return own.find(({ reqId, msg }) => msg === 'answered' && reqId === headers['request-id']);
+  };
+
+  it('names the route, the organization and the key, and no value of the path', async () => {
+    const { id, secret } = await addKey(database.pool, organization);
+    const writer = await addKey(database.pool, organization, { scopes: ['write'] });
+    const identity = {
+      level: 30,
+      method: 'GET',
+      organization: encodeId('organization', organization),
+    };
+    const key = encodeId('api_key', id);
+    const route = '/v1/customers/:customer_id';
+    const line = await lineOf('/v1/customers/cus_nobody', secret);
+    expect(line).toMatchObject({ ...identity, key, route, status: 404 });
+    expect(JSON.stringify(line)).not.toContain('nobody');
+    expect(line.milliseconds).toBeGreaterThan(0);
+    expect(await lineOf('/v1/me', writer.secret)).toMatchObject({
+      ...identity,
+      key: encodeId('api_key', writer.id),
+      status: 403,
+    });
+    for (let request = 0; request < 2; request += 1) await lineOf('/v1/me', secret);
+    expect(await lineOf('/v1/me', secret)).toMatchObject({ ...identity, key, status: 429 });
+    const unknown = await lineOf('/v1/me', 'crm_live_unknown');
+    expect(unknown).toMatchObject({ level: 30, status: 401 });
+    expect(Object.keys(unknown)).not.toContain('key');
+  });
+
+  it.each(['/healthz', '/readyz'])('is at debug level for the probe %s', async (url) => {
+    expect(await lineOf(url)).toMatchObject({ level: 20, route: url, status: 200 });
+  });
+
+  it('is one line for a person on a terminal, as is any other without an error', async () => {
+    const program = `
+      import { createLog } from './src/log.ts';
+      process.stderr.isTTY = true;
+      const log = createLog('api', 'info');
+      const request = log.child({ reqId: 'req_1' });
+      const answer = { method: 'GET', route: '/v1/tags/:tag_id', status: 200, milliseconds: 1.5 };
+      request.info({ ...answer, organization: 'org_1', key: 'bak_1' }, 'answered');
+      request.info(answer, 'answered');
+      log.info({ organization: 'org_1', purchases: 3 }, 'built');
+      request.error({ err: new Error('out of order') }, 'failed');`;
+    const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+    const child = spawn(process.execPath, options, { stdio: ['ignore', 'ignore', 'pipe'] });
+    let text = '';
+    (child.stderr as Readable).on('data', (part) => {
+      text += part;
+    });
+    await once(child, 'close');
+    const plain = stripVTControlCharacters(text).replaceAll(/^\[.+?\] /gm, '');
+    expect(plain.split('\n').slice(0, 4)).toEqual([
+      'INFO (api): GET /v1/tags/:tag_id 200 1.5 ms org_1 bak_1',
+      'INFO (api): GET /v1/tags/:tag_id 200 1.5 ms',
+      'INFO (api): built {"organization":"org_1","purchases":3}',
+      'ERROR (api): failed req_1 ',
+    ]);
+    expect(plain).toContain('out of order');
   });
 });

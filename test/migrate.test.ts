@@ -2,9 +2,10 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { migrate } from '../src/postgres/migrate.ts';
+import { sqlOf } from './support/markdown.ts';
 import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
 import { addMembers, addRow } from './support/rows.ts';
-import { addOrganization } from './support/shop.ts';
+import { addCustomer, addOrganization, addPurchase } from './support/shop.ts';
 
 describe('migrate', () => {
   let database: TestDatabase;
@@ -18,6 +19,7 @@ describe('migrate', () => {
       applied: [],
       isCaptureRestored: false,
       captureProblem: null,
+      mixedTables: [],
     });
   });
 
@@ -32,13 +34,16 @@ describe('migrate', () => {
       '005.do.bounded-lists.sql',
       '006.do.source-identity.sql',
       '007.do.text-lengths.sql',
+      '008.do.customer-of-organization.sql',
+      '009.do.totals.sql',
     ]);
     expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
 
-  it('tells links from before what their customers are sorted by', async () => {
-    const { pool, url } = database;
+  /** An empty schema of an earlier version. */
+  const startFrom = async (version: string) => {
+    const { pool } = database;
     await pool.query('drop schema public cascade; create schema public');
     await new Postgrator({
       migrationPattern: fileURLToPath(new URL('../src/migrations/*.sql', import.meta.url)),
@@ -46,7 +51,12 @@ describe('migrate', () => {
       schemaTable: 'schema_migrations',
       currentSchema: 'public',
       execQuery: (query) => pool.query(query),
-    }).migrate('4');
+    }).migrate(version);
+  };
+
+  it('tells links from before what their customers are sorted by', async () => {
+    const { pool, url } = database;
+    await startFrom('4');
     const organization_id = await addOrganization(pool);
     const values = { organization_id, total_spent_in_cents: 5, created_at: '2026-01-02T00:00:00Z' };
     const customer = await addRow(pool, 'customers', values);
@@ -63,5 +73,41 @@ describe('migrate', () => {
       );
       expect(rows, table).toEqual([{ total: 5n, is_same: true, is_same_update: true }]);
     }
+  });
+
+  it('keeps rows of two organizations, and checks all once they are corrected', async () => {
+    const { pool, url } = database;
+    await startFrom('7');
+    const [one, other] = [await addOrganization(pool), await addOrganization(pool)];
+    const [own, others] = [await addCustomer(pool, one), await addCustomer(pool, other)];
+    const tag = await addRow(pool, 'tags', { organization_id: one });
+    const right = await addPurchase(pool, one, { customer_id: own });
+    const wrong = await addPurchase(pool, one, { customer_id: others });
+    await addMembers(pool, 'tag', one, tag, [own, others]);
+
+    expect(await migrate(url)).toMatchObject({
+      applied: ['008.do.customer-of-organization.sql', '009.do.totals.sql'],
+      mixedTables: ['customer_tags', 'purchases'],
+    });
+    const again = addPurchase(pool, one, { customer_id: others });
+    await expect(again).rejects.toMatchObject({ constraint: 'customer_of_same_organization' });
+    await pool.query('update purchases set purchase_value_in_cents = 7');
+
+    const [find, correct, unlink] = await sqlOf('docs/your-data.md', 'Rows of two organizations');
+    expect((await pool.query(find as string)).rows).toMatchObject([{ id: wrong }]);
+    for (const statement of [correct, unlink]) await pool.query(statement as string);
+    expect(await migrate(url)).toMatchObject({ applied: [], mixedTables: [] });
+    const { rows } = await pool.query(
+      `select organization_id, array_agg(id order by id) as purchases from purchases
+       group by organization_id order by organization_id`,
+    );
+    expect(rows).toEqual([
+      { organization_id: one, purchases: [String(right)] },
+      { organization_id: other, purchases: [String(wrong)] },
+    ]);
+    const { rowCount } = await pool.query(
+      `select from pg_constraint where contype = 'f' and not convalidated`,
+    );
+    expect(rowCount).toBe(0);
   });
 });

@@ -14,16 +14,24 @@ import { temporaryDirectory } from './support/temporary-directory.ts';
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..');
 
-/** The lines of code of a section that says that they are run in the tests. */
-async function codeOf(section: string, language: string): Promise<string[]> {
+async function textOf(section: string): Promise<string> {
   const text = await readFile(join(root, 'docs/recipes.md'), 'utf8');
-  const [, body = ''] = text.split(`\n## ${section}\n`);
-  const own = body.split('\n## ')[0]?.split('\nNot tested here')[0] ?? '';
-  expect(own).toMatch(/^\nRun in the tests/);
-  return [...own.matchAll(/```(\w+)\n(.*?)```/gs)].flatMap(([, name, code]) =>
+  return text.split(`\n## ${section}\n`)[1]?.split('\n## ')[0] ?? '';
+}
+
+const blocksIn = (text: string, language: string): string[] =>
+  [...text.matchAll(/```(\w*)\n(.*?)```/gs)].flatMap(([, name, code]) =>
     name === language ? [code as string] : [],
   );
+
+/** The lines of code of a section that says that they are run in the tests. */
+async function codeOf(section: string, language: string): Promise<string[]> {
+  const own = (await textOf(section)).split('\nNot tested here')[0] ?? '';
+  expect(own).toMatch(/^\nRun in the tests/);
+  return blocksIn(own, language);
 }
+
+const idOf = ({ id }: { id: string }) => id;
 
 describe('the recipes', () => {
   const purchases = 130;
@@ -33,6 +41,11 @@ describe('the recipes', () => {
   let api: TestApi;
   let secret: string;
   let origin: string;
+  let statuses: number[] = [];
+  /** Whether the next response uses up the rate limit, whose window then ends soon. */
+  let isLast = false;
+  /** Each purchase has a day of its own. */
+  const dayOf = (value: number) => new Date(Date.UTC(2025, 0, value, 15)).toISOString();
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -43,6 +56,7 @@ describe('the recipes', () => {
       await addPurchase(database.pool, organization, {
         customer_id: await addCustomer(database.pool, organization),
         purchase_value_in_cents: value,
+        created_at: dayOf(value),
         payment_status: value % 2 === 0 ? 'paid' : 'pending',
         coupons: JSON.stringify([{ id: '1', code: value % 3 === 0 ? 'TEN, "off"' : 'FREE' }]),
       });
@@ -50,7 +64,22 @@ describe('the recipes', () => {
     const worker = await createTestWorker(database.pool, join(folder.path, 'data'));
     await worker.syncAll();
     await worker.close();
-    api = await createTestApi(database.pool, join(folder.path, 'data'));
+    const rateLimitPerMinute = 1_000;
+    api = await createTestApi(database.pool, join(folder.path, 'data'), {
+      rateLimitStore: 'postgres',
+      rateLimitPerMinute,
+    });
+    api.app.addHook('onSend', async (_request, { statusCode }, payload) => {
+      statuses.push(statusCode);
+      if (isLast) {
+        isLast = false;
+        await database.pool.query('update rate_limits set points = $1, expire = $2', [
+          rateLimitPerMinute,
+          Date.now() + 2_000,
+        ]);
+      }
+      return payload;
+    });
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     origin = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
   });
@@ -60,6 +89,13 @@ describe('the recipes', () => {
     await folder.remove();
   });
 
+  /** Runs a recipe that goes on after the second of its requests was refused. */
+  const atRateLimit = async (recipe: () => Promise<unknown>) => {
+    statuses = [];
+    isLast = true;
+    await recipe();
+    expect(statuses.slice(0, 3)).toEqual([200, 429, 200]);
+  };
   const pointed = (code: string) => code.replaceAll('http://127.0.0.1:3000', origin);
   const shell = async (code: string): Promise<string> => {
     const env = { ...process.env, KEY: secret };
@@ -75,10 +111,10 @@ describe('the recipes', () => {
       string,
     ];
     expect(await shell(totals)).toContain(`"revenue_in_cents":${cents}`);
-    await shell(pages);
-    const customers = await readFile(join(folder.path, 'customers.json'), 'utf8');
-    expect(new Set(customers.match(/"id":"cus_\w+"/g)).size).toBe(purchases);
-    expect(customers.match(/"has_more":/g)).toHaveLength(2);
+    await atRateLimit(() => shell(pages));
+    const customers = (await readFile(join(folder.path, 'customers.ndjson'), 'utf8')).trimEnd();
+    const ids = customers.split('\n').flatMap((line) => JSON.parse(line).data.map(idOf));
+    expect(new Set(ids).size).toBe(purchases);
     await shell(files);
     expect(await shell(conditional)).toBe('304\n');
 
@@ -89,12 +125,12 @@ describe('the recipes', () => {
       const answers: unknown[][][] = [];
       for (const statement of statements.split(';').filter((text) => text.trim() !== '')) {
         const found = statement.replaceAll(
-          /'(purchases\.\w+)'/g,
+          /'(\w+\.\w+)'/g,
           (_, name) => `'${join(folder.path, name)}'`,
         );
         answers.push((await connection.runAndReadAll(found)).getRows());
       }
-      const [months = [], counts, coupons, last = []] = answers;
+      const [months = [], counts, coupons, last = [], customersRead] = answers;
       expect(months.reduce((sum, [, revenue]) => sum + Number(revenue), 0)).toBeCloseTo(
         (2 * ((purchases / 2) * (purchases / 2 + 1))) / 2 / 100,
       );
@@ -104,6 +140,7 @@ describe('the recipes', () => {
         ['TEN, "off"', 43n],
       ]);
       expect(last.map(([, value]) => Number(value))).toEqual([130, 129, 128, 127, 126]);
+      expect(customersRead).toHaveLength(purchases);
     } finally {
       connection.closeSync();
       instance.closeSync();
@@ -118,5 +155,59 @@ describe('the recipes', () => {
       { cwd: root, env: { ...process.env, KEY: secret } },
     );
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
+  });
+
+  it('for revenue by day loses no day of a long range, at the rate limit too', async () => {
+    const [code = ''] = await codeOf('Revenue by day', 'js');
+    const options = { cwd: folder.path, env: { ...process.env, KEY: secret } };
+    await atRateLimit(() =>
+      run(process.execPath, ['--input-type=module', '--eval', pointed(code)], options),
+    );
+    const file = await readFile(join(folder.path, 'revenue-by-day.csv'), 'utf8');
+    expect(file).toBe(
+      [
+        'day,purchase_count,revenue_in_cents',
+        ...Array.from(
+          { length: purchases },
+          (_, index) => `${dayOf(index + 1).slice(0, 10)},1,${index + 1}`,
+        ),
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('for Grafana is a URL that the API answers for the range in its variables', async () => {
+    const [url = ''] = blocksIn(await textOf('Grafana'), '');
+    const range = { from: dayOf(10), to: dayOf(57) };
+    const path = pointed(url.trim())
+      .replace(origin, '')
+      .replaceAll(/\$\{__(from|to):date:iso\}/g, (_, name: 'from' | 'to') => range[name]);
+    const answer = await api.get(path, secret);
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers['x-has-more']).toBe('false');
+    const [names = '', ...rows] = answer.body.trim().split('\r\n');
+    expect(names.split(',')).toEqual(
+      expect.arrayContaining(['key', 'revenue_in_cents', 'purchase_count']),
+    );
+    expect(rows).toHaveLength(48);
+  });
+
+  it('for Power BI name columns that the API has', async () => {
+    const columns = blocksIn(await textOf('Power BI'), 'powerquery').map((code) =>
+      [...(/Columns = \{(.*?)\}/s.exec(code)?.[1] ?? '').matchAll(/"(\w+)"/g)].map(
+        ([, name]) => name,
+      ),
+    );
+    const { schemas } = (await api.get('/openapi.json')).json().components;
+    const [ofCustomers, ofPurchases, ofDays] = columns;
+    const { object: _object, ...customer } = schemas.Customer.properties;
+    expect(ofCustomers).toEqual(Object.keys(customer));
+    const exported = await api.get('/v1/purchases/export?format=csv', secret);
+    const names = exported.body.split('\r\n')[0]?.split(',');
+    expect(names).toEqual(expect.arrayContaining(ofPurchases ?? []));
+    const days = await api.get('/v1/purchases/stats?group_by=day', secret);
+    expect(days.json().groups[0]).toMatchObject(
+      Object.fromEntries((ofDays ?? []).map((name) => [name, expect.anything()])),
+    );
   });
 });

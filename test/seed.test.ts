@@ -102,14 +102,43 @@ describe('a seeded database', () => {
   });
 
   it('has amounts that add up', async () => {
-    const wrong = `purchases where total_amount_in_cents < 0
+    const wrong = `purchases where payment_status is not null and (total_amount_in_cents < 0
        or purchase_value_in_cents is distinct from total_amount_in_cents
        or total_amount_in_cents is distinct from
-          subtotal_amount_in_cents + shipping_cost_customer_in_cents - discount_in_cents`;
+          subtotal_amount_in_cents + shipping_cost_customer_in_cents - discount_in_cents)`;
     expect(await count(wrong)).toBe(0);
     expect(await count('purchases where coupons is null')).toBeGreaterThan(0);
     expect(await count('purchases where coupons is not null')).toBeGreaterThan(0);
-    expect(await count(`purchases where currency = 'USD'`)).toBeGreaterThan(0);
+  });
+
+  it('has one currency in the first organization, and two in the second', async () => {
+    const { rows } = await database.pool.query(
+      `select array_agg(distinct currency order by currency) filter (where currency is not null)
+         as currencies
+       from purchases group by organization_id order by organization_id`,
+    );
+    expect(rows).toEqual([{ currencies: ['BRL'] }, { currencies: ['BRL', 'USD'] }]);
+  });
+
+  it('has rows without a value in each field that may lack one, in each organization', async () => {
+    const { rows: columns } = await database.pool.query(
+      `select table_name as table, column_name as column from information_schema.columns
+       where table_schema = 'public' and is_nullable = 'YES' and is_generated = 'NEVER'
+         and table_name = any($1)`,
+      [TABLES.slice(1)],
+    );
+    expect(columns.length).toBeGreaterThan(50);
+    for (const { table, column } of columns) {
+      const { rows } = await database.pool.query(
+        `select organization_id from ${table} where ${column} is null group by 1`,
+      );
+      expect(rows, `${table}.${column}`).toHaveLength(OPTIONS.organizations);
+    }
+  });
+
+  it('has phones with and without a country code', async () => {
+    expect(await count(`customers where phone like '+55%'`)).toBeGreaterThan(0);
+    expect(await count(`customers where phone ~ '^[1-9]{2}90\\d{7}$'`)).toBeGreaterThan(0);
   });
 
   it('has campaign metrics that add up', async () => {
@@ -255,8 +284,10 @@ describe('seeding', () => {
   it('leaves nothing of an organization that fails halfway', async () => {
     const other = await createTestDatabase();
     try {
-      await other.pool.query(`alter table purchases add check (currency <> 'USD')`);
-      await expect(seedDatabase(other.url, OPTIONS)).rejects.toThrow('purchases_currency_check');
+      await other.pool.query(`alter table purchases add check (payment_status <> 'voided')`);
+      await expect(seedDatabase(other.url, OPTIONS)).rejects.toThrow(
+        'purchases_payment_status_check',
+      );
       const { rows } = await other.pool.query('select count(*)::int as count from customers');
       expect(rows[0].count).toBe(0);
     } finally {

@@ -1,4 +1,3 @@
-import Table from 'cli-table3';
 import { InvalidArgumentError } from 'commander';
 import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../operator-error.ts';
@@ -13,6 +12,7 @@ import {
 import { requireOrganization } from '../postgres/organizations.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
+import { formatTable } from './plain-table.ts';
 
 const program = createProgram('npm run keys --', 'Creates, lists and revokes API keys.');
 
@@ -105,22 +105,21 @@ function asJson(keys: readonly ApiKey[]): string {
 }
 
 function asTable(keys: readonly ApiKey[]): string {
-  const table = new Table({
-    head: ['key', 'name', 'organization', 'scopes', 'state', 'created', 'expires'],
-    style: { head: [], border: [], compact: true },
-  });
-  for (const key of keys.map(described)) {
-    table.push([
-      key.id,
-      key.name,
-      `${key.organization} (${key.organization_name})`,
-      key.scopes.join(', '),
-      key.state,
-      key.created_at.slice(0, 10),
-      key.expires_at?.slice(0, 10) ?? 'never',
+  const columns = [
+    { head: 'key\nname', width: 22 },
+    { head: 'organization\nname', width: 22 },
+    { head: 'state\nscopes', width: 11 },
+    { head: 'created\nexpires', width: 10 },
+  ];
+  const rows = keys
+    .map(described)
+    .map((key) => [
+      `${key.id}\n${key.name}`,
+      `${key.organization}\n${key.organization_name}`,
+      `${key.state}\n${key.scopes.join(', ')}`,
+      `${key.created_at.slice(0, 10)}\n${key.expires_at?.slice(0, 10) ?? 'never'}`,
     ]);
-  }
-  return table.toString();
+  return formatTable(columns, rows);
 }
 
 function readName(text: string): string {

@@ -1,15 +1,16 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../domain/public-id.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
 import { createLog } from '../log.ts';
 import { OperatorError } from '../operator-error.ts';
-import { createApiKey, findCredential, secretHash } from '../postgres/api-keys.ts';
+import { createApiKey } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { listOrganizations, type Organization } from '../postgres/organizations.ts';
 import { createPool, type Database } from '../postgres/pool.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
-import { closeFile, writePrivateFile } from '../private-files.ts';
+import { writePrivateFile } from '../private-files.ts';
 import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
@@ -17,6 +18,8 @@ import { createProgram, runProgram } from './command-line.ts';
 import { seedWithProgress } from './seed-progress.ts';
 import { superviseWorker } from './worker-process.ts';
 
+/** How long the banner waits for the worker: large organizations take minutes to load. */
+const bannerPatienceMs = 10_000;
 const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 };
 
 const program = createProgram(
@@ -41,14 +44,17 @@ const program = createProgram(
     );
     databaseEnded.signal.throwIfAborted();
     if (!isUsable) return;
-    const example = await prepareDatabase(databaseUrl, settings.dataDirectory);
+    const isGiven = settings.databaseUrl !== undefined;
+    const access = await prepareDatabase(databaseUrl, isGiven);
     const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
     started.push(() => server.close());
     const worker = superviseWorker(databaseUrl, log);
     started.push(() => worker.stop());
-    // The password of a database that was given is nothing to print.
-    const embeddedUrl = settings.databaseUrl === undefined ? databaseUrl : null;
-    console.log(greeting(server.url, embeddedUrl, example));
+    // After the log lines of the worker's first loads, if these are short.
+    const patience = sleep(bannerPatienceMs, undefined, { ref: false });
+    await Promise.race([worker.upToDate, patience, untilAborted(ended)]);
+    // A password in DATABASE_URL must not be printed.
+    console.log(banner(server.url, isGiven ? null : databaseUrl, access));
     await untilAborted(ended);
     // The worker and the API cannot go on; a supervisor starts all of it again.
     databaseEnded.signal.throwIfAborted();
@@ -98,70 +104,85 @@ async function startDatabase(
   return postgres.url;
 }
 
-type Example = { readonly organization: Organization; readonly secret: string };
+/** What the banner tells about API keys: `secret` only if this start made the key. */
+type Access = { readonly organization: Organization | null; readonly secret: string | null };
 
-/** Schema, demo data where there is none, and a key to try the API with. */
-async function prepareDatabase(databaseUrl: string, dataDirectory: string): Promise<Example> {
-  await migrate(databaseUrl);
+/**
+ * Brings the schema up to date. Adds demo data, and a key, if the database has no
+ * organizations; to a database that was given only if it had no tables either.
+ */
+async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<Access> {
   const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service start' });
   try {
-    if ((await listOrganizations(database)).length === 0) {
-      console.log('The database is empty: adding demo data.');
-      const until = new Date(new Date().toISOString().slice(0, 10));
-      await seedWithProgress(databaseUrl, { ...demo, until });
-    }
+    const mayAddDemo = !isGiven || !(await hasTables(database));
+    await migrate(databaseUrl);
+    const [existing = null] = await listOrganizations(database);
+    if (existing !== null || !mayAddDemo) return { organization: existing, secret: null };
+    console.log('The database is empty: adding demo data.');
+    const until = new Date(new Date().toISOString().slice(0, 10));
+    await seedWithProgress(databaseUrl, { ...demo, until });
     const [organization] = await listOrganizations(database);
     if (organization === undefined) throw new Error('there is no organization to try');
-    return { organization, secret: await exampleKey(database, organization, dataDirectory) };
+    const { secret } = await createApiKey(database, {
+      organizationId: organization.id,
+      name: 'Example of npm start',
+      scopes: ['read'],
+      expiresAt: null,
+    });
+    return { organization, secret };
   } finally {
     await database.end();
   }
 }
 
-/** The key that the last start made, as long as it works; a new one otherwise. */
-async function exampleKey(
-  database: Database,
-  organization: Organization,
-  dataDirectory: string,
-): Promise<string> {
-  const file = join(dataDirectory, 'example-key');
-  if (existsSync(file)) {
-    closeFile(file);
-    const secret = readFileSync(file, 'utf8').trim();
-    const hash = secretHash(secret);
-    const credential = hash === null ? null : await findCredential(database, hash);
-    if (credential?.organizationId === organization.id) return secret;
-  }
-  const { secret } = await createApiKey(database, {
-    organizationId: organization.id,
-    name: 'Example of npm start',
-    scopes: ['read'],
-    expiresAt: null,
-  });
-  writePrivateFile(file, `${secret}\n`);
-  return secret;
+async function hasTables(database: Database): Promise<boolean> {
+  const { rowCount } = await database.query(`
+    select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+    where relkind in ('r', 'p') and nspname !~ '^pg_' and nspname <> 'information_schema' limit 1`);
+  return rowCount !== 0;
 }
 
-function greeting(
-  url: string,
-  embeddedUrl: string | null,
-  { organization, secret }: Example,
-): string {
-  const curl = (path: string) => `  curl -H "Authorization: Bearer ${secret}" "${url}${path}"`;
+function banner(url: string, embeddedUrl: string | null, access: Access): string {
   return [
     '',
     `The API is at ${url}${embeddedUrl === null ? '' : `, Postgres at ${embeddedUrl}`}.`,
-    `A key for ${organization.name} (${encodeId('organization', organization.id)}):`,
+    `Its reference, to read and to try out, is at ${url}/docs.`,
     '',
-    `  ${secret}`,
+    ...describeAccess(url, embeddedUrl === null, access),
+    '',
+    'Ctrl-C stops everything.',
+    '',
+  ].join('\n');
+}
+
+function describeAccess(url: string, isGiven: boolean, { organization, secret }: Access): string[] {
+  const where = isGiven ? ', where DATABASE_URL is set as here' : '';
+  if (organization === null) {
+    return [
+      `The database has no organizations. Add demo data, with API keys${where}:`,
+      '',
+      '  npm run -s seed -- --organizations 2 --customers 5000 --purchases 50000',
+    ];
+  }
+  const id = encodeId('organization', organization.id);
+  const create = `npm run -s keys -- create --organization ${id} --name "My key"`;
+  const curl = (path: string) =>
+    `  curl -H "Authorization: Bearer ${secret ?? '$KEY'}" "${url}${path}"`;
+  return [
+    ...(secret === null
+      ? [
+          `Make an API key for ${organization.name}${where}; its secret is shown once:`,
+          '',
+          `  KEY="$(${create} | tail -n 1)"`,
+          '',
+          'Keys that exist: npm run -s keys -- list',
+        ]
+      : [`An API key for ${organization.name} (${id}), shown only now:`, '', `  ${secret}`]),
     '',
     'Try it:',
     '',
     curl('/v1/me'),
     curl('/v1/purchases?limit=3'),
     curl('/v1/purchases/stats?status=paid&group_by=utm_campaign&group_limit=5'),
-    '',
-    'Ctrl-C stops everything.',
-    '',
-  ].join('\n');
+  ];
 }

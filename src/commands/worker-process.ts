@@ -9,9 +9,19 @@ import { childEnvironment } from '../settings.ts';
 const workerProgram = fileURLToPath(new URL('../../sync/main.ts', import.meta.url));
 const restartAfterMs = 1_000;
 
+export type SupervisedWorker = {
+  /** Resolves once every organization's file is up to date. */
+  readonly upToDate: Promise<void>;
+  stop(): Promise<void>;
+};
+
 /** Keeps one sync worker running until stopped, whatever happens to it. */
-export function superviseWorker(databaseUrl: string, log: Logger): { stop(): Promise<void> } {
+export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWorker {
   let stopping = false;
+  let setUpToDate = () => {};
+  const upToDate = new Promise<void>((resolve) => {
+    setUpToDate = resolve;
+  });
   let restart: NodeJS.Timeout | undefined;
   let child: ChildProcess = start();
 
@@ -21,6 +31,8 @@ export function superviseWorker(databaseUrl: string, log: Logger): { stop(): Pro
       // A session of its own: a terminal's Ctrl-C reaches it through us, once.
       detached: true,
     });
+    // The only message of a worker (sync/main.ts).
+    started.once('message', setUpToDate);
     started.once('exit', (code, signal) => {
       if (stopping) return;
       log.error({ code, signal }, 'the sync worker ended; starting it again');
@@ -34,6 +46,7 @@ export function superviseWorker(databaseUrl: string, log: Logger): { stop(): Pro
   }
 
   return {
+    upToDate,
     async stop() {
       stopping = true;
       clearTimeout(restart);

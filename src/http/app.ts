@@ -5,6 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import { attributes } from '../resources/attributes.ts';
 import { customerPurchases } from '../resources/customer-purchases.ts';
@@ -30,9 +31,11 @@ import { answerError, logAnswer } from './error-handler.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { createExportPlaces, type ExportLimits } from './export-places.ts';
 import { health } from './health.ts';
+import { home } from './home.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
 import { createFreshAnswers } from './minimum-as-of.ts';
 import { reference } from './openapi/reference.ts';
+import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
 import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { closeAfterBody } from './request-body.ts';
@@ -63,6 +66,10 @@ const resources: readonly ResourceRoutes[] = [
 
 export type AppOptions = {
   readonly services: Services;
+  /** For key checks alone: slow lists cannot take its connections. That of the services by default. */
+  readonly keyDatabase?: Database;
+  /** How long Postgres may answer nothing while requests wait for a key check. */
+  readonly maxSilenceMs?: number;
   readonly rateLimitPerMinute: number;
   /** Requests without a valid key, by address; more are refused with rate_limited. */
   readonly failedKeysPerMinute: number;
@@ -112,7 +119,10 @@ export function createApp(options: AppOptions): FastifyInstance {
     stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));
-  const checkKey = createKeyCheck(services.database, { perMinute: rateLimitPerMinute, store });
+  const keyDatabase = options.keyDatabase ?? services.database;
+  const maxSilenceMs = options.maxSilenceMs ?? defaultMaxSilenceMs;
+  const limit = { perMinute: rateLimitPerMinute, store };
+  const checkKey = createKeyCheck(keyDatabase, limit, maxSilenceMs);
   const limitRequests = createRateLimit({
     perMinute: rateLimitPerMinute,
     isAnnounced: true,
@@ -121,7 +131,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: options.failedKeysPerMinute,
-    sharedIn: store === 'postgres' ? services.database : undefined,
+    sharedIn: store === 'postgres' ? keyDatabase : undefined,
   });
   const limitFailedKeys = createRateLimit({
     perMinute: options.failedKeysPerMinute,
@@ -135,12 +145,13 @@ export function createApp(options: AppOptions): FastifyInstance {
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const checked = await checkKey(request);
     if (checked === null) {
-      limitFailedKeys(await countFailedKey(request.ip), reply);
+      const counting = countFailedKey(request.ip);
+      limitFailedKeys(await waitForPostgres(keyDatabase, counting, maxSilenceMs), reply);
       throw invalidKey();
     }
+    request.credential = checked.credential;
     limitRequests(checked.usage, reply);
     requireReading(checked.credential);
-    request.credential = checked.credential;
   };
 
   const app = Fastify({
@@ -223,6 +234,7 @@ export function createApp(options: AppOptions): FastifyInstance {
 
   limitUnreadResponses(app, options.unreadBytesPerKey ?? defaultUnreadBytes);
   compressAnswers(app);
+  app.register(home);
   app.register(health, { services, rights: apiRights(store) });
   app.register(reference, { routes });
   app.register(

@@ -8,11 +8,12 @@ import {
 } from '../postgres/api-keys.ts';
 import type { Database } from '../postgres/pool.ts';
 import { ApiError } from './errors.ts';
+import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
 import { createCounter, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set before any handler under /v1 runs. */
+    /** Of a valid key, also if the request is refused; null without one. Set before any handler under /v1 runs. */
     credential: Credential;
   }
 }
@@ -33,6 +34,7 @@ export type KeyCheck = (request: FastifyRequest) => Promise<CheckedKey | null>;
 export function createKeyCheck(
   database: Database,
   limit: { readonly perMinute: number; readonly store: 'memory' | 'postgres' },
+  maxSilenceMs = defaultMaxSilenceMs,
 ): KeyCheck {
   const findAndCount =
     limit.store === 'postgres'
@@ -41,7 +43,8 @@ export function createKeyCheck(
   return async (request) => {
     const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
-    return hash === null ? null : findAndCount(hash);
+    if (hash === null) return null;
+    return waitForPostgres(database, findAndCount(hash), maxSilenceMs);
   };
 }
 

@@ -1,15 +1,39 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
+import { encodeId } from '../domain/public-id.ts';
 import { QueueFullError } from '../domain/purchase-engine.ts';
-import { ApiError, errorBody, errorStatuses, internalError, tooManyQuestions } from './errors.ts';
+import type { Credential } from '../postgres/api-keys.ts';
+import { describeDatabaseFailure } from '../postgres/database-failure.ts';
+import {
+  ApiError,
+  errorBody,
+  errorStatuses,
+  internalError,
+  postgresUnavailable,
+  tooManyQuestions,
+} from './errors.ts';
 import { isHangUp } from './hang-up.ts';
+import { probes } from './health.ts';
+import { SilenceError } from './postgres-silence.ts';
 
-/** Logs the route, not the path: that may hold what a caller mistook for one. */
+/**
+ * Logs the route, not the path: a path may hold personal data or a secret. Organization and
+ * key are in the line if the key is valid.
+ */
 export function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
   const route = routeOf(request);
   const { statusCode: status, elapsedTime } = reply;
   const milliseconds = Math.round(elapsedTime * 100) / 100;
-  request.log.info({ method: request.method, route, status, milliseconds }, 'answered');
+  const credential: Credential | null = request.credential;
+  const line = {
+    ...{ method: request.method, route, status, milliseconds },
+    ...(credential && {
+      organization: encodeId('organization', credential.organizationId),
+      key: encodeId('api_key', credential.keyId),
+    }),
+  };
+  // A load balancer probes every few seconds.
+  request.log[route in probes ? 'debug' : 'info'](line, 'answered');
 }
 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
@@ -43,6 +67,9 @@ function toldToCaller(error: unknown): ApiError {
   // Fastify's own refusals of malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
+  }
+  if (error instanceof SilenceError || describeDatabaseFailure(error) !== null) {
+    return postgresUnavailable();
   }
   return internalError();
 }

@@ -17,7 +17,7 @@ export class ApiError extends Error {
   readonly type: ErrorType;
   /** The offending parameter. */
   readonly param: string | undefined;
-  /** Whole seconds, with rate_limited only. */
+  /** Whole seconds; in the body with rate_limited only. */
   readonly retryAfter: number | undefined;
   /** The instant whose data were looked at. */
   readonly asOf: bigint | undefined;
@@ -50,7 +50,7 @@ export function errorBody(error: ApiError, requestId: string) {
       ...(error.param === undefined ? {} : { param: redact(error.param) }),
       request_id: requestId,
     },
-    ...(error.retryAfter === undefined ? {} : { retry_after: error.retryAfter }),
+    ...(error.type === 'rate_limited' ? { retry_after: error.retryAfter } : {}),
   };
 }
 
@@ -62,8 +62,11 @@ export function unknownRoute({ method, url }: { method: string; url: string }): 
   return new ApiError('invalid_request', `There is no ${method} ${path} here.`);
 }
 
-export const internalError = (): ApiError =>
-  new ApiError('internal_error', 'Something went wrong on our side. Please try again.');
+export const internalError = (details: { readonly retryAfter?: number } = {}): ApiError =>
+  new ApiError('internal_error', 'Something went wrong on our side. Please try again.', details);
+
+/** Each request looks for Postgres again, so it may be tried as soon as there can be a change. */
+export const postgresUnavailable = (): ApiError => internalError({ retryAfter: 1 });
 
 /** There is room again as soon as one of those questions is answered. */
 export const tooManyQuestions = (): ApiError =>

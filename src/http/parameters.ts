@@ -117,10 +117,7 @@ export function timeZone() {
 /** Text of so many characters (Unicode code points). */
 export function text(bounds: { least: number; most: number }) {
   const { least, most } = bounds;
-  const message =
-    least === 0
-      ? `must be at most ${most} characters long`
-      : `must be ${least} to ${most} characters long`;
+  const message = `must be ${least} to ${most} characters long`;
   return z
     .string()
     .refine((value) => !value.includes('\0'), 'must not contain the character NUL')
@@ -131,7 +128,10 @@ export function text(bounds: { least: number; most: number }) {
     .meta({ type: 'string', minLength: least, maxLength: most });
 }
 
-/** Validates parameters; the first that fails is named in the error (section 7). */
+/**
+ * Validates parameters; the first that fails is named in the error (section 7). An empty value
+ * never passes: it may be an unfilled field, and as a filter it would match nothing.
+ */
 export function readParameters<Schema extends z.ZodType>(
   schema: Schema,
   given: Record<string, string>,
@@ -146,9 +146,11 @@ export function readParameters<Schema extends z.ZodType>(
     });
   }
   const param = String(issue?.path[0] ?? '');
-  throw new ApiError('validation_error', `${param} ${issue?.message ?? 'is not valid'}.`, {
-    param,
-  });
+  const problem =
+    given[param] === ''
+      ? 'is empty: give it a value or leave the parameter out'
+      : (issue?.message ?? 'is not valid');
+  throw new ApiError('validation_error', `${param} ${problem}.`, { param });
 }
 
 function quote(name: string): string {

@@ -47,24 +47,24 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
 
 export type RateLimitOptions = {
   readonly perMinute: number;
-  /** Whether every answer tells how much is left, or only the refusal does. */
+  /** Whether responses have `X-RateLimit-*`: these are about a key. */
   readonly isAnnounced: boolean;
   /** Told to whoever goes beyond the limit. */
   readonly message: string;
 };
 
-/** Writes the headers of section 8; throws rate_limited where the window's events are used up. */
+/** Writes the headers of section 8 if announced; throws rate_limited if the window's events are used up. */
 export type RateLimit = (usage: Usage, reply: FastifyReply) => void;
 
 export function createRateLimit({ perMinute, isAnnounced, message }: RateLimitOptions): RateLimit {
   return ({ events, endsAt }, reply) => {
-    const isExceeded = events > perMinute;
-    if (!isAnnounced && !isExceeded) return;
-    reply
-      .header('X-RateLimit-Limit', perMinute)
-      .header('X-RateLimit-Remaining', Math.max(0, perMinute - events))
-      .header('X-RateLimit-Reset', new Date(endsAt).toISOString());
-    if (!isExceeded) return;
+    if (isAnnounced) {
+      reply
+        .header('X-RateLimit-Limit', perMinute)
+        .header('X-RateLimit-Remaining', Math.max(0, perMinute - events))
+        .header('X-RateLimit-Reset', new Date(endsAt).toISOString());
+    }
+    if (events <= perMinute) return;
     const retryAfter = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
     throw new ApiError('rate_limited', message, { retryAfter });
   };

@@ -26,7 +26,7 @@ export function limitUnreadResponses(app: FastifyInstance, maxBytesPerKey: numbe
     done: (error: Error | null, body?: unknown) => void,
   ): void => {
     const bytes = typeof body === 'string' || Buffer.isBuffer(body) ? Buffer.byteLength(body) : 0;
-    // Null if the key was refused. A closed request emits no further `close`.
+    // Null without a valid key. A closed request emits no further `close`.
     const credential: Credential | null = request.credential;
     if (credential === null || bytes === 0 || request.raw.destroyed) {
       done(null, body);

@@ -8,6 +8,7 @@ import {
   captureProblem,
   captureSql,
 } from './capture.ts';
+import { validateSameOrganization } from './same-organization.ts';
 import { migrationsFolder, migrationsTable } from './schema.ts';
 
 // Any number will do, as long as nothing else in the database uses it.
@@ -20,11 +21,14 @@ export type Migration = {
   readonly isCaptureRestored: boolean;
   /** What still keeps changes from being captured; null if nothing does. */
   readonly captureProblem: CaptureProblem | null;
+  /** The tables with rows that name a customer, a segment or a tag of another organization. */
+  readonly mixedTables: readonly string[];
 };
 
 /**
  * Brings the schema up to date and restores the triggers that capture changes. All of it is
- * done or nothing; a second caller waits for the first and finds nothing left to do.
+ * done or nothing; a second caller waits for the first and finds nothing left to do. Foreign
+ * keys are validated after that.
  */
 export async function migrate(databaseUrl: string): Promise<Migration> {
   const client = new pg.Client({
@@ -53,6 +57,7 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
     return {
       applied: applied.map((migration) => migration.filename.replace(/^.*\//, '')),
       ...capture,
+      mixedTables: await validateSameOrganization(client),
     };
   } finally {
     await client.end().catch(() => {});

@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../operator-error.ts';
-import type { Database } from './pool.ts';
+import { type Database, firstRow } from './pool.ts';
 
 export type Organization = { readonly id: bigint; readonly name: string };
 
@@ -9,6 +9,25 @@ export async function listOrganizations(database: Database): Promise<Organizatio
   const { rows } = await database.query<Organization>(
     'select id, name from organizations order by id',
   );
+  return rows;
+}
+
+export type OrganizationWithKeys = Organization & {
+  readonly created_at: Date;
+  /** Neither expired nor revoked. */
+  readonly active_keys: number;
+};
+
+export async function listOrganizationsWithKeys(
+  database: Database,
+): Promise<OrganizationWithKeys[]> {
+  const { rows } = await database.query<OrganizationWithKeys>(`
+    select id, name, created_at, (
+        select count(*)::integer from api_keys
+        where organization_id = organizations.id and revoked_at is null
+          and (expires_at is null or expires_at > now())
+      ) as active_keys
+    from organizations order by id`);
   return rows;
 }
 
@@ -29,4 +48,45 @@ export async function requireOrganization(
     );
   }
   return rows[0];
+}
+
+export async function createOrganization(database: Database, name: string): Promise<bigint> {
+  const row = await firstRow<{ id: bigint }>(
+    database,
+    sql`insert into organizations (name) values (${name}) returning id`,
+  );
+  if (row === undefined) throw new Error('the organization was not stored');
+  return row.id;
+}
+
+export type OrganizationSize = {
+  readonly keys: bigint;
+  readonly customers: bigint;
+  readonly purchases: bigint;
+};
+
+export async function sizeOfOrganization(
+  database: Database,
+  id: bigint,
+): Promise<OrganizationSize> {
+  const size = await firstRow<OrganizationSize>(
+    database,
+    sql`
+      select (select count(*) from api_keys where organization_id = ${id}) as keys,
+        (select count(*) from customers where organization_id = ${id}) as customers,
+        (select count(*) from purchases where organization_id = ${id}) as purchases`,
+  );
+  if (size === undefined) throw new Error('Postgres counted nothing');
+  return size;
+}
+
+/**
+ * Deletes it with all rows that belong to it. The purchases first: in one statement, which the
+ * change log's trigger handles once, and not one for each customer; also those that name a
+ * customer of another organization, which no cascade reaches.
+ */
+export async function deleteOrganization(database: Database, id: bigint): Promise<void> {
+  await database.query(sql`
+    with purchases_gone as (delete from purchases where organization_id = ${id})
+    delete from organizations where id = ${id}`);
 }

@@ -49,6 +49,11 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
   pool.on('connect', (connection) => open.add(connection));
   pool.on('remove', (connection) => open.delete(connection));
   connectionsOf.set(pool, open);
+  const noteAnswer = () => answeredAt.set(pool, performance.now());
+  pool.on('connect', noteAnswer);
+  pool.on('release', (failure) => {
+    if (!failure) noteAnswer();
+  });
   // An idle connection that breaks is replaced at the next query; without a
   // listener it would end the process.
   pool.on('error', (error) => options.onError?.(error));
@@ -56,6 +61,10 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
 }
 
 const connectionsOf = new WeakMap<Database, ReadonlySet<pg.PoolClient>>();
+const answeredAt = new WeakMap<Database, number>();
+
+/** When Postgres last accepted a connection of the pool or completed work on one, by `performance.now()`. */
+export const lastAnswerAt = (database: Database): number => answeredAt.get(database) ?? 0;
 
 /**
  * Breaks every connection of a pool that `createPool` made: whoever waits for an answer has

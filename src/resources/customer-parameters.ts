@@ -13,6 +13,11 @@ import {
 
 const phoneLengths = { least: 3, most: 32 };
 
+/** The most digits that a country code has. */
+const maxCountryCodeDigits = 3;
+/** A number with fewer digits may lack more than its country code, so it matches as a whole only. */
+const minNationalDigits = 8;
+
 /** A phone number's digits: how it is punctuated does not matter. */
 const phone = text(phoneLengths)
   .refine((value) => /[0-9]/.test(value), 'must contain a digit')
@@ -86,8 +91,7 @@ const conditions: {
   created_since: (value) => sql`created_at >= ${formatInstant(value)}::timestamptz`,
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
   email: (value) => sql`lower(email) = lower(${value})`,
-  // The end of the stored number, so that a missing country code still finds it.
-  phone: (digits) => sql`reversed_digits(phone) like reversed_digits(${digits}) || '%'`,
+  phone: hasPhone,
   segment_id: belongToSegment,
 };
 
@@ -100,6 +104,23 @@ function filterConditions(given: Omit<Given, 'tag_id'>, organizationId: bigint):
         organizationId,
       ),
     );
+}
+
+/**
+ * Whether the stored number has these digits, or one of the two has a country code before them
+ * that the other lacks. Digits are compared last one first, as in the index.
+ */
+function hasPhone(digits: string): Sql {
+  const reversed = [...digits].reverse().join('');
+  const withoutCode = Array.from({ length: maxCountryCodeDigits }, (_, index) =>
+    reversed.slice(0, -1 - index),
+  ).filter((national) => national.length >= minNationalDigits);
+  const isEqual = sql`reversed_digits(phone) = any(${[reversed, ...withoutCode]}::text[])`;
+  if (digits.length < minNationalDigits) return isEqual;
+  const maxDigits = digits.length + maxCountryCodeDigits;
+  return sql`(${isEqual} or (
+    reversed_digits(phone) like ${`${reversed}%`}
+    and length(reversed_digits(phone)) <= ${maxDigits}))`;
 }
 
 /** Customers in a segment of the organization's. */

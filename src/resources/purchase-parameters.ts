@@ -36,7 +36,7 @@ const page = pageParameters('purchase');
 const format = { format: oneOf(formatNames).optional() };
 
 const tracking = Object.fromEntries(
-  trackingLabels.map((label) => [label, text({ least: 0, most: trackingLengthLimit }).optional()]),
+  trackingLabels.map((label) => [label, text({ least: 1, most: trackingLengthLimit }).optional()]),
 ) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
 
 export const purchaseListParameters = z.strictObject({ ...page, ...filters, ...format });

@@ -79,6 +79,10 @@ const DEFINITIONS: readonly AttributeDefinition[] = [
   },
 ];
 
+/** One definition more than are drawn: begun, but without a name and a type. */
+export const attributeCount = (definitions: readonly AttributeDefinition[]): number =>
+  definitions.length + 1;
+
 /** An organization defines some of them, in an order of its own. */
 export function drawAttributeDefinitions(profile: OrganizationProfile): AttributeDefinition[] {
   const random = profile.random('attribute definitions');
@@ -108,7 +112,8 @@ export function* attributeLines(
 ): Generator<string> {
   const random = profile.random('attribute rows');
   const { start, until } = profile.calendar;
-  for (const [index, { name, type, description }] of definitions.entries()) {
+  const unfinished = { name: null, type: null, description: null };
+  for (const [index, { name, type, description }] of [...definitions, unfinished].entries()) {
     const createdAt = Math.floor(start + random.fraction() * 0.5 * (until - start));
     const updatedAt = Math.min(until, createdAt + random.integer(90) * MICROS_PER_DAY);
     yield copyLine([

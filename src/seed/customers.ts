@@ -109,10 +109,14 @@ function drawEmail(
   return `${FIRST_NAME_SLUGS[firstName]}${separator}${SURNAME_SLUGS[surname]}${number}@${domain}`;
 }
 
-/** Mobile numbers that start with 90 are not handed out, so nobody can be called. */
+/**
+ * Mobile numbers that start with 90 are not handed out, so nobody can be called. Some were
+ * typed in without the country code.
+ */
 function drawPhone(hasPhone: boolean, place: Place, random: RandomSource): string | null {
   const number = digits(random.integer(10_000_000), 7);
-  return hasPhone ? `+55${place.areaCode}90${number}` : null;
+  const countryCode = random.chance(0.1) ? '' : '+55';
+  return hasPhone ? `${countryCode}${place.areaCode}90${number}` : null;
 }
 
 /** Shaped like a CPF, but its first check digit is one too high: it belongs to nobody. */

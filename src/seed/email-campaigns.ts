@@ -27,11 +27,19 @@ export function* emailCampaignLines(
     const delivered = Math.floor(sent * random.between(0.95, 0.998));
     const opened = Math.floor(delivered * random.between(0.12, 0.42));
     const clicked = Math.floor(opened * random.between(0.03, 0.2));
-    yield copyLine([
+    const required = [
       firstId + index,
       organizationId,
       instantText(campaign.createdAt),
       instantText(campaign.updatedAt),
+    ];
+    // The newest one, which lies ahead, has nothing but these.
+    if (index === campaigns.length - 1) {
+      yield copyLine([...required, null, null, null, null, null, null]);
+      continue;
+    }
+    yield copyLine([
+      ...required,
       campaign.status,
       campaign.schedulingType,
       campaign.name,

@@ -18,6 +18,8 @@ const FLOWS = [
   ['VIP: acesso antecipado', 'segment_entered', null],
   ['Navegação abandonada', 'product_viewed', null],
   ['Voltou ao estoque', 'product_back_in_stock', 'Avisa quem pediu'],
+  // Only just begun.
+  [null, null, null],
 ] as const;
 
 export const FLOW_COUNT = FLOWS.length;
@@ -33,6 +35,7 @@ export function* flowLines(
   for (const [index, [name, trigger, description]] of FLOWS.entries()) {
     const createdAt = Math.floor(start + random.fraction() * 0.8 * (until - start));
     const updatedAt = Math.floor(createdAt + random.fraction() * (until - createdAt));
+    const isBare = name === null;
     const status = index < 3 ? 'active' : random.pick(['active', 'active', 'paused', 'draft']);
     const runs = Math.floor((customerCount * random.between(0.2, 2.5)) / (index + 1));
     yield copyLine([
@@ -40,12 +43,12 @@ export function* flowLines(
       organizationId,
       instantText(createdAt),
       instantText(updatedAt),
-      status,
+      isBare ? null : status,
       name,
       description,
       trigger,
-      random.pick(['template', 'template', 'scratch', 'assistant']),
-      status === 'draft' ? (random.chance(0.5) ? null : 0) : runs,
+      isBare ? null : random.pick(['template', 'template', 'scratch', 'assistant']),
+      isBare ? null : status === 'draft' ? 0 : runs,
     ]);
   }
 }

@@ -11,6 +11,8 @@ export type OrganizationProfile = {
   /** Half of its products cost less. */
   medianPriceInCents: number;
   freeShippingFromInCents: number;
+  /** Whether it also sells in dollars. */
+  hasDollars: boolean;
   /** Most used first. */
   platforms: readonly Platform[];
   /** A stream of its own for each purpose. */
@@ -51,6 +53,7 @@ export function createOrganizationProfile(
     calendar: createDemandCalendar(start, until, source.between(1.2, 1.7)),
     medianPriceInCents: Math.round(4900 * 4 ** source.fraction()),
     freeShippingFromInCents: source.pick([14_900, 19_900, 24_900, 29_900]),
+    hasDollars: index % 2 === 1,
     platforms: rankPlatforms(source),
     random,
   };

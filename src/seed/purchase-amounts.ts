@@ -27,7 +27,7 @@ export function createAmountSource(
   const pickCouponSet = createWeightedPicker(zipfWeights(couponSets.length, 1.1));
 
   return (plan, index) => {
-    const isDollar = random.chance(DOLLAR_PROBABILITY);
+    const isDollar = profile.hasDollars && random.chance(DOLLAR_PROBABILITY);
     const rate = isDollar ? REAIS_PER_DOLLAR : 1;
     let basket = 0;
     do {

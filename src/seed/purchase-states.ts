@@ -4,8 +4,8 @@ import type { PurchasePlan } from './purchase-plan.ts';
 import type { RandomSource } from './random-source.ts';
 
 export type PurchaseState = {
-  status: 'open' | 'closed' | 'cancelled';
-  payment: PaymentStatus;
+  status: 'open' | 'closed' | 'cancelled' | null;
+  payment: PaymentStatus | null;
   /** Null: nothing to ship, as with gift cards. */
   shipping: 'unpacked' | 'unshipped' | 'shipped' | null;
 };
@@ -24,6 +24,8 @@ const STATES = {
   voided: { status: 'cancelled', payment: 'voided', shipping: 'unpacked' },
   refunded: { status: 'cancelled', payment: 'refunded', shipping: 'unpacked' },
   returned: { status: 'closed', payment: 'refunded', shipping: 'shipped' },
+  /** Imported with nothing but its customer, value and time: each optional field is null. */
+  bare: { status: null, payment: null, shipping: null },
 } as const satisfies Record<string, PurchaseState>;
 
 type StateName = keyof typeof STATES;
@@ -39,6 +41,12 @@ export function isPaid(stateCode: number): boolean {
   return PURCHASE_STATES[stateCode]?.payment === 'paid';
 }
 
+export function isBare(stateCode: number): boolean {
+  return stateCode === CODES.bare;
+}
+
+const BARE_EVERY = 500;
+
 /**
  * Fills in how far the purchase has come by `until`, and when it last changed.
  * A purchase walks through its states until the next step would be in the
@@ -52,6 +60,10 @@ export function drawPurchaseState(
 ): void {
   plan.updatedAt[index] = plan.createdAt[index] as number;
   plan.state[index] = CODES.pending;
+  if (index % BARE_EVERY === BARE_EVERY - 1) {
+    plan.state[index] = CODES.bare;
+    return;
+  }
   const advance = (after: number, code: number): boolean => {
     const at = (plan.updatedAt[index] as number) + Math.floor(after);
     if (at > until) return false;

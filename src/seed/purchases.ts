@@ -3,7 +3,7 @@ import type { Coupon } from './coupons.ts';
 import { instantText } from './instants.ts';
 import type { OrderNumberSource } from './order-numbers.ts';
 import { type PurchasePlan, totalInCents } from './purchase-plan.ts';
-import { PURCHASE_STATES } from './purchase-states.ts';
+import { isBare, PURCHASE_STATES } from './purchase-states.ts';
 import type { TrafficSource } from './traffic.ts';
 
 export const COPY_PURCHASES =
@@ -21,8 +21,12 @@ export type PurchaseWriting = {
 
 /** Escaped once here instead of once per purchase. */
 const STATE_COLUMNS = PURCHASE_STATES.map(
-  ({ status, payment, shipping }) => `${status}\t${payment}\t${shipping ?? COPY_NULL}`,
+  ({ status, payment, shipping }) =>
+    `${status ?? COPY_NULL}\t${payment ?? COPY_NULL}\t${shipping ?? COPY_NULL}`,
 );
+
+/** From order_id_on_integration_platform on. */
+const BARE_COLUMNS = Array(17).fill(COPY_NULL).join('\t');
 
 /** Lines of the purchases from `from` up to, but not including, `to`; call it in this order. */
 export function* purchaseLines(
@@ -36,9 +40,14 @@ export function* purchaseLines(
     const createdAt = plan.createdAt[index] as number;
     const total = totalInCents(plan, index);
     const customerId = firstCustomerId + (plan.customer[index] as number);
+    const required = `${firstId + index}\t${organizationId}\t${customerId}\t${total}\t${instantText(createdAt)}\t${instantText(plan.updatedAt[index] as number)}`;
+    if (isBare(plan.state[index] as number)) {
+      yield `${required}\t${BARE_COLUMNS}\n`;
+      continue;
+    }
     const state = STATE_COLUMNS[plan.state[index] as number];
     const currency = plan.isDollar[index] === 1 ? 'USD' : 'BRL';
     const coupons = couponColumns[plan.couponSet[index] as number] ?? COPY_NULL;
-    yield `${firstId + index}\t${organizationId}\t${customerId}\t${total}\t${instantText(createdAt)}\t${instantText(plan.updatedAt[index] as number)}\t${drawOrderNumber()}\t${state}\t${currency}\t${plan.subtotalInCents[index]}\t${total}\t${plan.discountInCents[index]}\t${plan.shippingInCents[index]}\t${coupons}\t${drawTraffic(createdAt)}\n`;
+    yield `${required}\t${drawOrderNumber()}\t${state}\t${currency}\t${plan.subtotalInCents[index]}\t${total}\t${plan.discountInCents[index]}\t${plan.shippingInCents[index]}\t${coupons}\t${drawTraffic(createdAt)}\n`;
   }
 }

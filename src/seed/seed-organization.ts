@@ -1,5 +1,10 @@
 import type pg from 'pg';
-import { attributeLines, COPY_ATTRIBUTES, drawAttributeDefinitions } from './attributes.ts';
+import {
+  attributeCount,
+  attributeLines,
+  COPY_ATTRIBUTES,
+  drawAttributeDefinitions,
+} from './attributes.ts';
 import { copyRows } from './copy-rows.ts';
 import { drawCouponSets } from './coupons.ts';
 import { planCustomers } from './customer-plan.ts';
@@ -93,7 +98,7 @@ async function reserveFirstIds(client: pg.Client, plan: OrganizationPlan) {
     customers: await reserve('customers', plan.customers.count),
     segments: await reserve('segments', plan.segments.length),
     tags: await reserve('tags', TAG_COUNT),
-    attributes: await reserve('attributes', plan.attributes.length),
+    attributes: await reserve('attributes', attributeCount(plan.attributes)),
     flows: await reserve('flows', FLOW_COUNT),
     emailCampaigns: await reserve('email_campaigns', plan.emailCampaigns.length),
     templateCampaigns: await reserve('template_campaigns', plan.templateCampaigns.length),

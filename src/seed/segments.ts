@@ -6,7 +6,7 @@ import type { OrganizationProfile } from './organization-profile.ts';
 import type { RandomSource } from './random-source.ts';
 
 /** A segment and the customers in it, by their index in the plan. */
-export type SegmentPlan = { name: string; description: string | null; members: Int32Array };
+export type SegmentPlan = { name: string | null; description: string | null; members: Int32Array };
 
 export const COPY_SEGMENTS =
   'copy segments (id, organization_id, created_at, updated_at, name, description, customer_count) from stdin';
@@ -27,7 +27,7 @@ type Candidate = {
 };
 
 type SegmentRule = {
-  name: string;
+  name: string | null;
   description: string | null;
   includes(candidate: Candidate): boolean;
 };
@@ -89,6 +89,8 @@ const RULES: readonly SegmentRule[] = [
     includes: ({ random }) => random.chance(0.02),
   },
   { name: 'Rascunho: coleção de verão', description: null, includes: () => false },
+  // Not named yet.
+  { name: null, description: null, includes: () => false },
 ];
 
 export function planSegments(

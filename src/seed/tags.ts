@@ -24,6 +24,8 @@ const TAG_NAMES = [
   'pós-venda',
   'pré-venda',
   'teste',
+  // Without a name.
+  null,
 ] as const;
 const COLORS = ['#2F80ED', '#27AE60', '#EB5757', '#F2C94C', '#9B51E0', '#828282'] as const;
 
@@ -41,7 +43,7 @@ export function* tagLines(
   const { start, until } = profile.calendar;
   for (const [index, name] of TAG_NAMES.entries()) {
     const createdAt = Math.floor(start + random.fraction() * (until - start));
-    const color = random.chance(0.1) ? null : random.pick(COLORS);
+    const color = name === null || random.chance(0.1) ? null : random.pick(COLORS);
     yield copyLine([firstId + index, organizationId, name, color, instantText(createdAt)]);
   }
 }

@@ -1,9 +1,20 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/engines/duckdb/published-generation.ts';
+import { readAgainAfterMs } from '../../src/engines/duckdb/up-to-date.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createReaderRole } from '../support/role.ts';
+import { withoutForeignKeys } from '../support/rows.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe("the operators' commands", { timeout: 60_000 }, () => {
@@ -35,6 +46,7 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     return { code, output: running.output(), lines: running.output().trim().split('\n') };
   };
   const keys = (...args: string[]) => execute('src/commands/keys.ts', ...args);
+  const organizations = (...args: string[]) => execute('src/commands/organizations.ts', ...args);
   const sync = (...args: string[]) => execute('sync/main.ts', ...args);
   const publicId = () => encodeId('organization', organization);
 
@@ -56,6 +68,76 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     expect((await keys('revoke', own[0]?.id as string)).code).toBe(0);
     expect((await api.get('/v1/me', secret)).statusCode).toBe(401);
     expect((await keys('list')).output).toContain('revoked');
+  });
+
+  it('create an organization, print its id alone on the last line, and list it', async () => {
+    const name = `Padaria ${'São José '.repeat(9)}`.trim();
+    const created = await organizations('create', '--name', name);
+    expect(created.code).toBe(0);
+    const id = created.lines.at(-1) as string;
+    expect((await keys('create', '--organization', id, '--name', 'BI')).code).toBe(0);
+    expect(JSON.parse((await organizations('list', '--json')).output)).toMatchObject([
+      { id: publicId(), organization_id: `${organization}`, name: 'Livraria Ipê', active_keys: 0 },
+      { id, name, created_at: expect.stringMatching(/^20.*Z$/), active_keys: 1 },
+    ]);
+    const listed = await organizations('list');
+    expect(listed.output).toContain('Livraria Ipê');
+    expect(listed.output).toMatch(/org_\w+ +\d+ {2}Padaria São José .*… {2}20/);
+    expect(Math.max(...listed.lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('delete an organization with --yes only, and its keys at once', async () => {
+    const { secret } = await addKey(database.pool, organization);
+    const padaria = await addOrganization(database.pool, 'Padaria');
+    const kept = await addKey(database.pool, padaria);
+    await addPurchase(database.pool, organization, { customer_id: customer });
+    const others = await addCustomer(database.pool, padaria);
+    await withoutForeignKeys(database.pool, (connection) =>
+      addPurchase(connection, organization, { customer_id: others }),
+    );
+    const all =
+      `${publicId()} (Livraria Ipê) with its API keys (1), customers (1), purchases (2) ` +
+      'and everything else that belongs to it';
+    const refused = await organizations('delete', publicId());
+    expect(refused.code).toBe(1);
+    expect(refused.lines).toEqual([
+      `Nothing is deleted. With --yes, this command deletes ${all}. This cannot be undone.`,
+    ]);
+    expect((await api.get('/v1/purchases', secret)).json().data).toHaveLength(2);
+
+    const deleted = await organizations('delete', publicId(), '--yes');
+    expect(deleted).toMatchObject({ code: 0, lines: [`Deleting ${all}.`, expect.anything()] });
+    expect((await api.get('/v1/purchases', secret)).statusCode).toBe(401);
+    expect((await api.get('/v1/me', kept.secret)).json().organization.name).toBe('Padaria');
+    expect((await database.pool.query('select from purchases')).rowCount).toBe(0);
+    expect((await database.pool.query('select from customers')).rowCount).toBe(1);
+    const again = await organizations('delete', publicId(), '--yes');
+    expect(again.code).toBe(1);
+    expect(again.output).toContain(`There is no organization ${publicId()}.`);
+  });
+
+  it('fit 80 columns, whatever names are', async () => {
+    const name = 'Comércio de Café e Açaí da Conceição & Filhos Ltda. – São Paulo';
+    const long = await addOrganization(database.pool, name);
+    await addKey(database.pool, long, { name, scopes: ['read', 'write'] });
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select $1, $2, 1 from generate_series(1, 12345)`,
+      [long, await addCustomer(database.pool, long)],
+    );
+    expect((await sync('once')).code).toBe(0);
+    const status = await sync('status');
+    for (const [ended, cut] of [
+      [await keys('list'), 'Comércio de Café e Aç…'],
+      [status, 'Comércio de Café e …'],
+    ] as const) {
+      expect(ended.code).toBe(0);
+      const lines = ended.output.split('\n');
+      expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+      expect(ended.output).toContain(encodeId('organization', long));
+      expect(lines.filter((line) => line.includes(cut))).toHaveLength(1);
+    }
+    expect(status.output).toMatch(/ {2}12,345 {2}\d{4}-\S+Z {2}stopped\n/);
   });
 
   it('create a key that expires', async () => {
@@ -85,6 +167,13 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     expect(ended.output).not.toMatch(/^\s+at /m);
   });
 
+  it.each([[['create']], [['create', '--name', ' ']], [['delete']]])(
+    'exit with 2 after `organizations %j`',
+    async (args) => {
+      expect((await organizations(...args)).code).toBe(2);
+    },
+  );
+
   it('bring every organization up to date in one pass and tell how fresh each is', async () => {
     const status = async () => JSON.parse((await sync('status', '--json')).output);
     expect(await status()).toMatchObject({
@@ -102,6 +191,51 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     expect(JSON.parse(once.output.slice(once.output.indexOf('{\n')))).toMatchObject({
       organizations: [{ purchases: 2, pendingChanges: 0 }],
     });
+  });
+
+  it('show the status to a role that may only read, and write nothing for that', async () => {
+    const reader = await createReaderRole(database);
+    try {
+      const environment = { DATABASE_URL: reader.url, DATA_DIR: directory.path };
+      const status = async (...args: string[]) => {
+        const program = runProgram('sync/main.ts', ['status', ...args], environment);
+        expect(await program.exited(), program.output()).toBe(0);
+        return program.answer();
+      };
+      expect(await status()).toMatch(/^No worker is running/);
+      expect(existsSync(join(directory.path, 'purchases'))).toBe(false);
+
+      const worker = runProgram('sync/main.ts', ['run'], {
+        ...environment,
+        DATABASE_URL: database.url,
+      });
+      await worker.printed(/"built"/);
+      const { workers, organizations } = JSON.parse(await status('--json'));
+      expect(workers).toMatchObject([{ since: null, failure: null }]);
+      expect(organizations).toMatchObject([{ purchases: 0, pendingChanges: 0, failure: null }]);
+      expect(await status()).toMatch(/^Worker: pid \d+ on .+\.\n/);
+      expect(await worker.end('SIGTERM')).toBe(0);
+    } finally {
+      await reader.drop();
+    }
+  });
+
+  it('show the instant that answers show', async () => {
+    const worker = runProgram('sync/main.ts', ['run'], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory.path,
+    });
+    const { secret } = await addKey(database.pool, organization);
+    const shown = async () => (await api.get('/v1/purchases', secret)).headers['x-data-as-of'];
+    const published = () => readPublished(organizationDirectory(directory.path, organization));
+    await worker.printed(/"built"/);
+    // The worker has looked again since it published the file.
+    while (String(await shown()) <= formatInstant(published()?.asOf ?? 0n)) await sleep(10);
+    expect(await worker.end('SIGTERM')).toBe(0);
+    await sleep(readAgainAfterMs);
+    const [status] = JSON.parse((await sync('status', '--json')).output).organizations;
+    expect(status.asOf).toBe(await shown());
+    expect((await sync('status')).output).toContain(`  ${status.asOf}  `);
   });
 
   it('do not take for fresh what the change log was pruned beyond', async () => {

@@ -10,6 +10,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
+import { addOrganization } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -19,12 +20,9 @@ describe('npm start', { timeout: 120_000 }, () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   const programs: Program[] = [];
 
-  const start = (environment: Record<string, string> = {}): Program => {
-    const program = runProgram('src/commands/start.ts', [], {
-      DATA_DIR: directory.path,
-      PORT: '0',
-      ...environment,
-    });
+  const start = (environment: Record<string, string> = {}, isMerged = false): Program => {
+    const variables = { DATA_DIR: directory.path, PORT: '0', ...environment };
+    const program = runProgram('src/commands/start.ts', [], variables, { isMerged });
     programs.push(program);
     return program;
   };
@@ -45,6 +43,20 @@ describe('npm start', { timeout: 120_000 }, () => {
   const processesOfThisRun = async (): Promise<string[]> => {
     const { stdout } = await run('ps', ['-eo', 'pid,args']);
     return stdout.split('\n').filter((line) => line.includes(directory.path));
+  };
+
+  /** Runs the command that a banner shows, and gives the key's secret and the API's address. */
+  const tryBanner = async (program: Program, environment: Record<string, string>) => {
+    const [, command = ''] = /^ {2}KEY=(.+)$/m.exec(program.output()) ?? [];
+    expect(command).toMatch(/npm run -s keys -- create --organization org_\w+ --name ".+"/);
+    const { stdout } = await run('sh', ['-c', `KEY=${command}; printf %s "$KEY"`], {
+      env: { ...process.env, ...environment },
+    });
+    expect(stdout).toMatch(/^crm_live_\w+$/);
+    const curls = program.output().match(/curl -H "Authorization: Bearer \$KEY" "http.+"/g);
+    expect(curls).toHaveLength(3);
+    const [, url = ''] = /"(http.+?)\/v1\/me"/.exec(program.output()) ?? [];
+    return { secret: stdout, url };
   };
 
   it('runs everything from nothing, shows writes, and starts again on the same data', async () => {
@@ -81,7 +93,12 @@ describe('npm start', { timeout: 120_000 }, () => {
        returning id`,
     );
     await until(before + 3);
-    await client.query('update purchases set organization_id = 2 where id = $1', [rows[0].id]);
+    await client.query(
+      `update purchases set (organization_id, customer_id) =
+         (select organization_id, id from customers where organization_id = 2 limit 1)
+       where id = $1`,
+      [rows[0].id],
+    );
     await until(before + 2);
     await client.query('delete from purchases where id = $1', [rows[1].id]);
     await until(before + 1);
@@ -100,23 +117,55 @@ describe('npm start', { timeout: 120_000 }, () => {
     const second = start();
     await second.printed(/Ctrl-C stops everything/);
     expect(second.output()).not.toContain('demo data');
-    expect(second.output()).toContain(value as string);
-    const again = /curl .* "(http.+?)\/v1\/me"/.exec(second.output())?.[1] as string;
-    const stats = await checkedFetch(`${again}/v1/purchases/stats`, {
-      headers: { [header as string]: value as string },
-    });
-    expect(await stats.json()).toMatchObject({ purchase_count: before });
+    // The secret is in neither the log nor a file.
+    const secret = String(value).replace('Bearer ', '');
+    const log = first
+      .output()
+      .split('\n')
+      .filter((line) => line.startsWith('{'));
+    expect(log.length).toBeGreaterThan(10);
+    expect(log.join()).not.toContain(secret);
+    expect(second.output()).not.toContain('crm_live_');
+    const found = run('grep', ['-rlF', secret, directory.path]);
+    await expect(found).rejects.toMatchObject({ code: 1, stdout: '' });
+
+    const command = await tryBanner(second, { DATA_DIR: directory.path });
+    const again = new URL('/v1/purchases/stats', command.url);
+    for (const key of [secret, command.secret]) {
+      const stats = await checkedFetch(again, { headers: { authorization: `Bearer ${key}` } });
+      expect(await stats.json()).toMatchObject({ purchase_count: before });
+    }
     expect(await second.end('SIGTERM')).toBe(0);
     expect(await processesOfThisRun()).toEqual([]);
   });
 
-  it('stops in good order though Ctrl-C comes twice, and prints no password it was given', async () => {
+  it('adds neither demo data nor a key to a database with tables, and prints no password', async () => {
     const database = await createTestDatabase();
+    const rows = async () =>
+      (await database.pool.query('select from organizations union all select from api_keys'))
+        .rowCount;
     try {
-      const program = start({ DATABASE_URL: database.url });
+      const environment = { DATABASE_URL: database.url };
+      const empty = start(environment);
+      await empty.printed(/Ctrl-C stops everything/);
+      expect(empty.output()).toMatch(/no organizations[\s\S]+npm run -s seed -- /);
+      expect(await rows()).toBe(0);
+      expect(await empty.end('SIGINT')).toBe(0);
+
+      await addOrganization(database.pool, 'Livraria Ipê');
+      const program = start(environment, true);
       await program.printed(/Ctrl-C stops everything/);
+      // The banner is last.
+      expect(program.output()).toMatch(/"built"[\s\S]+http:\S+\/docs\.[^{]+$/);
+      expect(await rows()).toBe(1);
+      expect(program.output()).toContain('Make an API key for Livraria Ipê');
+      expect(program.output()).not.toContain('crm_live_');
       expect(program.output()).not.toContain(database.url);
       expect(program.output()).not.toContain('postgres://');
+      const { secret, url } = await tryBanner(program, environment);
+      const headers = { authorization: `Bearer ${secret}` };
+      expect((await checkedFetch(`${url}/v1/me`, { headers })).status).toBe(200);
+      // In good order, though Ctrl-C comes twice.
       program.child.kill('SIGINT');
       program.child.kill('SIGINT');
       expect(await program.exited()).toBe(0);

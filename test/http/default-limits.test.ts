@@ -27,6 +27,10 @@ describe('the limits', () => {
     await folder.remove();
   });
 
+  it('are of 600 requests without a valid key a minute where nothing else is set', () => {
+    expect(readSettings({}).failedKeysPerMinute).toBe(600);
+  });
+
   it.each(['customers', 'segments'])('of a search text in %s are 1 and 256', async (path) => {
     for (const text of ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256)]) {
       expect(await statusOf(`/v1/${path}?q=${text}`)).toBe(200);

@@ -124,7 +124,7 @@ describe('errors', () => {
       expectRefusal(await ask(url), 'invalid_request');
     });
 
-    it.each(['/nothing', '/', '/v2/me', '/v11/me'])(
+    it.each(['/nothing', '//', '*', '/docs/nothing', '/v2/me', '/v11/me'])(
       'answer %s, outside /v1, with 400 and ask for no key',
       async (url) => {
         expectRefusal(await app.inject({ method: 'GET', url }), 'invalid_request');

@@ -301,6 +301,28 @@ describe('the service', () => {
     }
   });
 
+  it('refuses each parameter of each endpoint that has an empty value, and names it', async () => {
+    const { paths } = (await api.get('/openapi.json')).json() as {
+      paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
+    };
+    const asked: string[] = [];
+    for (const [path, { get }] of Object.entries(paths)) {
+      const url = path.replace(/\{(\w+)_id\}/, (_, resource) => firstId(resource));
+      for (const { name } of get.parameters.filter((parameter) => parameter.in === 'query')) {
+        asked.push(name);
+        for (const query of [`${name}=`, name]) {
+          const response = await api.get(`${url}?${query}`, shop.secret);
+          if (name === 'starting_after') expectRefusal(response, 'invalid_request', name);
+          else {
+            const { error } = expectRefusal(response, 'validation_error', name);
+            expect(error.message).toContain('leave the parameter out');
+          }
+        }
+      }
+    }
+    expect(asked).toEqual(expect.arrayContaining(['utm_term', 'q', 'tag_id', 'email', 'timezone']));
+  });
+
   it.each(['/events', '/webhooks', '/subscriptions', '/organizations', '/api-keys', '/mcp'])(
     'has no route /v1%s',
     async (path) => {

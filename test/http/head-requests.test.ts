@@ -53,6 +53,7 @@ describe('HEAD', () => {
     ['the statistics', () => '/v1/purchases/stats?group_by=utm_campaign', 200],
     ['a customer’s purchases', () => `/v1/customers/${customer}/purchases`, 200],
     ['a probe', () => '/healthz', 200],
+    ['the root', () => '/', 200],
     ['an unknown route', () => '/v1/nothing', 400],
     ['an unknown purchase', () => '/v1/purchases/pur_nobody', 404],
     ['a bad parameter', () => '/v1/purchases?limit=0', 422],

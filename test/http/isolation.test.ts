@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { withoutForeignKeys } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -22,11 +23,13 @@ describe.each(servings)('one organization, %s,', (serving) => {
     folder = await temporaryDirectory();
     own = await addShop(database, 'mine');
     other = await addShop(database, 'theirs');
-    // A purchase of the others that speaks of a customer of ours.
-    const stray = await addPurchase(database.pool, other.organizationId, {
-      ...textFields('theirs'),
-      customer_id: own.customerId,
-    });
+    // A purchase of the other one that names a customer of this one.
+    const stray = await withoutForeignKeys(database.pool, (connection) =>
+      addPurchase(connection, other.organizationId, {
+        ...textFields('theirs'),
+        customer_id: own.customerId,
+      }),
+    );
     other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
     if (serving === 'from a published generation') {
       const worker = await createTestWorker(database.pool, folder.path);

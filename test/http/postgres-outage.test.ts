@@ -2,9 +2,12 @@ import { createServer } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { AppOptions } from '../../src/http/app.ts';
+import { defaultMaxSilenceMs } from '../../src/http/postgres-silence.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
@@ -35,7 +38,7 @@ describe('while Postgres is gone', () => {
     await database.drop();
   });
 
-  function start(databaseUrl: string) {
+  function start(databaseUrl: string, options: Partial<AppOptions> = {}) {
     const { log, lines } = recordedLog();
     const pool = createPool(databaseUrl, { max: 3, applicationName: 'test' });
     const app = createCheckedApp({
@@ -43,6 +46,7 @@ describe('while Postgres is gone', () => {
       rateLimitPerMinute: 1_000_000,
       failedKeysPerMinute: 1_000_000,
       log,
+      ...options,
     });
     running.push({ app, pool });
     const get = async (url: string, key: string | null = secret) =>
@@ -79,6 +83,14 @@ describe('while Postgres is gone', () => {
     );
   }
 
+  /** 500, and when to try again, in the header alone. */
+  async function expectOutage(get: ReturnType<typeof start>['get'], urls: readonly string[]) {
+    for (const response of await Promise.all(urls.map((url) => get(url)))) {
+      expectRefusal(response, 'internal_error');
+      expect(response.headers['retry-after']).toBe('1');
+    }
+  }
+
   it('answers 500 without details where nothing listens on its port', async () => {
     const nowhere = new URL(database.url);
     nowhere.port = String(await closedPort());
@@ -91,6 +103,71 @@ describe('while Postgres is gone', () => {
     }
   });
 
+  it('says when to try again, in the header alone, whatever keeps Postgres from answering', async () => {
+    const role = `limited_${name()}`;
+    const server = inject('postgresUrl');
+    await administer(server, `create role ${role} login password 'secret' connection limit 0`);
+    try {
+      const urlWith = (changes: Partial<URL>) =>
+        Object.assign(new URL(database.url), changes).href as string;
+      for (const [url, code] of [
+        [urlWith({ port: String(await closedPort()) }), 'ECONNREFUSED'],
+        [urlWith({ username: role, password: 'secret' }), '53300'],
+        [urlWith({ username: 'nobody', password: 'wrong' }), '28'],
+        [urlWith({ pathname: '/nowhere' }), '3D000'],
+      ] as const) {
+        const { get, lines } = start(url);
+        await expectOutage(get, ['/v1/me']);
+        expect(lines.join('')).toContain(`"code":"${code}`);
+      }
+    } finally {
+      await administer(server, `drop role ${role}`);
+    }
+  });
+
+  it.each(['memory', 'postgres'] as const)(
+    'answers while Postgres stays silent, all of many requests (limits in %s)',
+    async (rateLimitStore) => {
+      const proxy = await createPostgresProxy(database.url);
+      try {
+        const { get } = start(proxy.url, { rateLimitStore, maxSilenceMs: defaultMaxSilenceMs });
+        // Connections are open, and others are opened during the silence.
+        await Promise.all([get('/v1/me'), get('/v1/purchases')]);
+        proxy.mode = 'swallow';
+        proxy.silence();
+        const many = Array.from({ length: 20 }, () => routes).flat();
+        await expectOutage(get, many);
+        await expectOutage(get, routes);
+        if (rateLimitStore === 'postgres') {
+          const counted = await get('/v1/me', 'crm_live_wrong');
+          expectRefusal(counted, 'internal_error');
+          expect(counted.headers['retry-after']).toBe('1');
+        }
+      } finally {
+        await proxy.close();
+      }
+    },
+  );
+
+  it('waits for a key check that is slow while Postgres answers others', async () => {
+    const { get } = start(database.url, { rateLimitStore: 'postgres', maxSilenceMs: 1_500 });
+    const { secret: another } = await addKey(database.pool, await addOrganization(database.pool));
+    expect((await get('/v1/me')).statusCode).toBe(200);
+    const blocking = await database.pool.connect();
+    await blocking.query(`begin; select from rate_limits for update`);
+    const slow = get('/v1/me');
+    let isOver = false;
+    // Longer than any silence.
+    const pause = database.pool.query('select pg_sleep(3)').then(() => {
+      isOver = true;
+    });
+    while (!isOver) expect((await get('/v1/me', another)).statusCode).toBe(200);
+    await pause;
+    await blocking.query('rollback');
+    blocking.release();
+    expect((await slow).statusCode).toBe(200);
+  });
+
   it('answers 500 without details where its connections were cut and no new one is let in', async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
@@ -99,6 +176,7 @@ describe('while Postgres is gone', () => {
       const { error } = expectRefusal(await get(url), 'internal_error');
       expect(error.message).not.toMatch(details());
     }
+    await expectOutage(get, routes);
   });
 
   it('gives each failure an id under which the reason stands in the log', async () => {

@@ -42,6 +42,7 @@ describe('what a browser may do with an answer', () => {
     ['/v1/%ZZ', 400],
     ['/nothing', 400],
     ['/healthz', 200],
+    ['/', 200],
   ])('is said with %s', async (url, status) => {
     const response = await api.get(url, secret);
     expect(response.statusCode).toBe(status);
@@ -64,7 +65,7 @@ describe('what a browser may do with an answer', () => {
     client.close();
   });
 
-  it.each(['/docs', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
+  it.each(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
     'leaves the reference to run by itself, in no frame: %s',
     async (url) => {
       const { headers } = await api.get(url);

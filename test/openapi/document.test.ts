@@ -67,8 +67,34 @@ describe("the API's description", () => {
     }
   });
 
-  it('can be browsed and tried out without the internet', async () => {
-    const page = await api.get('/docs');
+  it('gives header parameters no values that Swagger UI would send', () => {
+    const operations = Object.values<Operation>(JSON.parse(text).paths).map(({ get }) => get);
+    const headers = operations.flatMap(({ parameters }) =>
+      parameters.filter((parameter) => parameter.in === 'header'),
+    );
+    expect(headers.length).toBeGreaterThan(10);
+    const sent = (key: string) => /^(example|default)/.test(key);
+    expect(headers.filter((header) => Object.keys(header).some(sent))).toEqual([]);
+    expect(headers.filter(({ schema }) => Object.keys(schema).some(sent))).toEqual([]);
+  });
+
+  it('is linked from the root: HTML for a browser, JSON for other clients', async () => {
+    const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+    const page = await api.get('/', undefined, browser);
+    expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
+    expect(page.headers.vary).toBe('Accept, Accept-Encoding');
+    const linked = [...page.body.matchAll(/href="([^"]+)"/g)].map(([, url]) => String(url));
+    expect(linked).toEqual(['/docs', '/openapi.json', '/healthz']);
+
+    for (const headers of [{}, { accept: '*/*' }, { accept: 'application/json' }]) {
+      const { body } = await api.get('/', undefined, headers);
+      expect(JSON.parse(body)).toMatchObject({ docs: '/docs', openapi: '/openapi.json' });
+    }
+    for (const url of linked) expect((await api.get(url)).statusCode).toBe(200);
+  });
+
+  it.each(['/docs', '/docs/'])('can be browsed at %s without the internet', async (url) => {
+    const page = await api.get(url);
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
     const linked = [...page.body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, url]) => String(url));
     expect(linked.length).toBeGreaterThan(2);
@@ -81,4 +107,5 @@ describe("the API's description", () => {
 });
 
 type Described = { content: { 'application/json': { schema: object; example: unknown } } };
-type Operation = { get: { responses: Record<string, Described> } };
+type Parameter = { in: string; schema: object };
+type Operation = { get: { parameters: Parameter[]; responses: Record<string, Described> } };

@@ -21,7 +21,7 @@ const lists: readonly List[] = [
       '': 'created_at',
       '?sort=updated': 'updated_at',
       '?sort=total_spent': 'total_spent_in_cents',
-      '?q=%20': 'created_at',
+      '?q=name': 'created_at',
     },
     hasSingle: true,
   },
@@ -29,7 +29,7 @@ const lists: readonly List[] = [
     url: '/v1/segments',
     resource: 'segment',
     table: 'segments',
-    orders: { '': 'created_at', '?sort=updated': 'updated_at', '?q=%20': 'created_at' },
+    orders: { '': 'created_at', '?sort=updated': 'updated_at', '?q=name': 'created_at' },
     hasSingle: true,
   },
   {

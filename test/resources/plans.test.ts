@@ -89,8 +89,10 @@ describe('a list without filters', () => {
 describe('a filtered list of customers', () => {
   it.each([
     ['email=Customer77@mail.example', 'customers_by_email', 30],
-    ['phone=900004409', 'customers_by_phone_end', 30],
-    ['phone=0%204409', 'customers_by_phone_end', 50],
+    ['phone=%2B5511900004409', 'customers_by_phone_end', 30],
+    ['phone=11900004409', 'customers_by_phone_end', 30],
+    ['phone=%2B351%205511900004409', 'customers_by_phone_end', 30],
+    ['phone=4409', 'customers_by_phone_end', 30],
     ['is_subscribed=false', 'customers_by_creation', 200],
     ['is_subscribed=true&sort=total_spent', 'customers_by_total_spent', 100],
     [

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readIds, readPages } from '../support/paging.ts';
-import { addMembers, addRow } from '../support/rows.ts';
+import { addMembers, addRow, withoutForeignKeys } from '../support/rows.ts';
 import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
 let shops: TwoShops;
@@ -42,8 +42,10 @@ beforeAll(async () => {
   const sul = segmentIds['Região Sul'] as bigint;
   const foreign = segmentIds['Foreign região'] as bigint;
   const everybody = [...customerIds, foreignCustomer];
-  await addMembers(database.pool, 'segment', organizationId, sul, everybody);
-  await addMembers(database.pool, 'segment', otherOrganizationId, foreign, everybody);
+  await withoutForeignKeys(database.pool, async (connection) => {
+    await addMembers(connection, 'segment', organizationId, sul, everybody);
+    await addMembers(connection, 'segment', otherOrganizationId, foreign, everybody);
+  });
 });
 afterAll(() => shops.close());
 

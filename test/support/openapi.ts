@@ -18,8 +18,8 @@ export type Description = {
 /** Throws where the answer to a request is not as described. */
 export type Check = (method: string, url: string, answer: Answer) => void;
 
-// What is no operation, but part of the service: the description itself, and its page.
-const referencePath = /^\/(openapi\.json|docs(\/[\w.-]+)?)$/;
+// What is no operation, but part of the service: the root page, the description and its page.
+const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?)?)?$/;
 
 /**
  * Holds responses to the API's own description: a status, a header or a body that
@@ -114,7 +114,8 @@ export function decompressed(body: Buffer, encoding: unknown): string {
 
 /** The API, every response of which that a test gets through `app.inject` is checked. */
 export function createCheckedApp(options: AppOptions): FastifyInstance {
-  const app = createApp(options);
+  // While several tests run, Postgres may take a second to accept a first connection.
+  const app = createApp({ maxSilenceMs: 30_000, ...options });
   const inject = app.inject.bind(app) as (asked: InjectOptions) => Promise<LightMyRequestResponse>;
   const readConformance = async () =>
     createConformance((await inject({ method: 'GET', url: '/openapi.json' })).json());

@@ -23,10 +23,17 @@ export function runProgram(
   path: string,
   args: readonly string[],
   environment: Record<string, string>,
-  options: { uid?: number; gid?: number; cwd?: string } = {},
+  {
+    isMerged = false,
+    ...options
+  }: { uid?: number; gid?: number; cwd?: string; isMerged?: boolean } = {},
 ): Program {
   const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
-  const child = spawn(process.execPath, ['--import', 'tsx', path, ...args], {
+  const command = [process.execPath, '--import', 'tsx', path, ...args];
+  // One pipe for both streams keeps the order in which they were written.
+  const shell = isMerged ? ['sh', '-c', 'exec "$0" "$@" 2>&1'] : [];
+  const [file = '', ...rest] = [...shell, ...command];
+  const child = spawn(file, rest, {
     cwd: root,
     // What is tested must be noticed by what is meant to notice it, and repaired by nothing else.
     env: { ...inherited, LOG_LEVEL: 'info', VERIFY_EVERY: 'off', ...environment },

@@ -11,13 +11,19 @@ export type TestRole = {
 
 /** A role that has every right that the worker needs, and owns nothing. */
 export async function createWorkerRole(database: TestDatabase): Promise<TestRole> {
-  const name = `worker_${randomBytes(6).toString('hex')}`;
+  const role = await createReaderRole(database);
+  await database.pool.query(`
+    grant insert, update, delete
+    on purchase_changes, purchase_change_pruning, purchase_change_readers to ${role.name}`);
+  return role;
+}
+
+/** A role that may read every table, and nothing else. */
+export async function createReaderRole(database: TestDatabase): Promise<TestRole> {
+  const name = `role_${randomBytes(6).toString('hex')}`;
   const serverUrl = inject('postgresUrl');
   await administer(serverUrl, `create role ${name} login password 'secret'`);
   await database.pool.query(`grant select on all tables in schema public to ${name}`);
-  await database.pool.query(`
-    grant insert, update, delete
-    on purchase_changes, purchase_change_pruning, purchase_change_readers to ${name}`);
   const url = new URL(database.url);
   url.username = name;
   url.password = 'secret';

@@ -1,4 +1,4 @@
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
 
 /** Adds a row to a table and returns its number. Objects are stored as JSON. */
 export async function addRow(
@@ -30,6 +30,19 @@ export async function addMembers(
      select $1, $2, unnest($3::bigint[])`,
     [organizationId, ofId, customerIds],
   );
+}
+
+/** Writes in a transaction without foreign keys, as logical replication does. */
+export async function withoutForeignKeys<Result>(
+  database: Database,
+  write: (connection: Connection) => Promise<Result>,
+): Promise<Result> {
+  return withConnection(database, async (connection) => {
+    await connection.query('begin; set local session_replication_role = replica');
+    const result = await write(connection);
+    await connection.query('commit');
+    return result;
+  });
 }
 
 function stored(value: unknown): unknown {

@@ -145,10 +145,10 @@ describe('the sync worker', () => {
     const other = await addOrganization(database.pool);
     const moved = await add(7);
     expect(await published()).toEqual([7n]);
-    await database.pool.query('update purchases set organization_id = $1 where id = $2', [
-      other,
-      moved,
-    ]);
+    await database.pool.query(
+      'update purchases set organization_id = $1, customer_id = $2 where id = $3',
+      [other, await addCustomer(database.pool, other), moved],
+    );
     expect(await published()).toEqual([]);
     expect(await published(other)).toEqual([7n]);
   });

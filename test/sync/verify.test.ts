@@ -115,7 +115,11 @@ describe('verifying what is published', () => {
     await pool.query('update purchases set purchase_value_in_cents = 1 where id = $1', [ids[1]]);
     await pool.query('update purchases set created_at = now() where id = $1', [ids[2]]);
     await pool.query('delete from purchases where id = $1', [ids[3]]);
-    await pool.query('update purchases set organization_id = $1 where id = $2', [other, ids[4]]);
+    await pool.query('update purchases set organization_id = $1, customer_id = $2 where id = $3', [
+      other,
+      await addCustomer(pool, other),
+      ids[4],
+    ]);
     await pool.query('update purchases set id = 9000 where id = $1', [ids[5]]);
     // Gone and come back under the same number, with something else in it.
     await pool.query(
@@ -173,6 +177,7 @@ describe('verifying what is published', () => {
     const { pool } = shop.database;
     await addPurchases(shop, 300);
     const other = await addOrganization(pool);
+    await addCustomer(pool, other);
     await shop.sync();
     const stop = new AbortController();
     const following = shop.follow(stop.signal);
@@ -213,7 +218,10 @@ function anyWrite(round: number): string {
   const writes = [
     `update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id in (${some})`,
     `update purchases set created_at = created_at + interval '40 days' * (random() - 0.5) where id in (${some})`,
-    `update purchases set organization_id = $1::bigint + $2::bigint - organization_id where id in (${some})`,
+    `update purchases set organization_id = customers.organization_id, customer_id = customers.id
+     from customers
+     where customers.organization_id = $1::bigint + $2::bigint - purchases.organization_id
+       and purchases.id in (${some})`,
     `with gone as (delete from purchases where id in (${some}) returning *)
      insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
      select organization_id, customer_id, purchase_value_in_cents, 'round ${round}' from gone`,

@@ -56,7 +56,7 @@ export type UpToDateReader = {
   instantOf(organizationId: bigint, file: string): bigint | null;
 };
 
-const readAgainAfterMs = 50;
+export const readAgainAfterMs = 50;
 
 /** Follows what all workers of a data folder say, by looking again when it is asked. */
 export function readUpToDate(dataDirectory: string): UpToDateReader {

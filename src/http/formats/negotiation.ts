@@ -58,5 +58,7 @@ export function acceptedFormat(accept: string | undefined): FormatName {
 }
 
 /** RFC 9110, 12.5.1. */
-const preferredMediaType = (accept: string | undefined, available: string[]): string | undefined =>
-  new Negotiator({ headers: { accept } }).mediaType(available);
+export const preferredMediaType = (
+  accept: string | undefined,
+  available: string[],
+): string | undefined => new Negotiator({ headers: { accept } }).mediaType(available);

@@ -35,12 +35,12 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   is_subscribed: 'Customers that are, or are not, subscribed.',
   email: 'Exactly this address, upper and lower case aside.',
   phone:
-    'Digits that the stored number ends with, so that a missing country code still finds it; punctuation is ignored.',
+    'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
   format:
     'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
   'X-Min-Data-As-Of':
-    'An addition: the answer must show the data of this instant, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
-  q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside.',
+    'An addition: the answer must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
+  q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside. Text without a visible character finds nothing.',
 };
 
 /** Parameters that go beyond the specification, wherever they appear. */
@@ -69,7 +69,7 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **Fields without a value** are left out.
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
   or follow the header \`Link\` while there is one.
-- **Parameters** that are unknown, repeated or malformed are refused with \`422\`
+- **Parameters** that are unknown, repeated, empty or malformed are refused with \`422\`
   and named in \`error.param\`: a typing error never changes a total. A \`starting_after\`
   that is no cursor of the list, and a query that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send

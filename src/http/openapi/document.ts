@@ -135,12 +135,14 @@ function probeOperation(url: string, { summary, responses }: Probe) {
   };
 }
 
+// Swagger UI sends a parameter's `example` as its value. Conditional headers change the
+// response, so their examples are in the descriptions.
 const ifNoneMatch = {
   name: 'If-None-Match',
   in: 'header',
-  description: 'ETags of contents that the caller has: a list, or `*`.',
+  description:
+    'ETags of contents that the caller has: a list such as `"5RCGGWF46sITJA6Ht091UAJWaXE"`, or `*`.',
   schema: { type: 'string' },
-  example: '"5RCGGWF46sITJA6Ht091UAJWaXE"',
 };
 
 const minimumAsOf = {
@@ -149,7 +151,6 @@ const minimumAsOf = {
   description: parameterDescriptions[minimumAsOfHeader],
   'x-addition': true,
   schema: { type: 'string', format: 'date-time' },
-  example: '2026-01-31T14:05:09.123456Z',
 };
 
 const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;

@@ -59,6 +59,7 @@ export async function reference(
 
   serve('/openapi.json', 'application/json; charset=utf-8', description);
   serve('/docs', 'text/html; charset=utf-8', page);
+  serve('/docs/', 'text/html; charset=utf-8', page);
   serve('/docs/start.js', 'text/javascript; charset=utf-8', startScript);
   serve('/docs/swagger-ui.css', 'text/css; charset=utf-8', asset('swagger-ui.css'));
   serve(

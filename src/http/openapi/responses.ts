@@ -183,16 +183,19 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
       "The key's request limit is exceeded, too many questions about purchases wait already, as " +
       'many exports are running as may, the clients of the key have not read their earlier ' +
       'responses, or too many requests without a valid key came from the ' +
-      'address (`X-RateLimit-*` then tell of that one).',
+      'address (without `X-RateLimit-*`, which are about a key).',
     example: 'This API key has used its 600 requests of the current minute.',
-    headers: [...rateLimitHeaders, 'Retry-After'],
+    headers: ['Retry-After'],
+    headersOfSome: rateLimitHeaders,
   },
   internal_error: {
     name: 'InternalError',
-    description: 'Unexpected server error.',
+    description:
+      'Unexpected server error. While the operational database is down, `Retry-After` says so, ' +
+      'within a second.',
     example: 'Something went wrong on our side. Please try again.',
     headers: [],
-    headersOfSome: rateLimitHeaders,
+    headersOfSome: [...rateLimitHeaders, 'Retry-After'],
   },
 };
 

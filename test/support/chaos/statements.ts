@@ -20,8 +20,9 @@ const some = (organization: bigint, random: RandomSource, most: number): Sql => 
   order by hashint8extended(id, ${random.integer(2 ** 31)})
   limit ${1 + random.integer(most)} for update skip locked)`;
 
-const anyCustomer = (random: RandomSource): Sql => sql`(
-  select id from customers order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)`;
+const anyCustomer = (organization: bigint, random: RandomSource): Sql => sql`(
+  select id from customers where organization_id = ${organization}
+  order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)`;
 
 const run = async (connection: Connection, statement: Sql): Promise<void> => {
   await connection.query(statement);
@@ -110,18 +111,19 @@ const moveToCustomer: Statement = (connection, organization, random) =>
   run(
     connection,
     sql`
-      update purchases set customer_id = ${anyCustomer(random)}
-      where id in ${some(organization, random, 30)} and exists (select from customers)`,
+      update purchases set customer_id = ${anyCustomer(organization, random)}
+      where id in ${some(organization, random, 30)} and exists ${anyCustomer(organization, random)}`,
   );
 
 const moveToOrganization: Statement = (connection, organization, random) =>
   run(
     connection,
     sql`
-      update purchases set organization_id = (
-        select id from organizations
+      update purchases set (organization_id, customer_id) = (
+        select organization_id, id from customers
         order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)
-      where id in ${some(organization, random, random.chance(0.1) ? 500 : 20)}`,
+      where id in ${some(organization, random, random.chance(0.1) ? 500 : 20)}
+        and exists (select from customers)`,
   );
 
 const deleteSome: Statement = (connection, organization, random) =>

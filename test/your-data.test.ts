@@ -1,0 +1,226 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { createApiKey } from '../src/postgres/api-keys.ts';
+import { migrate } from '../src/postgres/migrate.ts';
+import { createOrganization } from '../src/postgres/organizations.ts';
+import { createPool, type Database } from '../src/postgres/pool.ts';
+import { createTestApi, type TestApi } from './support/api.ts';
+import { sectionsWithSql, sqlOf } from './support/markdown.ts';
+import { administer } from './support/postgres.ts';
+import { runProgram } from './support/program.ts';
+import { addMembers, addRow } from './support/rows.ts';
+import { temporaryDirectory } from './support/temporary-directory.ts';
+
+const document = 'docs/your-data.md';
+const roles = ['migrations', 'worker', 'api', 'writer'] as const;
+
+describe('docs/your-data.md', { timeout: 120_000 }, () => {
+  /** Of the database, of its schema, and what the roles' names begin with. */
+  const name = `shop_${randomBytes(6).toString('hex')}`;
+  const serverUrl = inject('postgresUrl');
+  const pools = new Map<string, Database>();
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let organization: bigint;
+  let secret: string;
+
+  /** Of a role as the document names it, without options; of the superuser without one. */
+  const urlOf = (role?: (typeof roles)[number]): string => {
+    const url = new URL(serverUrl);
+    url.pathname = `/${name}`;
+    if (role !== undefined) {
+      url.username = `${name}_${role}`;
+      url.password = `secret-${roles.indexOf(role) + 1}`;
+    }
+    return url.href;
+  };
+  const as = (role?: (typeof roles)[number]): Database => {
+    const url = urlOf(role);
+    const pool = pools.get(url) ?? createPool(url, { max: 4, applicationName: 'test' });
+    pools.set(url, pool);
+    return pool;
+  };
+  const blocks = async (heading: string): Promise<string[]> =>
+    (await sqlOf(document, heading)).map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, name));
+
+  beforeAll(async () => {
+    directory = await temporaryDirectory();
+    await administer(serverUrl, `create database ${name}`);
+    const [rolesAndSchema, grants] = await blocks('Roles and a schema of its own');
+    await as().query(rolesAndSchema as string);
+    expect((await migrate(urlOf('migrations'))).applied).not.toHaveLength(0);
+    await as('migrations').query(grants as string);
+    organization = await createOrganization(as('writer'), 'My shop');
+    ({ secret } = await createApiKey(as('writer'), {
+      organizationId: organization,
+      name: 'BI',
+      scopes: ['read'],
+      expiresAt: null,
+    }));
+    const [first] = await blocks('Start');
+    await as('writer').query(first as string);
+    const [numbers, ...upserts] = await blocks('Upserts from another system');
+    await as('migrations').query(numbers as string);
+    for (const upsert of [...upserts, ...upserts]) await as('writer').query(upsert);
+  }, 120_000);
+  afterAll(async () => {
+    for (const pool of pools.values()) await pool.end();
+    await administer(serverUrl, `drop database if exists ${name} with (force)`);
+    for (const role of roles) await administer(serverUrl, `drop role if exists ${name}_${role}`);
+    await directory.remove();
+  });
+
+  const start = (role: (typeof roles)[number], path: string, ...args: string[]) =>
+    runProgram(path, args, { DATABASE_URL: urlOf(role), DATA_DIR: directory.path, PORT: '0' });
+  const run = async (...command: Parameters<typeof start>): Promise<string> => {
+    const program = start(...command);
+    expect(await program.exited(), program.output()).toBe(0);
+    return program.answer();
+  };
+  const sync = (...args: string[]) => run('worker', 'sync/main.ts', ...args);
+
+  it('has no SQL that no test runs', async () => {
+    expect(await sectionsWithSql(document)).toEqual([
+      'Start',
+      'Roles and a schema of its own',
+      'Rows of two organizations',
+      'Totals',
+      'Upserts from another system',
+      'The same tables',
+      'Tables with other columns',
+    ]);
+  });
+
+  it('keeps all tables in the schema of its own, also by `options` in DATABASE_URL', async () => {
+    const { rows } = await as().query(
+      `select distinct table_schema as schema from information_schema.tables
+       where table_schema not in ('pg_catalog', 'information_schema')`,
+    );
+    expect(rows).toEqual([{ schema: name }]);
+    const url = new URL(urlOf());
+    url.searchParams.set('options', `-c search_path=${name}`);
+    expect(await migrate(url.href)).toMatchObject({ applied: [], isCaptureRestored: false });
+  });
+
+  it('upserts each row once, by the key of the other system', async () => {
+    const { rows } = await as('api').query(
+      `select customers.name, purchase_value_in_cents as value, payment_status as status
+       from purchases join customers on customers.id = customer_id order by value`,
+    );
+    expect(rows).toEqual([
+      { name: 'Carla Dias', value: 4500n, status: 'pending' },
+      { name: 'Bruno Lima', value: 9900n, status: 'paid' },
+      { name: 'Ana Souza', value: 12990n, status: 'paid' },
+    ]);
+    expect((await as('api').query('select from customers')).rowCount).toBe(3);
+  });
+
+  it('lets each command work with the rights of its role', async () => {
+    const [migrated, listed, keys] = await Promise.all([
+      run('migrations', 'src/commands/migrate.ts'),
+      run('writer', 'src/commands/organizations.ts', 'list'),
+      run('writer', 'src/commands/keys.ts', 'list'),
+    ]);
+    expect(migrated).toBe('Already up to date.\n');
+    for (const output of [listed, keys]) expect(output).toContain('My shop');
+    const api = start('api', 'src/commands/api.ts');
+    await api.printed(/Listening on http/);
+    expect(await api.end('SIGTERM')).toBe(0);
+  });
+
+  describe('after a pass of the worker', () => {
+    let api: TestApi;
+    beforeAll(async () => {
+      await sync('once');
+      api = await createTestApi(as('api'), directory.path);
+    }, 120_000);
+    afterAll(() => api.close());
+
+    it('has the API answer everything with the rights of its role', async () => {
+      for (const list of [
+        ...['customers', 'customers?q=souza', 'segments', 'tags', 'attributes', 'flows'],
+        ...['email-campaigns', 'template-campaigns', 'purchases'],
+      ]) {
+        const { data } = (await api.get(`/v1/${list}`, secret)).json();
+        expect(data, list).toHaveLength(
+          { customers: 3, 'customers?q=souza': 1, purchases: 3 }[list] ?? 0,
+        );
+      }
+      const stats = await api.get('/v1/purchases/stats?status=paid', secret);
+      expect(stats.json()).toMatchObject({ purchase_count: 2, revenue_in_cents: 22890 });
+    });
+
+    it('has the API count requests in Postgres with one more right', async () => {
+      const counting = await createTestApi(as('api'), directory.path, {
+        rateLimitStore: 'postgres',
+      });
+      expect((await counting.get('/v1/me', secret)).statusCode).toBe(500);
+      const [, , limits] = await blocks('Roles and a schema of its own');
+      await as('migrations').query(limits as string);
+      expect((await counting.get('/v1/me', secret)).statusCode).toBe(200);
+      await counting.close();
+    });
+
+    it('has the worker verify what it published with the rights of its role', async () => {
+      expect(JSON.parse(await sync('verify', '--json'))).toMatchObject([
+        { state: 'equal', purchases: 3 },
+      ]);
+      await sync('status');
+    });
+  });
+
+  it('gives no role more than it says', async () => {
+    const denied = { code: '42501' };
+    for (const table of ['customers', 'api_keys', 'purchase_changes']) {
+      await expect(as('api').query(`delete from ${table}`)).rejects.toMatchObject(denied);
+    }
+    await expect(as('worker').query('select from customers')).rejects.toMatchObject(denied);
+    await expect(as('worker').query('delete from purchases')).rejects.toMatchObject(denied);
+    await expect(as('writer').query('create table own ()')).rejects.toMatchObject(denied);
+    await expect(as('writer').query('delete from purchase_changes')).rejects.toMatchObject(denied);
+  });
+
+  it('computes totals of paid purchases and counts of members, of rows that differ', async () => {
+    const writer = as('writer');
+    const [statement = ''] = await blocks('Totals');
+    const refresh = async () => (await writer.query(statement)).rows;
+    const totals = async () => {
+      const { rows } = await writer.query(
+        `select total_spent_in_cents as spent, total_orders as orders,
+           first_purchase_date as first, last_purchase_date as last, updated_at > $1 as is_updated
+         from customers where name = 'Bruno Lima'`,
+        [new Date('2026-03-03T00:00:00Z')],
+      );
+      return rows[0];
+    };
+    const untouched = { first: null, last: null, is_updated: false };
+    expect(await totals()).toEqual({ spent: 0n, orders: 0n, ...untouched });
+    const segment = await addRow(writer, 'segments', { organization_id: organization });
+    const { rows } = await writer.query<{ id: bigint }>('select id from customers');
+    await addMembers(
+      writer,
+      'segment',
+      organization,
+      segment,
+      rows.map(({ id }) => id),
+    );
+    expect(await refresh()).toEqual([{ name: 'My shop', customers: 2n, segments: 1n }]);
+    const at = new Date('2026-03-01T12:05:00Z');
+    expect(await totals()).toEqual({
+      spent: 9900n,
+      orders: 1n,
+      first: at,
+      last: at,
+      is_updated: true,
+    });
+    expect(await refresh()).toEqual([{ name: 'My shop', customers: 0n, segments: 0n }]);
+
+    await writer.query(
+      `update purchases set payment_status = 'refunded' where order_number is null`,
+    );
+    await writer.query('delete from segment_customers where customer_id = $1', [rows[0]?.id]);
+    expect(await refresh()).toEqual([{ name: 'My shop', customers: 1n, segments: 1n }]);
+    expect(await totals()).toMatchObject({ spent: 0n, orders: 0n, first: null, last: null });
+    const counted = await writer.query('select customer_count from segments');
+    expect(counted.rows).toEqual([{ customer_count: 2n }]);
+  });
+});
