@@ -92,6 +92,7 @@ export async function startServer(
     rateLimitPerMinute: settings.rateLimitPerMinute,
     failedKeysPerMinute: settings.failedKeysPerMinute,
     rateLimitStore: settings.rateLimitStore,
+    maxSilenceMs: settings.databaseSilenceMs,
     trustedProxies: settings.trustedProxies,
     answerCacheBytes: settings.answerCacheBytes,
     corsOrigins: settings.corsOrigins,

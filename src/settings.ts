@@ -14,6 +14,7 @@ const variables = z.object({
     .optional(),
   DATABASE_POOL_SIZE: wholeNumber(1, 1000, 10),
   DATABASE_WAIT_SECONDS: wholeNumber(0, 86_400, 60),
+  DATABASE_SILENCE_MS: wholeNumber(100, 60_000, 700),
   DATA_DIR: z
     .string()
     .default('data')
@@ -74,6 +75,8 @@ export type Settings = {
   readonly databasePoolSize: number;
   /** How long a process that starts waits for Postgres. */
   readonly databaseWaitMs: number;
+  /** After which a key check is given up if Postgres has answered nothing. */
+  readonly databaseSilenceMs: number;
   readonly dataDirectory: string;
   readonly host: string;
   readonly port: number;
@@ -144,6 +147,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
     databaseWaitMs: read.DATABASE_WAIT_SECONDS * 1000,
+    databaseSilenceMs: read.DATABASE_SILENCE_MS,
     dataDirectory: read.DATA_DIR,
     host: read.HOST,
     port: read.PORT,

@@ -40,11 +40,12 @@ describe('npm run bench', { timeout: 600_000 }, () => {
   };
 
   const childrenOf = async (program: Program): Promise<number[]> => {
-    const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,comm=']);
+    const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
     const processes = stdout.matchAll(/^\s*(\d+)\s+(\d+)\s+(.*)$/gm);
     return [...processes]
       .filter(
-        ([, , parent, name]) => Number(parent) === program.child.pid && name?.endsWith('node'),
+        ([, , parent, args]) =>
+          Number(parent) === program.child.pid && args?.startsWith(process.execPath),
       )
       .map(([, pid]) => Number(pid));
   };

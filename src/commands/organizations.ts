@@ -18,6 +18,15 @@ const program = createProgram(
   'Creates, lists and deletes organizations.',
 );
 
+/** At most 80 columns wide. */
+const columns: readonly TableColumn[] = [
+  { head: 'organization', width: 16 },
+  { head: 'number', width: 12, align: 'right' },
+  { head: 'name', width: 28 },
+  { head: 'created', width: 10 },
+  { head: 'keys', width: 5, align: 'right' },
+];
+
 const applicationName = 'crm-data-service organizations';
 const rightsToDelete = {
   organizations: 'select, delete',
@@ -77,6 +86,15 @@ program
     }),
   );
 
+/** At most 80 columns wide. */
+const columns: readonly TableColumn[] = [
+  { head: 'organization', width: 16 },
+  { head: 'number', width: 12, align: 'right' },
+  { head: 'name', width: 28 },
+  { head: 'created', width: 10 },
+  { head: 'keys', width: 5, align: 'right' },
+];
+
 await runProgram(program);
 
 function described({ id, name, created_at, active_keys }: OrganizationWithKeys) {
@@ -92,15 +110,6 @@ function described({ id, name, created_at, active_keys }: OrganizationWithKeys) 
 function asJson(organizations: readonly OrganizationWithKeys[]): string {
   return JSON.stringify(organizations.map(described), null, 2);
 }
-
-/** At most 80 columns wide. */
-const columns: readonly TableColumn[] = [
-  { head: 'organization', width: 16 },
-  { head: 'number', width: 12, align: 'right' },
-  { head: 'name', width: 28 },
-  { head: 'created', width: 10 },
-  { head: 'keys', width: 5, align: 'right' },
-];
 
 function asTable(organizations: readonly OrganizationWithKeys[]): string {
   const rows = organizations

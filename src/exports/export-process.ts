@@ -100,7 +100,8 @@ async function* writtenBy(
   } finally {
     signal.removeEventListener('abort', end);
     end();
-    await Promise.allSettled([ended, fed]);
+    // `fed` is not awaited: since Node 22 a pipeline settles only after its source has ended.
+    await ended;
     await rm(order.spillDirectory, { recursive: true, force: true });
   }
 }

@@ -7,7 +7,7 @@
  */
 const mark = '\0';
 
-const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*/g;
 // Up to 15 digits a double gives back, but not zeros at the end of a fraction, and
 // very small ones with an exponent. Whatever else this finds only costs time.
 const mayBeInexact = /\d[\d.]{15}|\.\d*0(?!\d)|\.0{6}/;
@@ -15,15 +15,43 @@ const written = /"\\u0000(-?\d[\d.eE+-]*)"/g;
 
 /** As JSON.parse, but for numbers that would be written otherwise: ask `digitsOf` for those. */
 export function parseExactly(json: string): unknown {
-  return JSON.parse(
-    mayBeInexact.test(json)
-      ? json.replace(tokens, (token) => (isWrittenAlike(token) ? token : `"\\u0000${token}"`))
-      : json,
+  if (!json.includes('\\') && !mayBeInexact.test(json)) return JSON.parse(json);
+  let hasEscapedName = false;
+  const exact = json.replace(tokens, (token, colon?: string) => {
+    if (!token.startsWith('"')) return isWrittenAlike(token) ? token : `"\\u0000${token}"`;
+    if (colon === undefined || !token.includes('\\')) return token;
+    hasEscapedName = true;
+    return `"${withoutEscapes(JSON.parse(token.slice(0, -colon.length)))}"${colon}`;
+  });
+  return JSON.parse(exact, hasEscapedName ? restoreNames : undefined);
+}
+
+// After a name that ends in a backslash, V8 12.8 and later (Node 24 and 26) may parse another
+// name that is escaped as the first one: https://github.com/nodejs/node/issues/63785.
+// So names are parsed without escapes: lone surrogates, which no text of Postgres can hold,
+// stand for the characters that JSON escapes.
+const firstSurrogate = 0xd800;
+const mustBeEscaped = /[^ !#-[\]-\u{10ffff}]/gu;
+const loneSurrogate = /[\ud800-\ud85c]/gu;
+
+const withoutEscapes = (name: string): string =>
+  name.replace(mustBeEscaped, (character) =>
+    String.fromCharCode(firstSurrogate + character.charCodeAt(0)),
+  );
+
+const restoreName = (name: string): string =>
+  name.replace(loneSurrogate, (surrogate) =>
+    String.fromCharCode(surrogate.charCodeAt(0) - firstSurrogate),
+  );
+
+function restoreNames(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [restoreName(name), member]),
   );
 }
 
 function isWrittenAlike(token: string): boolean {
-  if (token.startsWith('"')) return true;
   const double = Number(token);
   // Beyond all doubles many a client refuses a whole answer: there they stay Infinity.
   return !Number.isFinite(double) || String(double) === token;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
@@ -27,7 +27,8 @@ describe('npm start', { timeout: 120_000 }, () => {
     return program;
   };
 
-  beforeEach(async () => {
+  // One for all of them: whatever starts first fills it, which takes longer than all else.
+  beforeAll(async () => {
     directory = await temporaryDirectory();
     // Where root runs this, Postgres runs as somebody else.
     await chmod(directory.path, 0o755);
@@ -37,8 +38,8 @@ describe('npm start', { timeout: 120_000 }, () => {
     for (const program of programs.splice(0)) {
       if (program.child.exitCode === null) await program.end('SIGINT');
     }
-    await directory.remove();
   });
+  afterAll(() => directory.remove());
 
   const processesOfThisRun = async (): Promise<string[]> => {
     const { stdout } = await run('ps', ['-eo', 'pid,args']);

@@ -61,6 +61,29 @@ describe('numbers of stored JSON', () => {
     expect(isNumber(value) ? digitsOf(value) : undefined).toBe(digits);
   });
 
+  it('are under the names that they were stored under, whatever was read before', () => {
+    const names = [
+      '_\\',
+      '_"',
+      '_\n',
+      '\\',
+      '"',
+      '\\"',
+      '""',
+      '\ud83d\ude00"',
+      '__proto__',
+      '"\u0001',
+    ];
+    for (const before of names) {
+      for (const after of names) {
+        for (const name of [before, after]) {
+          const stored = `{"a":${JSON.stringify(name)},${JSON.stringify(name)}:[{"":1}]}`;
+          expect(JSON.stringify(parseExactly(stored))).toBe(stored);
+        }
+      }
+    }
+  });
+
   it('are found in text of any length', () => {
     const stored = `["${'a\\"'.repeat(2_000_000)}",12345678901234567890]`;
     expect(writeExactly(JSON.stringify(parseExactly(stored)))).toBe(stored);

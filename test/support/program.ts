@@ -18,6 +18,14 @@ export type Program = {
   exited(): Promise<number | null>;
 };
 
+const settings = {
+  LOG_LEVEL: 'info',
+  // What is tested must be noticed by what is meant to notice it, and repaired by nothing else.
+  VERIFY_EVERY: 'off',
+  // Both cores may be busy.
+  DATABASE_SILENCE_MS: '30000',
+};
+
 /** Runs one of the project's programs (a path from its root) as operators do. */
 export function runProgram(
   path: string,
@@ -35,8 +43,7 @@ export function runProgram(
   const [file = '', ...rest] = [...shell, ...command];
   const child = spawn(file, rest, {
     cwd: root,
-    // What is tested must be noticed by what is meant to notice it, and repaired by nothing else.
-    env: { ...inherited, LOG_LEVEL: 'info', VERIFY_EVERY: 'off', ...environment },
+    env: { ...inherited, ...settings, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...options,
   });

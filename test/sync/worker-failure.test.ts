@@ -1,12 +1,16 @@
 import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   organizationDirectory,
   purchasesDirectory,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
-import type { Status } from '../../sync/status.ts';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { dataFolderId } from '../../sync/data-folder.ts';
+import { readStatus, type Status } from '../../sync/status.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { createWorkerRole, type TestRole } from '../support/role.ts';
@@ -16,6 +20,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 describe('status of a worker that fails as a whole', { timeout: 180_000 }, () => {
   let database: TestDatabase;
   let role: TestRole;
+  let asRole: Database;
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let organization: bigint;
   const programs: Program[] = [];
@@ -23,6 +28,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
   beforeEach(async () => {
     database = await createTestDatabase();
     role = await createWorkerRole(database);
+    asRole = createPool(role.url, { max: 1, applicationName: 'test' });
     directory = await temporaryDirectory();
     organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
@@ -30,6 +36,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
   });
   afterEach(async () => {
     for (const program of programs.splice(0)) await program.end('SIGKILL');
+    await asRole.end();
     await role.drop();
     await database.drop();
     await directory.remove();
@@ -44,6 +51,8 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
     return program;
   };
   const statusUntil = async (matches: (status: Status) => boolean): Promise<Status> => {
+    // To ask a program again and again would take most of the processors' time.
+    while (!matches(await readStatusHere())) await sleep(100);
     for (;;) {
       const program = sync('status', '--json');
       await program.exited();
@@ -51,6 +60,13 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
       if (matches(status)) return status;
     }
   };
+  const readStatusHere = async () =>
+    readStatus(
+      asRole,
+      directory.path,
+      await dataFolderId(directory.path),
+      await listOrganizations(database.pool),
+    );
   const statusText = async (): Promise<string> => {
     const program = sync('status');
     await program.exited();

@@ -1,0 +1,43 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+
+const check = './src/commands/require-node.cjs';
+
+describe('a version of Node', () => {
+  const checkedAs = (version: string) => {
+    const fake = `Object.defineProperty(process, 'version', { value: '${version}' })`;
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      ['--eval', `${fake}; require('${check}')`],
+      { encoding: 'utf8' },
+    );
+    return { status, stdout, stderr };
+  };
+
+  it.each(['v16.20.2', 'v18.20.8', 'v20.15.1', 'v20.20.1'])(
+    'that is too old is refused in one line: %s',
+    (version) => {
+      expect(checkedAs(version)).toEqual({
+        status: 1,
+        stdout: '',
+        stderr: `Node ${version.slice(1)} is too old: 20.20.2 or later is needed.\n`,
+      });
+    },
+  );
+
+  it.each([process.version, 'v20.20.2', 'v24.0.0', 'v26.1.0'])('is accepted: %s', (version) => {
+    expect(checkedAs(version)).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+
+  it('is looked at before each command', () => {
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const commands = Object.entries(scripts).filter(([, script]) => script.includes('tsx'));
+    expect(commands.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['start', 'api', 'sync', 'migrate', 'seed', 'organizations', 'keys']),
+    );
+    for (const [, script] of commands) expect(script).toMatch(`node ${check.slice(2)} && `);
+  });
+});
