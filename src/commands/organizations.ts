@@ -86,15 +86,6 @@ program
     }),
   );
 
-/** At most 80 columns wide. */
-const columns: readonly TableColumn[] = [
-  { head: 'organization', width: 16 },
-  { head: 'number', width: 12, align: 'right' },
-  { head: 'name', width: 28 },
-  { head: 'created', width: 10 },
-  { head: 'keys', width: 5, align: 'right' },
-];
-
 await runProgram(program);
 
 function described({ id, name, created_at, active_keys }: OrganizationWithKeys) {
