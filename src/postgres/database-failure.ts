@@ -48,8 +48,10 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
     };
   }
   if (certificateCodes.test(code)) {
+    // Node 24 appends advice that is of no use here.
+    const [reason] = text.split('; ');
     return {
-      message: `The certificate of Postgres cannot be verified: ${text}.`,
+      message: `The certificate of Postgres cannot be verified: ${reason}.`,
       advice:
         'Name the certificate authority in DATABASE_URL: `sslmode=verify-full&sslrootcert=/path/to/ca.pem`. ' +
         'With `sslmode=no-verify` the connection is encrypted, but anybody may answer.',

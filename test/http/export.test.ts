@@ -194,10 +194,14 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
   });
 
   it('counts as one request, and refuses what it does not take', async () => {
-    const left = ({ headers }: { headers: Record<string, unknown> }) =>
-      Number(headers['x-ratelimit-remaining']);
-    const before = left(await get(small));
-    expect(left(await get(small))).toBe(before - 1);
+    const countedTwice = async (): Promise<number[]> => {
+      const [first, second] = [(await get(small)).headers, (await get(small)).headers];
+      // Another minute may have begun, and counts anew.
+      if (first['x-ratelimit-reset'] !== second['x-ratelimit-reset']) return countedTwice();
+      return [first, second].map((headers) => Number(headers['x-ratelimit-remaining']));
+    };
+    const [before = 0, after] = await countedTwice();
+    expect(after).toBe(before - 1);
     expectRefusal(await get('format=json'), 'validation_error', 'format');
     expectRefusal(await get('limit=5'), 'validation_error', 'limit');
     expectRefusal(await get('status=nonsense'), 'validation_error', 'status');

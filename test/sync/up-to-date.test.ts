@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createInstance } from '../../src/engines/duckdb/connection.ts';
 import {
   organizationDirectory,
+  type PublishedGeneration,
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { readUpToDate, writeUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
@@ -183,6 +184,30 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       isOver = true;
       stop.abort();
       await Promise.all([watching, running]);
+      await reader.close();
+      await worker.close();
+    }
+  });
+
+  it('never goes back in time where a run began before the last look at the change log', async () => {
+    const [one] = organizations as [bigint];
+    const worker = await createTestWorker(database.pool, directory.path);
+    const reader = await createTestDuckDBEngine(directory.path);
+    try {
+      await worker.syncAll();
+      const first = published(one) as PublishedGeneration;
+      // A look that ended before the next run took its snapshot, and after that run had begun.
+      const asOf = first.asOf + 60_000_000n;
+      writeUpToDate(directory.path, '1-of-1', { asOf, generations: new Map([[one, first.file]]) });
+      await expect.poll(() => reader.freshness(one)).toBe(asOf);
+      await buy(one);
+      await worker.syncAll();
+      expect(published(one)?.asOf).toBeLessThan(asOf);
+      await expect
+        .poll(async () => (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer)
+        .toMatchObject({ purchaseCount: 2n });
+      expect(await reader.freshness(one)).toBe(asOf);
+    } finally {
       await reader.close();
       await worker.close();
     }

@@ -8,6 +8,7 @@ import { isOutOfMemory } from './memory.ts';
 import {
   currentFile,
   organizationDirectory,
+  type PublishedGeneration,
   publishedFileName,
   readPublished,
   stampOf,
@@ -46,8 +47,8 @@ type Organization = {
   readonly id: bigint;
   readonly directory: string;
   current: Attached | null;
-  /** The file that was served last, and up to when it shows everything: what was known once holds. */
-  file: string | null;
+  /** The generation that was served last, and up to when it shows everything: what was known once holds. */
+  served: PublishedGeneration | null;
   asOf: bigint;
   /** Whether a worker goes on saying that nothing newer is to come. */
   isConfirmed: boolean;
@@ -151,8 +152,8 @@ export function followGenerations(
     const next = await withRoom(() => attachments.attach(organization.id, published, { warm }));
     organization.seen = stamp;
     organization.isStuck = false;
-    if (organization.file !== published.file) organization.asOf = published.asOf;
-    organization.file = published.file;
+    if (!goesOn(organization, published)) organization.asOf = published.asOf;
+    organization.served = published;
     organization.isConfirmed = false;
     await replace(organization, next);
     await keepAtMost(options.mostIdle);
@@ -295,7 +296,7 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     id,
     directory: organizationDirectory(dataDirectory, id),
     current: null,
-    file: null,
+    served: null,
     asOf: 0n,
     isConfirmed: false,
     seen: null,
@@ -309,6 +310,22 @@ function newOrganization(dataDirectory: string, id: bigint): Organization {
     isStuck: false,
     notBefore: 0,
   };
+}
+
+/**
+ * Whether the generation shows everything up to the instant that the one before it does. Its
+ * own instant may be earlier: it is the beginning of a transaction that took its snapshot
+ * later, and meanwhile a look at the change log may have found nothing newer than the one
+ * before. That holds as long as both have the same history, and this one is the later.
+ */
+function goesOn({ served, asOf }: Organization, published: PublishedGeneration): boolean {
+  return (
+    served !== null &&
+    served.source === published.source &&
+    served.fingerprint === published.fingerprint &&
+    served.asOf <= published.asOf &&
+    published.asOf < asOf
+  );
 }
 
 function isNeeded({ current, waiting, refreshing, isStuck }: Organization): boolean {
