@@ -119,7 +119,7 @@ describe('a sync worker killed at any moment', () => {
     const customer = await addCustomer(database.pool, other);
     const engine = await createTestDuckDBEngine(directory.path);
     const last = await addPurchase(database.pool, organization, {
-      customer_id: customer,
+      customer_id: await addCustomer(database.pool, organization),
       purchase_value_in_cents: 0,
       created_at: '2020-01-01T00:00:00Z',
     });
