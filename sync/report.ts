@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writeWhole } from './write-whole.ts';
+import { replaceFile } from '../src/replace-file.ts';
 
 /**
  * What the worker says of an organization, in a small file beside its generations:
@@ -70,7 +70,7 @@ export function createReporter(
       const report = waiting;
       waiting = null;
       // A full disk, or a folder that is gone, must not stop the work.
-      await writeWhole(reportFile(directory), `${JSON.stringify(report)}\n`).then(
+      await replaceFile(reportFile(directory), `${JSON.stringify(report)}\n`).then(
         () => onWritten(null),
         (error: NodeJS.ErrnoException) => onWritten(error.code === 'ENOENT' ? null : error),
       );

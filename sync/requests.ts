@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
+import { draftSuffix, replaceFile } from '../src/replace-file.ts';
 import { isOfShard, type Shard } from './shard.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
-import { draftSuffix, writeWhole } from './write-whole.ts';
 
 /**
  * How a command asks the worker that has the data folder for something only the
@@ -55,7 +55,7 @@ export async function askWorker(
   const content = JSON.stringify(asking, (_name, value) =>
     typeof value === 'bigint' ? String(value) : value,
   );
-  await writeWhole(path + asked, content);
+  await replaceFile(path + asked, content);
   let lookedAt = performance.now();
   for (;;) {
     const text = await readFile(path + answered, 'utf8').catch(() => null);
@@ -96,7 +96,7 @@ export async function takeRequests(
     const tell = async (failure: string | null) => {
       // What could not be told is not done again for that.
       taken.set(path, { failure });
-      await writeWhole(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+      await replaceFile(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
       await rm(path, { force: true });
       taken.delete(path);
     };

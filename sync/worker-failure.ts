@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { purchasesDirectory } from '../src/engines/duckdb/published-generation.ts';
+import { replaceFileSync } from '../src/replace-file.ts';
 import { describeFailure } from './failure.ts';
 import { type Shard, shardName } from './shard.ts';
-import { draftSuffix } from './write-whole.ts';
 
 /** What the whole worker fails at, rather than one organization: a small file for each shard, read by `status`. */
 const workerFailure = z.object({
@@ -48,7 +48,7 @@ export function createWorkerFailures(
     if (oldest === written) return;
     try {
       if (oldest === null) rmSync(path, { force: true });
-      else replaceFile(path, oldest);
+      else writeFailure(path, oldest);
       written = oldest;
     } catch (error) {
       // `status` then finds that the worker's looks are not recorded any more.
@@ -75,8 +75,7 @@ export function createWorkerFailures(
   };
 }
 
-function replaceFile(path: string, failure: WorkerFailure): void {
+function writeFailure(path: string, failure: WorkerFailure): void {
   mkdirSync(join(path, '..'), { recursive: true });
-  writeFileSync(path + draftSuffix, `${JSON.stringify(failure)}\n`);
-  renameSync(path + draftSuffix, path);
+  replaceFileSync(path, `${JSON.stringify(failure)}\n`);
 }

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { encodeId } from '../domain/public-id.ts';
 import { type Purchase, type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
 import { writeExactly } from '../http/exact-numbers.ts';
@@ -38,15 +39,13 @@ export function purchasesAsRows(purchases: readonly Purchase[]): TableBatch {
 }
 
 // The same few coupons come again and again.
-const couponsRemembered = 10_000;
-const coupons = new Map<string, string>();
+const coupons = new LRUCache<string, string>({ max: 10_000 });
 
 /** Coupons as JSON text, of their stored JSON. */
 export function writeCoupons(stored: string): string {
   const known = coupons.get(stored);
   if (known !== undefined) return known;
   const shown = writeExactly(JSON.stringify(couponsOnTheWire(stored)));
-  if (coupons.size >= couponsRemembered) coupons.clear();
   coupons.set(stored, shown);
   return shown;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
-import { writeWhole } from '../write-whole.ts';
+import { replaceFile } from '../../src/replace-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';
 
@@ -50,5 +50,5 @@ export async function writeVerificationRecord(
   };
   const path = recordFile(dataDirectory, organizationId);
   // Whoever may only read the folder may verify all the same.
-  await writeWhole(path, `${JSON.stringify(record)}\n`).catch(() => {});
+  await replaceFile(path, `${JSON.stringify(record)}\n`).catch(() => {});
 }

@@ -12,7 +12,7 @@ import {
   serializePublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
-import { writeWhole } from '../../sync/write-whole.ts';
+import { replaceFile } from '../../src/replace-file.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -136,14 +136,14 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     const folder = organizationDirectory(directory.path, stuck);
     const published = await readFile(currentFile(folder), 'utf8');
     const later = { ...JSON.parse(published), layoutVersion: layoutVersion + 1 };
-    await writeWhole(currentFile(folder), JSON.stringify(later));
+    await replaceFile(currentFile(folder), JSON.stringify(later));
     try {
       // Looks at what is published.
       await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
       for (const organization of small) await countOf(organization);
       expect(await countOf(stuck)).toBe(2_047n);
     } finally {
-      await writeWhole(currentFile(folder), published);
+      await replaceFile(currentFile(folder), published);
       await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
     }
   });

@@ -1,6 +1,7 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { replaceFileSync } from '../../replace-file.ts';
 import { namesIn, purchasesDirectory, stampOf } from './published-generation.ts';
 
 /**
@@ -35,14 +36,12 @@ export function writeUpToDate(
   { asOf, generations }: UpToDate,
 ): void {
   const directory = upToDateDirectory(dataDirectory);
-  const draft = join(directory, `${worker}.tmp`);
   const content = JSON.stringify({
     asOf: String(asOf),
     generations: Object.fromEntries(generations),
   });
   mkdirSync(directory, { recursive: true });
-  writeFileSync(draft, content);
-  renameSync(draft, join(directory, worker + suffix));
+  replaceFileSync(join(directory, worker + suffix), content);
 }
 
 /** When the worker of that name last looked; null where it never did, or the file cannot be read. */

@@ -1,6 +1,7 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeId, encodeId } from '../../domain/public-id.ts';
+import { draftSuffix, replaceFileSync } from '../../replace-file.ts';
 import { namesIn, purchasesDirectory } from './published-generation.ts';
 
 /**
@@ -26,9 +27,7 @@ export function sendWorkerRequest(
   const directory = directoryOf(dataDirectory, kind);
   mkdirSync(directory, { recursive: true });
   const path = join(directory, encodeId('organization', organizationId));
-  const draft = `${path}.${process.pid}.tmp`;
-  writeFileSync(draft, content);
-  renameSync(draft, path);
+  replaceFileSync(path, content, `${path}.${process.pid}${draftSuffix}`);
 }
 
 /** The content of each request, by organization. A request is taken once. */
