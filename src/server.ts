@@ -94,7 +94,7 @@ export async function startServer(
     rateLimitStore: settings.rateLimitStore,
     maxSilenceMs: settings.databaseSilenceMs,
     trustedProxies: settings.trustedProxies,
-    answerCacheBytes: settings.answerCacheBytes,
+    responseCacheBytes: settings.responseCacheBytes,
     corsOrigins: settings.corsOrigins,
     freshnessWaitMs: settings.freshnessWaitMs,
     exports: { perKey: settings.exportsPerKey, inAll: settings.exportConcurrency },

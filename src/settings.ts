@@ -101,7 +101,7 @@ export type Settings = {
   readonly queryQueueLimit: number;
   readonly queryQueueLimitPerKey: number;
   /** What finished answers about purchases may take, bytes; 0 remembers none. */
-  readonly answerCacheBytes: number;
+  readonly responseCacheBytes: number;
   /** Exports that run at the same time, of one key and in all. */
   readonly exportsPerKey: number;
   readonly exportConcurrency: number;
@@ -163,7 +163,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     queryConcurrency: read.QUERY_CONCURRENCY,
     queryQueueLimit: read.QUERY_QUEUE_LIMIT,
     queryQueueLimitPerKey: read.QUERY_QUEUE_LIMIT_PER_KEY,
-    answerCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
+    responseCacheBytes: read.ANSWER_CACHE_MIB * 2 ** 20,
     exportsPerKey: read.EXPORTS_PER_KEY,
     exportConcurrency: read.EXPORT_CONCURRENCY,
     exportMemoryLimit: read.EXPORT_MEMORY_LIMIT,

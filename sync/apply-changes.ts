@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
-import { applyFew, few } from './apply-few.ts';
+import { applySmallBatch, few } from './apply-small-batch.ts';
 import { duckdbWriteFactor, requireSpace } from './disk-space.ts';
 import type { PurchaseFile } from './purchase-file.ts';
 import { streamChanges } from './source.ts';
@@ -42,7 +42,7 @@ export async function applyChanges(
     let count = first.purchases.length;
     if (first.isAll) {
       await requireSpaceFor(file, first.textBytes, count);
-      await applyFew(file, first.purchases, watermark);
+      await applySmallBatch(file, first.purchases, watermark);
     } else {
       const all = chain(first.purchases, changes);
       const begun = { ...file.watermark, token: watermark.token };
@@ -60,7 +60,7 @@ export async function applyChanges(
   }
 }
 
-/** Takes changes from the beginning, until they are too many for `applyFew`. */
+/** Takes changes from the beginning, until they are too many for `applySmallBatch`. */
 async function takeFew(changes: AsyncIterator<StagedPurchase>) {
   const purchases: StagedPurchase[] = [];
   let textBytes = 0;

@@ -4,7 +4,7 @@ import { queryRows } from '../src/engines/duckdb/connection.ts';
 import { withSnapshot } from '../src/postgres/pool.ts';
 import { finishLoad } from './apply-changes.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
-import { type PurchaseFile, startAnew } from './purchase-file.ts';
+import { type PurchaseFile, reset } from './purchase-file.ts';
 import { sortGeneration } from './sort-generation.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import { countDifferences } from './verification/differences-of-file.ts';
@@ -31,7 +31,7 @@ export async function buildNextFile(next: PurchaseFile, options: BuildOptions): 
   if (!options.isReplacing) return;
   const differences = await countDifferences(next, options);
   if (differences === 0) return;
-  await startAnew(next);
+  await reset(next);
   throw new Error(`what was built differs from Postgres in ${differences} places`);
 }
 
@@ -48,7 +48,7 @@ async function canBeBroughtUpToDate(
 
 /** Loads the table and what changed meanwhile; then the totals are those of Postgres. */
 async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
-  if (next.watermark !== null) await startAnew(next);
+  if (next.watermark !== null) await reset(next);
   await loadPurchases(next, options);
   const { database, organizationId } = options;
   await withSnapshot(database, async (source) => {
@@ -56,7 +56,7 @@ async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
     if (next.progress === null) throw new Error('the load lost its place');
     const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
     if (reason !== null) {
-      await startAnew(next);
+      await reset(next);
       throw new Error(`the load must start over: ${reason}`);
     }
     const confirm = () => confirmSnapshot(database, organizationId, now);
@@ -80,6 +80,6 @@ async function requireSameTotals(
       from ${raw(next.catalog)}.purchase`,
   );
   if (row?.[0] === rows[0]?.totals) return;
-  await startAnew(next);
+  await reset(next);
   throw new Error('the load does not have the count and the total that Postgres has');
 }

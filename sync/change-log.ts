@@ -29,7 +29,7 @@ export type ChangeLogNews = {
  * entries of such, and whoever's may have been removed before anybody looked. `tokens` are
  * those of published generations. Rejects with CaptureError where changes are not captured.
  */
-export async function readNews(
+export async function readChangeLog(
   database: Database,
   since: string,
   tokens: readonly string[],
@@ -84,7 +84,7 @@ export async function readNews(
   };
 }
 
-/** A position from which readNews tells everything that comes. */
+/** A position from which readChangeLog tells everything that comes. */
 export async function currentSnapshot(database: Database): Promise<string> {
   const { rows } = await database.query<{ snapshot: string }>(
     'select pg_current_snapshot()::text as snapshot',

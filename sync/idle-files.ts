@@ -20,7 +20,7 @@ export function createIdleFiles(most: number): IdleFiles {
   /** In the order in which they were left. */
   const idle = new Set<Close>();
 
-  const keepAtMost = async (count: number): Promise<void> => {
+  const evictBeyond = async (count: number): Promise<void> => {
     // As they are now: what is left meanwhile is not asked for in vain.
     for (const close of [...idle]) {
       if (idle.size <= count) return;
@@ -35,7 +35,7 @@ export function createIdleFiles(most: number): IdleFiles {
     leave(close) {
       idle.add(close);
     },
-    closeSurplus: () => keepAtMost(most),
-    closeAll: () => keepAtMost(0),
+    closeSurplus: () => evictBeyond(most),
+    closeAll: () => evictBeyond(0),
   };
 }

@@ -17,7 +17,7 @@ import type { CopiedChunk, PurchasePosition } from './copy-purchases.ts';
 import { duckdbWriteFactor, requireSpace } from './disk-space.ts';
 import { OversizedRowError } from './failure.ts';
 import { commitToken } from './history-token.ts';
-import { type PurchaseFile, startAnew } from './purchase-file.ts';
+import { type PurchaseFile, reset } from './purchase-file.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import { dropStaging } from './staging.ts';
 import { type LoadProgress, writeLoadProgress } from './watermark.ts';
@@ -115,7 +115,7 @@ async function begin(
   file: PurchaseFile,
   { database, dataFolderId, organizationId }: LoadOptions,
 ): Promise<void> {
-  await startAnew(file);
+  await reset(file);
   // Nobody may prune what this load will need, neither this worker nor that of another folder.
   file.beginning = await currentSnapshot(database);
   await retainChangeLog(database, dataFolderId, organizationId);

@@ -10,13 +10,18 @@ import { listOrganizations, requireOrganization } from '../src/postgres/organiza
 import { readSettings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
 import { describeFailure, type Failure } from './failure.ts';
-import { remediesOf } from './remedies.ts';
+import { repairsOf } from './repairs.ts';
 import { type Shard, shardOption } from './shard.ts';
 import { readStatus } from './status.ts';
 import { formatStatus } from './status-table.ts';
 import { verificationInstance, verifyAll } from './verify-command.ts';
 import type { WorkerOptions } from './worker.ts';
-import { followChanges, type Workplace, withOnlyWorker, withWorkplace } from './worker-process.ts';
+import {
+  followChanges,
+  type WorkerContext,
+  withOnlyWorker,
+  withWorkerContext,
+} from './worker-process.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
@@ -39,8 +44,8 @@ program
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), { server: 'primary', stopped }, (workplace) =>
-      followChanges(workplace, workerOptions(workplace, options), stopped),
+    await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
+      followChanges(context, workerOptions(context, options), stopped),
     );
   });
 
@@ -50,10 +55,10 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print the resulting status as JSON')
   .action(async (options: Options) => {
-    await withWorkplace(readSettings(), { server: 'primary' }, async (workplace) => {
-      const organizations = await selectOrganizations(workplace, options);
-      await withOnlyWorker(workplace, (worker) => worker.once(organizations.map(({ id }) => id)));
-      await printStatus(workplace, options);
+    await withWorkerContext(readSettings(), { server: 'primary' }, async (context) => {
+      const organizations = await selectOrganizations(context, options);
+      await withOnlyWorker(context, (worker) => worker.once(organizations.map(({ id }) => id)));
+      await printStatus(context, options);
     });
   });
 
@@ -63,10 +68,10 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .action(async (options: Options) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), { server: 'primary', stopped }, async (workplace) => {
-      const organizations = await selectOrganizations(workplace, options);
+    await withWorkerContext(readSettings(), { server: 'primary', stopped }, async (context) => {
+      const organizations = await selectOrganizations(context, options);
       for (const { id, name } of organizations) {
-        await remediesOf(workplace, id, stopped).rebuild();
+        await repairsOf(context, id, stopped).rebuild();
         console.log(`${encodeId('organization', id)} (${name}) was rebuilt.`);
       }
     });
@@ -80,9 +85,9 @@ program
   .option('--json', 'print JSON')
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();
-    await withWorkplace(readSettings(), { server: 'primary', stopped }, async (workplace) => {
-      process.exitCode = await verifyAll(workplace, {
-        organizations: await selectOrganizations(workplace, options),
+    await withWorkerContext(readSettings(), { server: 'primary', stopped }, async (context) => {
+      process.exitCode = await verifyAll(context, {
+        organizations: await selectOrganizations(context, options),
         isNamed: options.organization !== undefined,
         isToRepair: options.repair === true,
         json: options.json === true,
@@ -97,15 +102,15 @@ program
   .option('--organization <id>', 'only this one (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: Options) => {
-    await withWorkplace(readSettings(), { server: 'any' }, (workplace) =>
-      printStatus(workplace, options),
+    await withWorkerContext(readSettings(), { server: 'any' }, (context) =>
+      printStatus(context, options),
     );
   });
 
 await runProgram(program);
 
 function workerOptions(
-  { settings }: Workplace,
+  { settings }: WorkerContext,
   options: { readonly shard?: Shard; readonly verifyEvery?: number },
 ): Partial<WorkerOptions> {
   const { shard, verifyEvery: everyMs = settings.verifyEveryMs } = options;
@@ -130,16 +135,16 @@ function upToDateSender(): () => void {
   };
 }
 
-async function selectOrganizations({ database }: Workplace, { organization }: Options) {
+async function selectOrganizations({ database }: WorkerContext, { organization }: Options) {
   return organization === undefined
     ? listOrganizations(database)
     : [await requireOrganization(database, organization)];
 }
 
-async function printStatus(workplace: Workplace, options: Options): Promise<void> {
-  const { database, settings, folderId } = workplace;
+async function printStatus(context: WorkerContext, options: Options): Promise<void> {
+  const { database, settings, folderId } = context;
   let failure: Failure | null = null;
-  const organizations = await selectOrganizations(workplace, options).catch((error) => {
+  const organizations = await selectOrganizations(context, options).catch((error) => {
     if (error instanceof OperatorError) throw error;
     failure = describeFailure(error);
     return [];

@@ -62,7 +62,7 @@ export async function openPurchaseFile(
   try {
     if (existsSync(path)) await attachExisting(file);
     const owner = (file.watermark ?? file.progress?.since)?.organizationId;
-    if (owner !== organizationId) await startAnew(file);
+    if (owner !== organizationId) await reset(file);
     return file;
   } catch (error) {
     await closePurchaseFile(file).catch(() => {});
@@ -71,7 +71,7 @@ export async function openPurchaseFile(
 }
 
 /** Throws the content away; what is published stays. */
-export async function startAnew(file: PurchaseFile): Promise<void> {
+export async function reset(file: PurchaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   await connection.run(`detach database if exists ${catalog}`);
   await removePurchaseFile(path);

@@ -5,7 +5,7 @@ import { queryRows, quotePath } from '../src/engines/duckdb/connection.ts';
 import { labelTable } from '../src/engines/duckdb/layout.ts';
 import { inTransaction } from './apply.ts';
 import { requireSpace } from './disk-space.ts';
-import { type PurchaseFile, startAnew } from './purchase-file.ts';
+import { type PurchaseFile, reset } from './purchase-file.ts';
 import { completeLoad, readWatermark } from './watermark.ts';
 
 /**
@@ -14,7 +14,7 @@ import { completeLoad, readWatermark } from './watermark.ts';
  * keep their place.
  */
 export async function sortGeneration(next: PurchaseFile, generation: string): Promise<void> {
-  await startAnew(next);
+  await reset(next);
   const { connection, catalog, directory } = next;
   // The new file, and what DuckDB spills while it sorts.
   await requireSpace(directory, 2 * (await stat(generation)).size);

@@ -7,14 +7,14 @@ import { OperatorError } from '../src/operator-error.ts';
 import type { Organization } from '../src/postgres/organizations.ts';
 import type { Settings } from '../src/settings.ts';
 import { describeFailure } from './failure.ts';
-import { remediesOf } from './remedies.ts';
+import { repairsOf } from './repairs.ts';
 import type { DictionaryDamage } from './verification/dictionaries.ts';
 import { allPurchases, type PurchaseRange } from './verification/purchase-range.ts';
 import type { RangeDifference } from './verification/range-differences.ts';
 import { writeVerificationRecord } from './verification/record.ts';
-import { type Remedies, type Repair, repair } from './verification/repair.ts';
+import { type Repair, type Repairs, repair } from './verification/repair.ts';
 import { nothingFound, type Verification, verifyOrganization } from './verification/verify.ts';
-import type { Workplace } from './worker-process.ts';
+import type { WorkerContext } from './worker-process.ts';
 
 export type VerifyCommand = {
   readonly organizations: readonly Organization[];
@@ -38,12 +38,12 @@ export function verificationInstance(settings: Settings): DuckDBOptions {
 }
 
 /** Verifies one organization after the other, prints what was found, and returns the exit code. */
-export async function verifyAll(workplace: Workplace, command: VerifyCommand): Promise<number> {
+export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
   const { stopped } = command;
   const reports: ReturnType<typeof asJson>[] = [];
   let hasFailed = false;
   for (const organization of command.organizations) {
-    const [found, repaired] = await verifyOne(workplace, command, organization).catch(
+    const [found, repaired] = await verifyOne(context, command, organization).catch(
       (error: unknown): [Verification, null] => {
         if (stopped.aborted) throw new OperatorError('Stopped before everything was compared.');
         return [notCompared(error), null];
@@ -60,11 +60,11 @@ export async function verifyAll(workplace: Workplace, command: VerifyCommand): P
 }
 
 async function verifyOne(
-  workplace: Workplace,
+  context: WorkerContext,
   { isToRepair, stopped }: VerifyCommand,
   { id }: Organization,
 ): Promise<[found: Verification, repaired: Repair | null]> {
-  const { database, settings } = workplace;
+  const { database, settings } = context;
   const { dataDirectory } = settings;
   const verify = () =>
     verifyOrganization({
@@ -76,9 +76,7 @@ async function verifyOne(
       rest,
     });
   const found = await verify();
-  const repaired = isToRepair
-    ? await repair(found, remediesOf(workplace, id, stopped), verify)
-    : null;
+  const repaired = isToRepair ? await repair(found, repairsOf(context, id, stopped), verify) : null;
   if (found.state !== 'not published') {
     await writeVerificationRecord(dataDirectory, id, found, repaired);
   }
@@ -93,12 +91,12 @@ function notCompared(error: unknown): Verification {
 function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {
   const title = `${encodeId('organization', id)} ${name}`;
   if (repaired === null) return `${title}: ${describe(found)}`;
-  const { remedies, outcome } = repaired;
-  const done = remedies.map((remedy) => remedyTexts[remedy]).join(', then ');
+  const { repairs, outcome } = repaired;
+  const done = repairs.map((remedy) => remedyTexts[remedy]).join(', then ');
   return `${title}: ${describe(found)}\n  ${done}; now ${describe(outcome)}`;
 }
 
-const remedyTexts: Readonly<Record<keyof Remedies, string>> = {
+const remedyTexts: Readonly<Record<keyof Repairs, string>> = {
   reread: 'read again',
   rebuild: 'rebuilt',
 };
@@ -152,7 +150,7 @@ function asJson({ id, name }: Organization, found: Verification, repaired: Repai
     name,
     ...findingsAsJson(found),
     repair: repaired && {
-      remedies: repaired.remedies,
+      repairs: repaired.repairs,
       outcome: findingsAsJson(repaired.outcome),
     },
   };

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { backoffMs } from '../src/backoff.ts';
 import { createInstance } from '../src/engines/duckdb/connection.ts';
-import { mostIdle } from '../src/engines/duckdb/memory.ts';
+import { maxIdle } from '../src/engines/duckdb/memory.ts';
 import { createLog } from '../src/log.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { breakConnections, createPool, type Database } from '../src/postgres/pool.ts';
@@ -20,7 +20,7 @@ import { createWorker, type Worker, type WorkerOptions } from './worker.ts';
 import { tryWorkerLock, type WorkerLock, waitForWorkerLock } from './worker-lock.ts';
 
 /** Where a worker works, and on what. */
-export type Workplace = {
+export type WorkerContext = {
   readonly settings: Settings;
   readonly databaseUrl: string;
   readonly database: Database;
@@ -30,15 +30,15 @@ export type Workplace = {
 };
 
 /** What a command needs: `primary` to write, as it keeps its lock there; `any` to write nothing. */
-export type WorkplaceNeeds = {
+export type WorkerContextNeeds = {
   readonly server: 'primary' | 'any';
   readonly stopped?: AbortSignal;
 };
 
-export async function withWorkplace(
+export async function withWorkerContext(
   settings: Settings,
-  { server, stopped }: WorkplaceNeeds,
-  work: (workplace: Workplace) => Promise<void>,
+  { server, stopped }: WorkerContextNeeds,
+  work: (context: WorkerContext) => Promise<void>,
 ): Promise<void> {
   const { dataDirectory } = settings;
   const databaseUrl = requireDatabaseUrl(settings);
@@ -90,13 +90,13 @@ const lockPatienceMs = 5_000;
  * that, `otherwise` is run instead.
  */
 export async function withOnlyWorker(
-  workplace: Workplace,
+  context: WorkerContext,
   work: (worker: Worker) => Promise<void>,
   otherwise?: () => Promise<void>,
 ): Promise<void> {
-  const { databaseUrl, folderId } = workplace;
+  const { databaseUrl, folderId } = context;
   const refuse = async () => {
-    const { dataDirectory } = workplace.settings;
+    const { dataDirectory } = context.settings;
     throw new OperatorError(
       `Another sync worker is at work on ${dataDirectory}; only one may be at a time.`,
     );
@@ -115,8 +115,8 @@ export async function withOnlyWorker(
     return;
   }
   try {
-    await withWorker(workplace, {}, async (worker) => {
-      breakConnectionsWith(lock, workplace);
+    await withWorker(context, {}, async (worker) => {
+      breakConnectionsWith(lock, context);
       lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker);
     });
@@ -133,18 +133,18 @@ const restartPauseMs = 1_000;
  * has the lock is gone. If the lock is lost, all work ends until it is regained.
  */
 export async function followChanges(
-  workplace: Workplace,
+  context: WorkerContext,
   options: Partial<WorkerOptions>,
   stopped: AbortSignal,
 ): Promise<void> {
-  const { log } = workplace;
+  const { log } = context;
   while (!stopped.aborted) {
-    const lock = await standBy(workplace, options.shard ?? everyOrganization, stopped);
+    const lock = await standBy(context, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
-    breakConnectionsWith(lock, workplace);
+    breakConnectionsWith(lock, context);
     try {
       const ending = AbortSignal.any([stopped, lock.lost]);
-      await withWorker(workplace, options, (worker) => worker.run(ending));
+      await withWorker(context, options, (worker) => worker.run(ending));
     } finally {
       await lock.release();
     }
@@ -159,12 +159,12 @@ export async function followChanges(
 }
 
 /** What takes the lock has taken answers that are waited for, too. */
-function breakConnectionsWith({ lost }: WorkerLock, { database }: Workplace): void {
+function breakConnectionsWith({ lost }: WorkerLock, { database }: WorkerContext): void {
   lost.addEventListener('abort', () => breakConnections(database));
 }
 
 async function standBy(
-  { databaseUrl, folderId, log }: Workplace,
+  { databaseUrl, folderId, log }: WorkerContext,
   shard: Shard,
   stopped: AbortSignal,
 ): Promise<WorkerLock | null> {
@@ -195,7 +195,7 @@ async function standBy(
 const memoryOfIdleFile = 4 * 2 ** 20;
 
 async function withWorker(
-  { settings, database, folderId, log, onReport }: Workplace,
+  { settings, database, folderId, log, onReport }: WorkerContext,
   options: Partial<WorkerOptions>,
   work: (worker: Worker) => Promise<void>,
 ): Promise<void> {
@@ -212,7 +212,7 @@ async function withWorker(
     dataDirectory: settings.dataDirectory,
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,
-    mostIdleFiles: mostIdle(settings.duckdbMemoryLimit, memoryOfIdleFile),
+    maxIdleFiles: maxIdle(settings.duckdbMemoryLimit, memoryOfIdleFile),
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
     onReport,

@@ -16,18 +16,18 @@ import {
   pruneChangeLog,
   pruneGoneOrganizations,
   type RetainedSnapshot,
-  readNews,
+  readChangeLog,
   removeForeignEntries,
   tellOfReading,
 } from './change-log.ts';
 import { describeFailure } from './failure.ts';
 import { removeForgottenFolders, removeOrganizationFolder } from './folders.ts';
 import { createIdleFiles } from './idle-files.ts';
-import { createOrganizationSync } from './organization-sync.ts';
-import { createOrganizationTask, type OrganizationTask } from './organization-task.ts';
 import { every, pauseUntil } from './pauses.ts';
+import { createReplicator } from './replicator.ts';
 import { createReporter, type OrganizationReport } from './report.ts';
 import { type TakenRequests, takeRequests } from './requests.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
 import {
   everyOrganization,
   isOfShard,
@@ -36,7 +36,7 @@ import {
   shardName,
 } from './shard.ts';
 import { type ContinuousVerification, verifyContinuously } from './verification/continuous.ts';
-import type { Remedies } from './verification/repair.ts';
+import type { Repairs } from './verification/repair.ts';
 import { createWorkerFailures } from './worker-failure.ts';
 
 export type WorkerOptions = {
@@ -47,7 +47,7 @@ export type WorkerOptions = {
   /** Organizations brought up to date at once, and as many built at once. */
   readonly concurrency: number;
   /** Files that stay open while nobody works with them. */
-  readonly mostIdleFiles: number;
+  readonly maxIdleFiles: number;
   readonly pollIntervalMs: number;
   readonly log: Logger;
   /** Which organizations are this worker's; all of them by default. */
@@ -65,7 +65,7 @@ export type Worker = {
   /** One pass: every organization brought up to date. Rejects with all that failed. */
   once(organizations: readonly bigint[]): Promise<void>;
   /** What can be done where an organization's purchases are not what Postgres holds. */
-  remediesFor(organizationId: bigint): Remedies;
+  repairsFor(organizationId: bigint): Repairs;
   /** Follows the change log until the signal is aborted, or DuckDB has given up. */
   run(signal: AbortSignal): Promise<void>;
   /** Gives up what is at work; whatever is not committed is done again at the next start. */
@@ -89,8 +89,8 @@ export function createWorker(options: WorkerOptions): Worker {
   /** Aborted where DuckDB does nothing more for this worker. */
   const lost = new AbortController();
   let verifying: Promise<void> | null = null;
-  const tasks = new Map<bigint, OrganizationTask>();
-  const idleFiles = createIdleFiles(options.mostIdleFiles);
+  const tasks = new Map<bigint, Scheduler>();
+  const idleFiles = createIdleFiles(options.maxIdleFiles);
   /** The snapshots down to which each organization's changes were pruned. */
   const pruned = new Map<bigint, string>();
   const nameOf = (snapshots: readonly RetainedSnapshot[]) =>
@@ -98,13 +98,13 @@ export function createWorker(options: WorkerOptions): Worker {
   const requestsTaken: TakenRequests = new Map();
   const failures = createWorkerFailures(dataDirectory, shard, log);
 
-  const taskFor = (organizationId: bigint): OrganizationTask => {
+  const taskFor = (organizationId: bigint): Scheduler => {
     let task = tasks.get(organizationId);
     if (task === undefined) {
       const taskLog = log.child({ organization: encodeId('organization', organizationId) });
       const directory = organizationDirectory(dataDirectory, organizationId);
-      task = createOrganizationTask({
-        sync: createOrganizationSync({ ...options, organizationId, idleFiles, log: taskLog }),
+      task = createScheduler({
+        sync: createReplicator({ ...options, organizationId, idleFiles, log: taskLog }),
         queues,
         reporter: createReporter(
           directory,
@@ -160,14 +160,14 @@ export function createWorker(options: WorkerOptions): Worker {
     );
   };
 
-  const remediesFor = (organizationId: bigint): Remedies => ({
+  const repairsFor = (organizationId: bigint): Repairs => ({
     reread: (ranges) => taskFor(organizationId).reread(ranges),
     rebuild: () => taskFor(organizationId).build('load', 'it was asked for'),
   });
 
   const answerRequests = async () => {
     for (const { request, answer } of await takeRequests(dataDirectory, shard, requestsTaken)) {
-      const { reread, rebuild } = remediesFor(request.organizationId);
+      const { reread, rebuild } = repairsFor(request.organizationId);
       void (request.kind === 'reread' ? reread(request.ranges) : rebuild())
         .then(
           () => answer(null),
@@ -227,16 +227,16 @@ export function createWorker(options: WorkerOptions): Worker {
     [...tasks.values()].flatMap((task) => task.upToDateGeneration()?.token ?? []);
 
   /** One look; rejects where Postgres does not answer. Gives the news for the next one to go on from. */
-  const lookAround = async (last: ChangeLogNews | null, due: Due): Promise<ChangeLogNews> => {
+  const pollChanges = async (last: ChangeLogNews | null, due: Due): Promise<ChangeLogNews> => {
     let snapshot = last?.snapshot;
     // Whatever came before the first look is found by each organization's next run.
     if (snapshot === undefined) {
       await removeForeignEntries(database);
       snapshot = await currentSnapshot(database);
     }
-    const news = await readNews(database, snapshot, publishedTokens());
+    const news = await readChangeLog(database, snapshot, publishedTokens());
     // Something may have happened that is not in the log: every organization looks for itself.
-    if (last !== null && news.source !== last.source) return lookAround(null, due);
+    if (last !== null && news.source !== last.source) return pollChanges(null, due);
     // A run that began before this look may have seen less than the look compares with later.
     if (last === null) for (const task of tasks.values()) task.noticeChanges();
     if (due.organizations()) await refreshOrganizations();
@@ -259,7 +259,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const hurryWhereAsked = (): boolean => {
     try {
       const requests = takeWorkerRequests(dataDirectory, 'refresh', isMine);
-      for (const id of requests.keys()) tasks.get(id)?.hurry();
+      for (const id of requests.keys()) tasks.get(id)?.requestRefresh();
       return requests.size > 0;
     } catch (error) {
       // If requests cannot be removed, everything is done in its turn.
@@ -275,7 +275,7 @@ export function createWorker(options: WorkerOptions): Worker {
       database,
       dataDirectory,
       organizations: () => [...tasks.keys()],
-      remediesFor,
+      repairsFor,
       log,
       signal: AbortSignal.any([signal, closing.signal]),
     });
@@ -304,7 +304,7 @@ export function createWorker(options: WorkerOptions): Worker {
       await prune();
     },
 
-    remediesFor,
+    repairsFor,
 
     async run(stopped) {
       const signal = AbortSignal.any([stopped, lost.signal]);
@@ -323,7 +323,7 @@ export function createWorker(options: WorkerOptions): Worker {
       startVerifying(signal);
       while (!signal.aborted) {
         try {
-          news = await lookAround(news, due);
+          news = await pollChanges(news, due);
           outages = 0;
           failures.note('looking', null);
         } catch (error) {

@@ -101,7 +101,7 @@ async function requireSameAnswers(
     },
     rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
     failedKeysPerMinute: 1,
-    answerCacheBytes: 0,
+    responseCacheBytes: 0,
     log: pino({ level: 'silent' }),
   });
   scope.afterwards(() => app.close());

@@ -7,7 +7,7 @@ import { writeExactly } from '../../src/http/exact-numbers.ts';
 import { readParameters } from '../../src/http/parameters.ts';
 import { parseQueryString } from '../../src/http/query-string.ts';
 import { serializerSchema } from '../../src/http/wire.ts';
-import { purchaseListSchema } from '../../src/resources/purchase-answers.ts';
+import { purchaseListSchema } from '../../src/resources/purchase-list-response.ts';
 import { purchaseStatsParameters } from '../../src/resources/purchase-parameters.ts';
 import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
 import { type Summary, summarize } from '../measurements.ts';

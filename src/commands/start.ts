@@ -16,7 +16,7 @@ import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { seedWithProgress } from './seed-progress.ts';
-import { superviseWorker } from './worker-process.ts';
+import { superviseWorker } from './worker-supervisor.ts';
 
 /** How long the banner waits for the worker: large organizations take minutes to load. */
 const bannerPatienceMs = 10_000;

@@ -9,7 +9,7 @@ import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
 import { forEachPart } from './parts.ts';
-import { type ShownColumns, showColumns, whole } from './shown-columns.ts';
+import { createProjection, type Projection, whole } from './projection.ts';
 
 // DuckDB opens it anew, so it must be a pipe or a file.
 const standardOutput = raw(`'/dev/stdout'`);
@@ -35,7 +35,7 @@ export async function copyLines(
     connection,
     catalog,
     filters,
-    (part) => showColumns(connection, catalog, part, present),
+    (part) => createProjection(connection, catalog, part, present),
     async (shown) => {
       const line = whole([sql`${before}`, ...shown.columns.flat(), sql`${ending}`]);
       if (!isBegun) begin();
@@ -53,7 +53,7 @@ export async function copyLines(
 /** Throws where not all purchases were copied. */
 async function copyAll(
   connection: DuckDBConnection,
-  { purchases }: ShownColumns,
+  { purchases }: Projection,
   statement: Sql,
 ): Promise<void> {
   const [copied] = await queryRows(connection, statement);
@@ -130,7 +130,7 @@ export async function copyParquet(
     connection,
     catalog,
     filters,
-    (part) => showColumns(connection, catalog, part, present),
+    (part) => createProjection(connection, catalog, part, present),
     async (shown, { isPart }) => {
       const selected = shown.columns.map((pieces, index) =>
         named(whole(pieces), columns[index] as TableColumn),

@@ -11,10 +11,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { childEnvironment } from '../settings.ts';
-import type { ExportFailure, ExportOrder } from './order.ts';
+import type { ExportFailure, ExportJob } from './job.ts';
 import { openPipe, type Pipe } from './pipe.ts';
 
-const program = fileURLToPath(new URL('./program.ts', import.meta.url));
+const program = fileURLToPath(new URL('./export-worker.ts', import.meta.url));
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
 
 /** Exports take what questions leave of the processors. */
@@ -63,7 +63,7 @@ type Input = { readonly descriptor: number } | { readonly csv: AsyncIterable<Uin
 
 /** Throws what the process says where it fails; the process ends with the generator. */
 async function* writtenBy(
-  order: ExportOrder,
+  order: ExportJob,
   input: Input,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {

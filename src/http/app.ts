@@ -20,30 +20,30 @@ import { segmentCustomers } from '../resources/segment-customers.ts';
 import { segments } from '../resources/segments.ts';
 import { tags } from '../resources/tags.ts';
 import { templateCampaigns } from '../resources/template-campaigns.ts';
-import { createAnswerCache } from './answer-cache.ts';
-import { watchAnswers } from './answers-under-way.ts';
 import { createKeyCheck, invalidKey, requireReading } from './authentication.ts';
 import { compressAnswers } from './compression.ts';
 import { closeStalledConnections, limitConnections } from './connections.ts';
 import { admitOrigin } from './cors.ts';
-import { createDatedAnswers } from './dated-answers.ts';
 import { answerError, logAnswer } from './error-handler.ts';
 import { ApiError, unknownRoute } from './errors.ts';
-import { createExportPlaces, type ExportLimits } from './export-places.ts';
+import { createExportSlots, type ExportLimits } from './export-slots.ts';
+import { closeIdleConnectionsAtShutdown } from './graceful-shutdown.ts';
 import { health } from './health.ts';
 import { home } from './home.ts';
 import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
-import { createFreshAnswers } from './minimum-as-of.ts';
+import { createFreshAnswers } from './minimum-freshness.ts';
 import { reference } from './openapi/reference.ts';
 import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
-import { endQuietConnections } from './quiet-connections.ts';
 import { createCounter, createRateLimit } from './rate-limit.ts';
 import { closeAfterBody } from './request-body.ts';
 import { newRequestId } from './request-id.ts';
+import { createResponseCache } from './response-cache.ts';
+import { watchResponses } from './responses-in-flight.ts';
 import type { ResourceRoutes } from './route.ts';
 import { securityHeaders } from './security-headers.ts';
 import { serve } from './serve.ts';
 import type { Services } from './services.ts';
+import { createSnapshotResponses } from './snapshot-responses.ts';
 import { limitUnreadResponses } from './unread-responses.ts';
 import { addVary } from './vary.ts';
 
@@ -78,7 +78,7 @@ export type AppOptions = {
   /** Proxies whose X-Forwarded-For is believed: addresses or ranges. */
   readonly trustedProxies?: readonly string[];
   /** What finished answers about purchases may take; 0 remembers none. */
-  readonly answerCacheBytes?: number;
+  readonly responseCacheBytes?: number;
   /** Origins whose pages may read answers. */
   readonly corsOrigins?: readonly string[];
   /** How long X-Min-Data-As-Of may keep a request waiting. */
@@ -95,7 +95,7 @@ export type AppOptions = {
   readonly log: FastifyBaseLogger;
 };
 
-const defaultAnswerCacheBytes = 64 * 2 ** 20;
+const defaultResponseCacheBytes = 64 * 2 ** 20;
 const defaultFreshnessWaitMs = 5_000;
 const defaultUnreadBytes = 64 * 2 ** 20;
 const defaultConnectionsPerAddress = 512;
@@ -107,15 +107,15 @@ const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitStore: store = 'memory', log } = options;
   const { corsOrigins = [] } = options;
-  const answers = createAnswerCache(options.answerCacheBytes ?? defaultAnswerCacheBytes);
+  const answers = createResponseCache(options.responseCacheBytes ?? defaultResponseCacheBytes);
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;
   const freshAnswers = createFreshAnswers(waitMs);
-  const datedAnswers = createDatedAnswers(answers);
+  const snapshotResponses = createSnapshotResponses(answers);
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
-    places: createExportPlaces(options.exports ?? defaultExports),
+    places: createExportSlots(options.exports ?? defaultExports),
     stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));
@@ -210,10 +210,10 @@ export function createApp(options: AppOptions): FastifyInstance {
       done(hostError(request));
     }
   });
-  const isQuiet = watchAnswers(app.server);
+  const isIdle = watchResponses(app.server);
   app.addHook('preClose', async () => {
     freshAnswers.stopWaiting();
-    endQuietConnections(app.server, isQuiet);
+    closeIdleConnectionsAtShutdown(app.server, isIdle);
   });
   app.addHook('onResponse', (request, reply, done) => {
     logAnswer(request, reply);
@@ -242,7 +242,7 @@ export function createApp(options: AppOptions): FastifyInstance {
       v1.addHook('onRequest', authorize);
       // Within the prefix, so that an unknown route asks for a key as well.
       v1.setNotFoundHandler(refuseRoute);
-      const from = { purchases, datedAnswers, freshAnswers, exports };
+      const from = { purchases, snapshotResponses, freshAnswers, exports };
       for (const route of routes) serve(v1, route, from);
     },
     { prefix: '/v1' },

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { BlockList, isIPv6, type Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
-import { answerUnderWay } from './answers-under-way.ts';
+import { responseInFlight } from './responses-in-flight.ts';
 
 /**
  * Closes connections whose clients do not read, and idle ones. Node emits `timeout` when no
@@ -10,7 +10,7 @@ import { answerUnderWay } from './answers-under-way.ts';
  */
 export function closeStalledConnections(server: Server): void {
   server.on('timeout', (socket: Socket) => {
-    if (answerUnderWay(socket) === undefined || socket.writableLength > 0) socket.destroy();
+    if (responseInFlight(socket) === undefined || socket.writableLength > 0) socket.destroy();
   });
 }
 

@@ -4,6 +4,7 @@ import { encodeId } from '../domain/public-id.ts';
 import { QueueFullError } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
+import { isClientDisconnect } from './client-disconnect.ts';
 import {
   ApiError,
   errorBody,
@@ -12,7 +13,6 @@ import {
   postgresUnavailable,
   tooManyQuestions,
 } from './errors.ts';
-import { isHangUp } from './hang-up.ts';
 import { probes } from './health.ts';
 import { SilenceError } from './postgres-silence.ts';
 
@@ -43,10 +43,10 @@ export function answerError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const told = toldToCaller(error);
+  const told = publicError(error);
   if (told.type === 'internal_error') {
     // Who hung up hears nothing of what was then given up, and nothing failed.
-    if (isHangUp(error, request))
+    if (isClientDisconnect(error, request))
       request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
     else request.log.error({ err: error }, 'failed');
   }
@@ -60,7 +60,7 @@ export function answerError(
 }
 
 /** What a caller may know about an error; what it may not becomes internal_error. */
-function toldToCaller(error: unknown): ApiError {
+function publicError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof QueueFullError) return tooManyQuestions();
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };

@@ -3,9 +3,9 @@ import { finished } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { AsOf } from '../domain/purchase-engine.ts';
-import type { ExportPlaces } from './export-places.ts';
+import { signalOf } from './client-disconnect.ts';
+import type { ExportSlots } from './export-slots.ts';
 import type { FormatDescription } from './formats/format.ts';
-import { signalOf } from './hang-up.ts';
 
 /** What an export sends: a file, while it is written. */
 export type Export = {
@@ -20,7 +20,7 @@ export type Export = {
 };
 
 export type ExportOptions = {
-  readonly places: ExportPlaces;
+  readonly places: ExportSlots;
   /** An export in which nothing has moved for so long, whoever's fault it is, is broken off. */
   readonly stalledAfterMs: number;
 };

@@ -1,9 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { answerUnderWay } from './answers-under-way.ts';
 import { ApiError, errorBody, errorStatuses } from './errors.ts';
 import { newRequestId } from './request-id.ts';
+import { responseInFlight } from './responses-in-flight.ts';
 import { securityHeaders } from './security-headers.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
@@ -17,7 +17,7 @@ const lingerMs = 1_000;
  * after the answers to the requests before it on the same socket.
  */
 export function refuseMalformed(socket: Duplex, isHead: boolean, error = malformed): void {
-  const earlier = answerUnderWay(socket);
+  const earlier = responseInFlight(socket);
   if (earlier !== undefined) {
     earlier.once('close', () => refuseMalformed(socket, isHead, error));
     return;

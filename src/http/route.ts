@@ -42,7 +42,7 @@ export type Route<
   readonly etag: boolean;
 } & (
   | {
-      readonly isDated?: false;
+      readonly showsSnapshot?: false;
       handle(call: Call<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
     }
   | {
@@ -50,7 +50,7 @@ export type Route<
        * Answers say which instant they show. They depend on their parameters and on
        * what the engine answers from alone, and are remembered by these.
        */
-      readonly isDated: true;
+      readonly showsSnapshot: true;
       /** Rejects where there is nothing to answer about; asked before each answer. */
       require?(call: Call<z.output<Path>, z.output<Query>>): Promise<void>;
       /**
@@ -63,7 +63,7 @@ export type Route<
   | {
       /** Sends all rows there are, as a file, while they are read (export.ts). */
       readonly isExport: true;
-      readonly isDated?: never;
+      readonly showsSnapshot?: never;
       readonly name: string;
       open(
         call: Call<z.output<Path>, z.output<Query>>,
@@ -83,6 +83,6 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
   return definition as unknown as Route;
 }
 
-export type PlainRoute = Extract<Route, { isDated?: false; handle: unknown }>;
-export type DatedRoute = Extract<Route, { isDated: true }>;
+export type PlainRoute = Extract<Route, { showsSnapshot?: false; handle: unknown }>;
+export type SnapshotRoute = Extract<Route, { showsSnapshot: true }>;
 export type ExportRoute = Extract<Route, { isExport: true }>;

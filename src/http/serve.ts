@@ -2,8 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
-import type { FinishedAnswer } from './answer-cache.ts';
-import type { DatedAnswers } from './dated-answers.ts';
+import { signalOf } from './client-disconnect.ts';
 import { ApiError, unknownRoute } from './errors.ts';
 import { conditional } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -15,18 +14,19 @@ import {
   type FormatName,
   formats,
 } from './formats/negotiation.ts';
-import { signalOf } from './hang-up.ts';
-import { type FreshAnswers, readAskedFreshness } from './minimum-as-of.ts';
+import { type FreshAnswers, readAskedFreshness } from './minimum-freshness.ts';
 import { cursorAfter, linkNextPage } from './next-page.ts';
 import { readParameters } from './parameters.ts';
 import { parseQueryString, queryStringOf } from './query-string.ts';
 import { refuseBody } from './request-body.ts';
-import type { Call, DatedRoute, ExportRoute, PlainRoute, Route } from './route.ts';
+import type { FinishedResponse } from './response-cache.ts';
+import type { Call, ExportRoute, PlainRoute, Route, SnapshotRoute } from './route.ts';
+import type { SnapshotResponses } from './snapshot-responses.ts';
 import { serializerSchema } from './wire.ts';
 
 export type ServedFrom = {
   readonly purchases: PurchaseEngine;
-  readonly datedAnswers: DatedAnswers;
+  readonly snapshotResponses: SnapshotResponses;
   readonly freshAnswers: FreshAnswers;
   readonly exports: ExportOptions;
 };
@@ -46,21 +46,21 @@ export function serve(app: FastifyInstance, route: Route, from: ServedFrom) {
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
-    handler: route.isDated === true ? answerDated(route, from) : answerPlainly(route, from),
+    handler: route.showsSnapshot === true ? respondFromSnapshot(route, from) : respond(route, from),
     onSend: (request, reply, payload: unknown, done) => {
       // Errors repeat what a caller sent, which may look like one of our marks.
       if (reply.statusCode !== 200 || !isWhole(payload)) {
         done(null, payload);
         return;
       }
-      const isFinished = route.isDated === true || typeof payload !== 'string';
+      const isFinished = route.showsSnapshot === true || typeof payload !== 'string';
       const content = isFinished ? payload : writeExactly(payload);
       done(null, etag ? conditional(request, reply, content) : content);
     },
   });
 }
 
-function answerPlainly(route: PlainRoute, { purchases }: ServedFrom) {
+function respond(route: PlainRoute, { purchases }: ServedFrom) {
   const readCall = createCallReader(route, purchases);
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const answer = await route.handle(readCall(request));
@@ -70,14 +70,21 @@ function answerPlainly(route: PlainRoute, { purchases }: ServedFrom) {
   };
 }
 
-function answerDated(route: DatedRoute, { purchases, datedAnswers, freshAnswers }: ServedFrom) {
+function respondFromSnapshot(
+  route: SnapshotRoute,
+  { purchases, snapshotResponses, freshAnswers }: ServedFrom,
+) {
   const readCall = createCallReader(route, purchases);
-  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FinishedAnswer> => {
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<FinishedResponse> => {
     const call = readCall(request);
     const format = formatOf(route, request, call);
     const freshness = readAskedFreshness(request, call.purchases);
     await route.require?.(call);
-    const ask = () => datedAnswers.answer({ route, format, serialize: serializerOf(reply), call });
+    const ask = () =>
+      snapshotResponses.answer({ route, format, serialize: serializerOf(reply), call });
     return freshness === null ? ask() : freshAnswers.atLeast(freshness, ask);
   };
   return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -130,7 +137,7 @@ const isWhole = (payload: unknown): payload is string | Buffer =>
 
 /** What the parameter `format` says, for those who cannot set headers; `Accept` otherwise. */
 function formatOf(
-  { table }: DatedRoute,
+  { table }: SnapshotRoute,
   request: FastifyRequest,
   { query }: Call<unknown, unknown>,
 ): FormatName {

@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
 import { defineRecord, instant, optional, text } from './record.ts';
-import { answerList } from './record-answers.ts';
+import { answerList } from './record-responses.ts';
 
 /** Section 2.9. */
 const attribute = defineRecord('Attribute', 'attribute', 'attributes', {

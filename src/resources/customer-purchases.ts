@@ -3,9 +3,9 @@ import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { customer } from './customer-wire.ts';
-import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-answers.ts';
+import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-list-response.ts';
 import { customerPurchaseListParameters, filtersFrom, listQuery } from './purchase-parameters.ts';
-import { requireRow } from './record-answers.ts';
+import { requireRow } from './record-responses.ts';
 
 export function customerPurchases(services: Services): readonly Route[] {
   return [
@@ -16,7 +16,7 @@ export function customerPurchases(services: Services): readonly Route[] {
       query: customerPurchaseListParameters,
       response: purchaseListSchema,
       etag: false,
-      isDated: true,
+      showsSnapshot: true,
       table: purchaseListTable,
       require: async ({ path, organizationId, signal }) =>
         requireRow(services, customer, organizationId, path.customer_id, signal),

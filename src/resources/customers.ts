@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { customerListParameters, customersAskedFor } from './customer-parameters.ts';
 import { customer, customerInDetail } from './customer-wire.ts';
-import { answerList, answerSingle } from './record-answers.ts';
+import { answerList, answerSingle } from './record-responses.ts';
 
 export function customers(services: Services): readonly Route[] {
   return [

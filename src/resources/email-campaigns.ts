@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-answers.ts';
+import { answerList, answerSingle } from './record-responses.ts';
 import { objectOf } from './stored-json.ts';
 
 /** Section 2.11. */

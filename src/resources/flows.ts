@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-answers.ts';
+import { answerList, answerSingle } from './record-responses.ts';
 
 /** Section 2.10. */
 const flow = defineRecord('Flow', 'flow', 'flows', {

@@ -53,7 +53,7 @@ export function purchaseStats(): readonly Route[] {
       query: purchaseStatsParameters,
       response: statsSchema,
       etag: true,
-      isDated: true,
+      showsSnapshot: true,
       table: statsTable,
       handle: async ({ query, organizationId, purchases, signal, client }) => {
         const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { notFound } from '../http/errors.ts';
 import { id } from '../http/parameters.ts';
 import { type Route, route } from '../http/route.ts';
-import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-answers.ts';
+import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-list-response.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 
@@ -15,7 +15,7 @@ export function purchases(): readonly Route[] {
       query: purchaseListParameters,
       response: purchaseListSchema,
       etag: false,
-      isDated: true,
+      showsSnapshot: true,
       table: purchaseListTable,
       handle: async ({ query, organizationId, purchases, signal, client }) => {
         const question = listQuery(query, filtersFrom(query));
@@ -30,7 +30,7 @@ export function purchases(): readonly Route[] {
       query: z.strictObject({}),
       response: purchaseSchema,
       etag: true,
-      isDated: true,
+      showsSnapshot: true,
       handle: async ({ path, organizationId, purchases, signal, client }) => {
         const { answer, asOf } = await purchases.get(
           organizationId,

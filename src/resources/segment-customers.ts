@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation, byTotalSpent } from '../postgres/keyset-list.ts';
 import { customer } from './customer-wire.ts';
-import { answerList, requireRow } from './record-answers.ts';
+import { answerList, requireRow } from './record-responses.ts';
 
 export function segmentCustomers(services: Services): readonly Route[] {
   return [

@@ -5,7 +5,7 @@ import type { Services } from '../http/services.ts';
 import { listOf } from '../http/wire.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
 import { defineRecord, instant, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-answers.ts';
+import { answerList, answerSingle } from './record-responses.ts';
 
 /** Section 2.8. */
 const tag = defineRecord('Tag', 'tag', 'tags', {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readVerificationRecord, writeVerificationRecord } from './record.ts';
-import { type Remedies, repair } from './repair.ts';
+import { type Repairs, repair } from './repair.ts';
 import { type Verification, type VerifyOptions, verifyOrganization } from './verify.ts';
 
 export type ContinuousVerification = Pick<
@@ -13,7 +13,7 @@ export type ContinuousVerification = Pick<
   readonly everyMs: number;
   /** Whose turn it may be; asked again before each look. */
   organizations(): readonly bigint[];
-  remediesFor(organizationId: bigint): Remedies;
+  repairsFor(organizationId: bigint): Repairs;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -59,10 +59,10 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
     const found = await verify();
     if (found.state === 'not published') return;
     tell(log, found);
-    const repaired = await repair(found, options.remediesFor(organizationId), verify);
+    const repaired = await repair(found, options.repairsFor(organizationId), verify);
     if (repaired !== null) {
-      const { remedies, outcome } = repaired;
-      log.warn({ remedies, state: outcome.state }, 'repaired what differed from Postgres');
+      const { repairs, outcome } = repaired;
+      log.warn({ repairs, state: outcome.state }, 'repaired what differed from Postgres');
     }
     await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
   } catch (error) {

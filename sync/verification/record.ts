@@ -46,7 +46,7 @@ export async function writeVerificationRecord(
     state: last.state,
     purchases: last.purchases,
     differences: found.differences.length + found.dictionaries.length,
-    repairedBy: [...(repair?.remedies ?? [])],
+    repairedBy: [...(repair?.repairs ?? [])],
   };
   const path = recordFile(dataDirectory, organizationId);
   // Whoever may only read the folder may verify all the same.

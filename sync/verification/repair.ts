@@ -2,7 +2,7 @@ import type { PurchaseRange } from './purchase-range.ts';
 import type { Verification } from './verify.ts';
 
 /** What the worker can do about a difference; each publishes what it comes to. */
-export type Remedies = {
+export type Repairs = {
   /** Reads these purchases again, or, where that would not help, everything. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   rebuild(): Promise<void>;
@@ -10,7 +10,7 @@ export type Remedies = {
 
 export type Repair = {
   /** What was done, in this order. */
-  readonly remedies: readonly (keyof Remedies)[];
+  readonly repairs: readonly (keyof Repairs)[];
   /** What verifying came to after that. */
   readonly outcome: Verification;
 };
@@ -21,23 +21,23 @@ export type Repair = {
  */
 export async function repair(
   found: Verification,
-  remedies: Remedies,
+  repairs: Repairs,
   verifyAgain: () => Promise<Verification>,
 ): Promise<Repair | null> {
   if (!needsRepair(found)) return null;
-  const done: (keyof Remedies)[] = [];
+  const done: (keyof Repairs)[] = [];
   let outcome = found;
   if (found.differences.length > 0 && found.dictionaries.length === 0) {
-    await remedies.reread(found.differences);
+    await repairs.reread(found.differences);
     done.push('reread');
     outcome = await verifyAgain();
   }
   if (needsRepair(outcome)) {
-    await remedies.rebuild();
+    await repairs.rebuild();
     done.push('rebuild');
     outcome = await verifyAgain();
   }
-  return { remedies: done, outcome };
+  return { repairs: done, outcome };
 }
 
 const needsRepair = ({ state }: Verification): boolean =>

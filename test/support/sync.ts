@@ -30,7 +30,7 @@ export async function createTestWorker(
     dataDirectory,
     dataFolderId: await dataFolderId(dataDirectory),
     concurrency: 2,
-    mostIdleFiles: 16,
+    maxIdleFiles: 16,
     pollIntervalMs: 20,
     log: pino({ level: 'silent' }),
     ...options,

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
+import { compareWithHistory, requireTrueClaims, witness } from '../support/chaos/checker.ts';
+import { askForRebuilds, sabotage } from '../support/chaos/fault-injection.ts';
 import { difference } from '../support/chaos/generation.ts';
+import { openScene, randomSources, type Scene } from '../support/chaos/harness.ts';
 import { purchasesNow, shortenHistory } from '../support/chaos/history.ts';
-import { askForRebuilds, sabotage } from '../support/chaos/sabotage.ts';
-import { openScene, randomSources, type Scene } from '../support/chaos/scene.ts';
 import { complaintsIn, untilSettled } from '../support/chaos/settled.ts';
-import { compareWithHistory, requireTrueClaims, witness } from '../support/chaos/witness.ts';
 import { endPrepared, writeAtRandom } from '../support/chaos/writers.ts';
 
 /*

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createInstance } from '../../src/engines/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
+import { createReplicator, type Replicator } from '../../sync/replicator.ts';
 import {
   type PostgresOfItsOwn,
   startPostgresOfItsOwn,
@@ -23,7 +23,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
   let dataDirectory: string;
   let postgres: PostgresOfItsOwn;
   let instance: DuckDBInstance;
-  let sync: OrganizationSync;
+  let sync: Replicator;
   let organization: bigint;
   let customer: bigint;
 
@@ -39,7 +39,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
       memoryLimit: '256MiB',
       spillDirectory: join(directory, 'spill'),
     });
-    sync = createOrganizationSync({
+    sync = createReplicator({
       organizationId: organization,
       database: postgres.pool,
       instance,

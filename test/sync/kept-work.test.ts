@@ -12,7 +12,7 @@ import {
   readPublished,
 } from '../../src/engines/duckdb/published-generation.ts';
 import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
+import { createReplicator, type Replicator } from '../../sync/replicator.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
@@ -31,7 +31,7 @@ describe('work that a failure comes after', () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let disk: Disk;
   let instance: DuckDBInstance;
-  let sync: OrganizationSync;
+  let sync: Replicator;
   let organization: bigint;
   let folder: string;
   const folderId = randomUUID();
@@ -63,8 +63,8 @@ describe('work that a failure comes after', () => {
     await directory.remove();
   });
 
-  const open = (): OrganizationSync =>
-    createOrganizationSync({
+  const open = (): Replicator =>
+    createReplicator({
       organizationId: organization,
       database: database.pool,
       instance,

@@ -155,7 +155,7 @@ describe('building an organization’s file', () => {
     const generations = new Set<string | undefined>();
     let isBuilt = false;
     const rebuild = worker
-      .remediesFor(organization)
+      .repairsFor(organization)
       .rebuild()
       .finally(() => {
         isBuilt = true;

@@ -14,7 +14,7 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // Of each file that is open DuckDB keeps some hundred kilobytes until it is closed.
 
-const mostIdleFiles = 3;
+const maxIdleFiles = 3;
 
 describe('a worker of more organizations than may stay open', { timeout: 60_000 }, () => {
   let database: TestDatabase;
@@ -29,7 +29,7 @@ describe('a worker of more organizations than may stay open', { timeout: 60_000 
     for (let count = 0; count < 8; count += 1) {
       organizations.push(await addOrganization(database.pool));
     }
-    worker = await createTestWorker(database.pool, directory.path, { mostIdleFiles });
+    worker = await createTestWorker(database.pool, directory.path, { maxIdleFiles });
   });
   afterEach(async () => {
     await worker.close();
@@ -54,7 +54,7 @@ describe('a worker of more organizations than may stay open', { timeout: 60_000 
       for (const organization of organizations) {
         expect(readPublished(folderOf(organization))?.purchases).toBe(purchases);
       }
-      if (canTellOpenFiles) expect(openFolders()).toHaveLength(mostIdleFiles);
+      if (canTellOpenFiles) expect(openFolders()).toHaveLength(maxIdleFiles);
     }
   });
 
@@ -81,7 +81,7 @@ describe('a worker of more organizations than may stay open', { timeout: 60_000 
 
   it.skipIf(!canTellOpenFiles)('keeps open those that it was at last', async () => {
     await worker.syncAll();
-    const last = organizations.slice(2, 2 + mostIdleFiles);
+    const last = organizations.slice(2, 2 + maxIdleFiles);
     for (const organization of last) await worker.once([organization]);
     expect(openFolders()).toEqual(last.map(folderOf).sort());
   });

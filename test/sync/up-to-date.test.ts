@@ -14,10 +14,10 @@ import {
 import { readUpToDate, writeUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
 import { sendWorkerRequest } from '../../src/engines/duckdb/worker-requests.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
-import { currentSnapshot, readNews } from '../../sync/change-log.ts';
+import { currentSnapshot, readChangeLog } from '../../sync/change-log.ts';
 import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createOrganizationSync, type OrganizationSync } from '../../sync/organization-sync.ts';
-import { createOrganizationTask, type OrganizationTask } from '../../sync/organization-task.ts';
+import { createReplicator, type Replicator } from '../../sync/replicator.ts';
+import { createScheduler, type Scheduler } from '../../sync/scheduler.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -125,7 +125,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       memoryLimit: '256MiB',
       spillDirectory: join(directory.path, 'spill'),
     });
-    const sync = createOrganizationSync({
+    const sync = createReplicator({
       organizationId: one,
       database: database.pool,
       instance,
@@ -175,7 +175,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     try {
       for (let rebuilds = 0; rebuilds < 20; rebuilds += 1) {
         const before = published(one)?.file;
-        await worker.remediesFor(one).rebuild();
+        await worker.repairsFor(one).rebuild();
         expect(published(one)?.file).not.toBe(before);
         // Claimed to be of a later instant: whatever replaces it next must not be older.
         await untilUpToDate(one, asOf);
@@ -230,9 +230,9 @@ describe('what is up to date', { timeout: 120_000 }, () => {
   it('is nothing of which the log was pruned before anybody looked', async () => {
     const [one] = organizations as [bigint];
     const since = await currentSnapshot(database.pool);
-    expect((await readNews(database.pool, since, [])).organizations).toEqual([]);
+    expect((await readChangeLog(database.pool, since, [])).organizations).toEqual([]);
     await buy(one);
-    expect((await readNews(database.pool, since, [])).organizations).toEqual([one]);
+    expect((await readChangeLog(database.pool, since, [])).organizations).toEqual([one]);
     const prune = (organization: bigint) =>
       database.pool.query(
         `with gone as (delete from purchase_changes)
@@ -241,14 +241,14 @@ describe('what is up to date', { timeout: 120_000 }, () => {
         [organization],
       );
     await prune(one);
-    const { organizations: found, snapshot } = await readNews(database.pool, since, []);
+    const { organizations: found, snapshot } = await readChangeLog(database.pool, since, []);
     expect(found).toEqual([one]);
     await buy(one);
-    let next = await readNews(database.pool, snapshot, []);
+    let next = await readChangeLog(database.pool, snapshot, []);
     // Transactions elsewhere in the cluster may hold a snapshot's xmin back for a while.
     await vi.waitFor(
       async () => {
-        next = await readNews(database.pool, next.snapshot, []);
+        next = await readChangeLog(database.pool, next.snapshot, []);
         expect(next.organizations).toEqual([]);
       },
       { timeout: 60_000 },
@@ -261,10 +261,10 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     await withConnection(database.pool, async (slow) => {
       await slow.query('begin');
       await addPurchase(slow, one, { customer_id: await addCustomer(database.pool, one) });
-      const during = await readNews(database.pool, since, []);
+      const during = await readChangeLog(database.pool, since, []);
       expect(during.organizations).toEqual([]);
       await slow.query('commit');
-      const after = await readNews(database.pool, during.snapshot, []);
+      const after = await readChangeLog(database.pool, during.snapshot, []);
       expect(after.organizations).toEqual([one]);
       expect(after.asOf).toBeGreaterThan(during.asOf);
       expect(after.source).toBe(during.source);
@@ -274,7 +274,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
 
 describe('an organization that is published seldom, for copying it takes long', () => {
   let runs: number;
-  let task: OrganizationTask;
+  let task: Scheduler;
   let isFailing: boolean;
 
   beforeEach(async () => {
@@ -290,8 +290,8 @@ describe('an organization that is published seldom, for copying it takes long', 
         return { kind: 'published', publication: { copyMs: 3_600_000 }, sortReason: null };
       },
     };
-    task = createOrganizationTask({
-      sync: sync as unknown as OrganizationSync,
+    task = createScheduler({
+      sync: sync as unknown as Replicator,
       queues: { changes: new PQueue(), builds: new PQueue() },
       reporter: { report: () => {}, settled: async () => {} },
       signal: new AbortController().signal,
@@ -312,17 +312,17 @@ describe('an organization that is published seldom, for copying it takes long', 
   };
 
   it('is published at once where somebody waits, but not for everybody in a row', async () => {
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
     task.noticeChanges();
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
   });
 
   it('is not hurried by those who found that nothing was outstanding', async () => {
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
     task.noticeChanges();
     expect(await runsWhenDue()).toBe(2);
@@ -330,9 +330,9 @@ describe('an organization that is published seldom, for copying it takes long', 
 
   it('is tried again in its own time once it has failed', async () => {
     isFailing = true;
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
-    task.hurry();
+    task.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
     expect(task.upToDateGeneration()).toBeNull();
   });

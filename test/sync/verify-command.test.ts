@@ -154,7 +154,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
       );
       const { code, output } = await verify('--repair', '--json');
       expect(JSON.parse(output)).toMatchObject([
-        { state: 'differs', repair: { remedies: ['rebuild'], outcome: { state: 'equal' } } },
+        { state: 'differs', repair: { repairs: ['rebuild'], outcome: { state: 'equal' } } },
       ]);
       expect(code).toBe(0);
     });

@@ -15,10 +15,10 @@ import { followGenerations, type GenerationLease } from './generations.ts';
 import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
-import { mostIdle } from './memory.ts';
+import { maxIdle } from './memory.ts';
 import { createQueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
-import { createWaiting } from './waiting.ts';
+import { createWaitUntilFresh } from './wait-until-fresh.ts';
 import { sendWorkerRequest } from './worker-requests.ts';
 
 export type DuckDBEngineOptions = {
@@ -55,7 +55,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   const exports = createEndableTasks();
   const generations = followGenerations(instance, {
     ...options,
-    mostIdle: mostIdle(options.memoryLimit, memoryOfEach),
+    maxIdle: maxIdle(options.memoryLimit, memoryOfEach),
   });
 
   /** If a query finds damage, the worker is asked to rebuild the file. */
@@ -92,7 +92,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     if (lease === null) throw new NoGenerationError();
     return lease.asOf;
   };
-  const reach = createWaiting(newestAsOf, (organizationId) => {
+  const reach = createWaitUntilFresh(newestAsOf, (organizationId) => {
     try {
       sendWorkerRequest(options.dataDirectory, 'refresh', organizationId);
     } catch {

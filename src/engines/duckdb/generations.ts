@@ -88,7 +88,7 @@ export function followGenerations(
   options: {
     readonly dataDirectory: string;
     /** Organizations that stay attached while nobody uses them; of more, those asked for last. */
-    readonly mostIdle: number;
+    readonly maxIdle: number;
     readonly onError: (organizationId: bigint, error: unknown) => void;
   },
 ): Generations {
@@ -106,7 +106,7 @@ export function followGenerations(
     await attachments.retire(old);
   };
 
-  const letGo = async (organization: Organization): Promise<void> => {
+  const evict = async (organization: Organization): Promise<void> => {
     organization.seen = null;
     await replace(organization, null);
   };
@@ -114,11 +114,11 @@ export function followGenerations(
   const attachedNow = () => [...organizations.values()].filter(({ current }) => current !== null);
 
   /** Lets go of what nobody uses, of what was asked for the longest ago first. */
-  const keepAtMost = async (most: number): Promise<void> => {
+  const evictBeyond = async (most: number): Promise<void> => {
     for (const organization of attachedNow()) {
       if (attachedNow().length <= most) return;
       if (isNeeded(organization)) continue;
-      await letGo(organization).catch((error: unknown) => options.onError(organization.id, error));
+      await evict(organization).catch((error: unknown) => options.onError(organization.id, error));
     }
   };
 
@@ -128,7 +128,7 @@ export function followGenerations(
     } catch (error) {
       if (!isOutOfMemory(error)) throw error;
       // Not all: what fits into no memory must not cost everybody else each time.
-      makingRoom ??= keepAtMost(Math.floor(attachedNow().length / 2)).finally(() => {
+      makingRoom ??= evictBeyond(Math.floor(attachedNow().length / 2)).finally(() => {
         makingRoom = null;
       });
       await makingRoom;
@@ -156,7 +156,7 @@ export function followGenerations(
     organization.served = published;
     organization.isConfirmed = false;
     await replace(organization, next);
-    await keepAtMost(options.mostIdle);
+    await evictBeyond(options.maxIdle);
   };
 
   /**
@@ -213,7 +213,7 @@ export function followGenerations(
   const lookAfter = async (organization: Organization, current: Attached): Promise<void> => {
     confirm(organization, current);
     if (Date.now() - organization.lastUsed > idleBeforeDetachMs && !isNeeded(organization)) {
-      await letGo(organization);
+      await evict(organization);
     } else if (isDue(organization)) {
       await refreshOnce(organization);
     }

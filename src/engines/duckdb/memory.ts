@@ -17,7 +17,7 @@ function bytesOf(size: string): number {
  * MiB for each of its row groups in which rows were deleted, is not let go of before the
  * file is closed.
  */
-export function mostIdle(memoryLimit: string, bytesOfEach: number): number {
+export function maxIdle(memoryLimit: string, bytesOfEach: number): number {
   return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesOfEach));
 }
 

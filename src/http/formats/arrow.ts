@@ -115,7 +115,9 @@ function childOf(
     return makeData({ type: type as Int64, length, data: integers, nullBitmap: present });
   }
   if (kind === 'label') {
-    const { keys, present, values } = isPackedLabels(data) ? data : packLabels(data as PlainValues);
+    const { keys, present, values } = isPackedLabels(data)
+      ? data
+      : columnarLabels(data as PlainValues);
     const dictionary = dictionaryOf(values, dictionaries);
     const packed = { length, data: keys, nullBitmap: present, dictionary };
     return makeData({ type: type as Dictionary<Utf8, Int32>, ...packed });
@@ -164,7 +166,7 @@ function packIntegers(name: string, values: PlainValues): PackedIntegers {
   return { integers, present: bitmapOf(values, null) };
 }
 
-function packLabels(labels: PlainValues): PackedLabels {
+function columnarLabels(labels: PlainValues): PackedLabels {
   const known = new Map<string, number>();
   const keys = Int32Array.from(labels, (label) => {
     if (label === null) return 0;

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { FormatDescription } from '../formats/format.ts';
 import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
 import { probes } from '../health.ts';
-import { minimumAsOfHeader } from '../minimum-as-of.ts';
+import { minimumAsOfHeader } from '../minimum-freshness.ts';
 import type { Route } from '../route.ts';
 import { jsonSchema } from '../wire.ts';
 import {
@@ -65,10 +65,10 @@ export function describeApi(routes: readonly Route[]) {
 }
 
 function operation(route: Route, schemas: Record<string, unknown>) {
-  const { url, summary, path, query, response, etag, isDated, isAddition } = route;
+  const { url, summary, path, query, response, etag, showsSnapshot, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
-  const isOfInstant = isDated === true || isExport(route);
+  const isOfInstant = showsSnapshot === true || isExport(route);
   return {
     operationId: operationIdOf(url),
     summary,
@@ -153,7 +153,8 @@ const minimumAsOf = {
   schema: { type: 'string', format: 'date-time' },
 };
 
-const hasTable = (route: Route): boolean => route.isDated === true && route.table !== undefined;
+const hasTable = (route: Route): boolean =>
+  route.showsSnapshot === true && route.table !== undefined;
 
 const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [formats[name]]));
 
@@ -167,13 +168,13 @@ function contentsOf(of: readonly FormatDescription[]) {
 }
 
 function headersOf(route: Route) {
-  const { etag, isDated, query } = route;
+  const { etag, showsSnapshot, query } = route;
   const isList = 'starting_after' in (query as z.ZodObject).shape;
   return headerReferences([
     'Request-Id',
     ...rateLimitHeaders,
     ...(etag ? (['ETag'] as const) : []),
-    ...(isDated === true ? (['X-Data-As-Of'] as const) : []),
+    ...(showsSnapshot === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
     ...(isList ? (['Link'] as const) : []),
     ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),

@@ -6,8 +6,8 @@ import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
 import { createInstance, queryRows } from '../../src/engines/duckdb/connection.ts';
 import { createLayout } from '../../src/engines/duckdb/layout.ts';
-import { packPurchases } from '../../src/exports/pack-purchases.ts';
-import { createIdPacker } from '../../src/exports/packed-ids.ts';
+import { createColumnarIds } from '../../src/exports/columnar-ids.ts';
+import { readColumnarPurchases } from '../../src/exports/columnar-purchases.ts';
 import { createRowRanges, type RowRange, type RowRanges } from '../../src/exports/row-ranges.ts';
 import { isPresent, type PackedIntegers, valueAt } from '../../src/http/formats/column-data.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -55,7 +55,7 @@ describe('packed purchases', () => {
     const places = names.map((name) => purchaseColumns.findIndex((column) => column.name === name));
     const rows: (bigint | string | null)[][] = [];
     const discounts = purchaseColumns.findIndex(({ name }) => name === 'discount_in_cents');
-    for await (const { rowCount, data } of packPurchases(connections, 'shop', filters)) {
+    for await (const { rowCount, data } of readColumnarPurchases(connections, 'shop', filters)) {
       for (let row = 0; row < rowCount; row += 1) {
         // Nothing of what DuckDB's memory held before.
         const { integers, present } = data[discounts] as PackedIntegers;
@@ -78,7 +78,7 @@ describe('packed purchases', () => {
     }
     // Where nothing matches the ranges grow as well: half a row group each, but for the first.
     const streams = connections.map((each) => vi.spyOn(each, 'stream'));
-    const none = packPurchases(connections, 'shop', { minValueInCents: 10n ** 12n });
+    const none = readColumnarPurchases(connections, 'shop', { minValueInCents: 10n ** 12n });
     expect((await none.next()).done).toBe(true);
     const statements = streams.reduce((sum, { mock }) => sum + mock.calls.length, 0);
     expect(statements - purchaseLabels.length).toBeLessThan(count / 61_440 + 8);
@@ -109,7 +109,7 @@ describe('packed purchases', () => {
     const texts = purchaseColumns.findIndex(({ name }) => name === 'order_number');
     const seen = new Set<string>();
     let batches = 0;
-    for await (const { rowCount, data } of packPurchases(connections, 'shop', {})) {
+    for await (const { rowCount, data } of readColumnarPurchases(connections, 'shop', {})) {
       batches += 1;
       for (let row = 0; row < rowCount; row += 1) {
         const id = valueAt(data[0] ?? [], row) as string;
@@ -133,7 +133,8 @@ describe('packed purchases', () => {
     const connection = await instance.connect();
     await connection.run(`attach ':memory:' as shop`);
     await connection.run(createLayout('shop'));
-    for await (const batch of packPurchases([connection], 'shop', {})) expect(batch).toBeNull();
+    for await (const batch of readColumnarPurchases([connection], 'shop', {}))
+      expect(batch).toBeNull();
     connection.closeSync();
     instance.closeSync();
   });
@@ -174,7 +175,7 @@ describe('ranges of rows', () => {
 });
 
 describe('packed ids', () => {
-  const pack = createIdPacker('purchase');
+  const pack = createColumnarIds('purchase');
   const unpacked = (numbers: readonly bigint[]) => {
     const packed = pack(BigInt64Array.from(numbers));
     return numbers.map((_, row) => valueAt(packed, row));

@@ -7,10 +7,10 @@ const lookIntervalMs = 100;
  * waits for a client that has sent nothing yet, or half a request, for as long as that one
  * likes, and for one that keeps its connection for the next request.
  */
-export function endQuietConnections(server: Server, isQuiet: () => boolean): void {
+export function closeIdleConnectionsAtShutdown(server: Server, isIdle: () => boolean): void {
   if (!server.listening) return;
   const looking = setInterval(() => {
-    if (!server.listening && isQuiet()) server.closeAllConnections();
+    if (!server.listening && isIdle()) server.closeAllConnections();
   }, lookIntervalMs).unref();
   server.once('close', () => clearInterval(looking));
 }

@@ -6,12 +6,12 @@ export type ExportLimits = { readonly perKey: number; readonly inAll: number };
 /** When to try again is not known: an export takes as long as its reader does. */
 const retryAfter = 10;
 
-export type ExportPlaces = {
+export type ExportSlots = {
   /** Takes a place until the returned function is called, once or again. Throws rate_limited where there is none. */
   take(keyId: bigint): () => void;
 };
 
-export function createExportPlaces({ perKey, inAll }: ExportLimits): ExportPlaces {
+export function createExportSlots({ perKey, inAll }: ExportLimits): ExportSlots {
   const running = new Map<bigint, number>();
   let total = 0;
   return {

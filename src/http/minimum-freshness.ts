@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseAnswers } from '../domain/purchase-engine.ts';
+import { signalOf } from './client-disconnect.ts';
 import { ApiError } from './errors.ts';
-import { signalOf } from './hang-up.ts';
 import { instant, readParameters } from './parameters.ts';
 
 /** Header of a request: how fresh its answer must be at least. */

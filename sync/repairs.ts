@@ -2,21 +2,21 @@ import { encodeId } from '../src/domain/public-id.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { askWorker, type Request } from './requests.ts';
 import { isOfShard } from './shard.ts';
-import type { Remedies } from './verification/repair.ts';
+import type { Repairs } from './verification/repair.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
-import { type Workplace, withOnlyWorker } from './worker-process.ts';
+import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
 
 /**
  * What a command can do for an organization: as the folder's worker where there is
  * none, and else by asking the one there is. Each rejects with OperatorError where
  * it fails.
  */
-export function remediesOf(
-  workplace: Workplace,
+export function repairsOf(
+  context: WorkerContext,
   organizationId: bigint,
   stopped: AbortSignal,
-): Remedies {
-  const { database, folderId, settings } = workplace;
+): Repairs {
+  const { database, folderId, settings } = context;
 
   const isTheOrganizations = ({ shard }: RunningWorker) => isOfShard(organizationId, shard);
 
@@ -47,14 +47,14 @@ export function remediesOf(
   };
 
   const doOrAsk = async (
-    work: (remedies: Remedies) => Promise<void>,
+    work: (repairs: Repairs) => Promise<void>,
     request: Request,
   ): Promise<void> => {
     for (let isDone = false; !isDone; ) {
       isDone = true;
       await withOnlyWorker(
-        workplace,
-        (worker) => work(worker.remediesFor(organizationId)),
+        context,
+        (worker) => work(worker.repairsFor(organizationId)),
         async () => {
           isDone = await ask(request);
         },

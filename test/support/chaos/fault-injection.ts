@@ -5,9 +5,9 @@ import type { Database } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { Disk } from '../disk.ts';
 import type { Program } from '../program.ts';
+import type { Timekeeper } from './checker.ts';
 import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
 import type { SourceFaults } from './source-faults.ts';
-import type { Timekeeper } from './witness.ts';
 import type { Workers } from './workers.ts';
 import { endPrepared, isConnectionLoss, isSourceGone, type Tell } from './writers.ts';
 

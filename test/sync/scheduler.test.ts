@@ -1,13 +1,13 @@
 import PQueue from 'p-queue';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import type { OrganizationSync } from '../../sync/organization-sync.ts';
-import { createOrganizationTask } from '../../sync/organization-task.ts';
+import type { Replicator } from '../../sync/replicator.ts';
 import type { OrganizationReport, Reporter } from '../../sync/report.ts';
+import { createScheduler } from '../../sync/scheduler.ts';
 
 const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
-  createOrganizationTask({
-    sync: sync as OrganizationSync,
+  createScheduler({
+    sync: sync as Replicator,
     queues: { changes: new PQueue(), builds: new PQueue() },
     reporter: { report, settled: async () => {} },
     signal: new AbortController().signal,

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 
 /** A response, ready to be sent. */
-export type FinishedAnswer = {
+export type FinishedResponse = {
   readonly body: string | Buffer;
   readonly contentType: string;
   /** Null where the route's answers carry none. */
@@ -14,7 +14,7 @@ export type FinishedAnswer = {
   readonly next: string | null;
 };
 
-export type Make = (signal: AbortSignal) => Promise<FinishedAnswer>;
+export type Make = (signal: AbortSignal) => Promise<FinishedResponse>;
 
 /** A request that waits for an answer. The signal is read only if the answer is not remembered. */
 export type Waiter = { readonly client: string; readonly signal: AbortSignal };
@@ -23,18 +23,18 @@ export type Waiter = { readonly client: string; readonly signal: AbortSignal };
  * Answers that can never become wrong, because their key names the very data that
  * they were made from. The oldest unused ones go when they take too many bytes.
  */
-export type AnswerCache = {
+export type ResponseCache = {
   /**
    * The answer known by that key, or else `make`'s. Requests of one client for the same
    * answer share it while it is made; the signal that `make` is given is aborted when all of
    * them have left. Another client's request runs `make` itself: it has a share of its own in
    * the query pool.
    */
-  answer(key: string, waiter: Waiter, make: Make): Promise<FinishedAnswer>;
+  answer(key: string, waiter: Waiter, make: Make): Promise<FinishedResponse>;
 };
 
 type InFlight = {
-  readonly answer: Promise<FinishedAnswer>;
+  readonly answer: Promise<FinishedResponse>;
   readonly abandoned: AbortController;
   waiters: number;
 };
@@ -42,11 +42,11 @@ type InFlight = {
 /** What an entry takes beside its text. */
 const overheadBytes = 512;
 
-export function createAnswerCache(mostBytes: number): AnswerCache {
+export function createResponseCache(mostBytes: number): ResponseCache {
   const finished =
     mostBytes === 0
       ? null
-      : new LRUCache<string, FinishedAnswer>({
+      : new LRUCache<string, FinishedResponse>({
           maxSize: mostBytes,
           // An answer as large as all others is not worth its place.
           maxEntrySize: Math.ceil(mostBytes / 8),

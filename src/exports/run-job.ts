@@ -6,16 +6,16 @@ import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
+import { readColumnarPurchases } from './columnar-purchases.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
-import { type ExportOrder, fileDescriptor } from './order.ts';
-import { packPurchases } from './pack-purchases.ts';
+import { type ExportJob, fileDescriptor } from './job.ts';
 import { withStandardInput } from './pipe.ts';
 import { writtenIn } from './written-batches.ts';
 
 const catalog = 'exported';
 
 /** Writes what is ordered to the standard output. */
-export async function writeOrder({ format, source, ...options }: ExportOrder): Promise<void> {
+export async function runJob({ format, source, ...options }: ExportJob): Promise<void> {
   const instance = await createInstance(options);
   const connection = await instance.connect();
   // The joins are few rows each to the purchases, and their order is the one that is written.
@@ -56,7 +56,10 @@ const writers: Readonly<Record<ExportFormatName, Writer>> = {
     const { arrow } = await import('../http/formats/arrow.ts');
     // While what one has read is written, the other reads.
     const connections = [connection, await instance.connect()];
-    for await (const part of writtenIn(arrow, packPurchases(connections, catalog, filters))) {
+    for await (const part of writtenIn(
+      arrow,
+      readColumnarPurchases(connections, catalog, filters),
+    )) {
       write(part);
     }
   },

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createAnswerCache, type FinishedAnswer } from '../../src/http/answer-cache.ts';
+import { createResponseCache, type FinishedResponse } from '../../src/http/response-cache.ts';
 
 describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();
   const one = { client: 'key 1', signal: nobodyLeaves };
-  const answerOf = (body: string): FinishedAnswer => ({
+  const answerOf = (body: string): FinishedResponse => ({
     body,
     contentType: 'text/plain',
     entityTag: null,
@@ -36,7 +36,7 @@ describe('finished answers', () => {
   }
 
   it('are made once, and remembered', async () => {
-    const cache = createAnswerCache(1_000_000);
+    const cache = createResponseCache(1_000_000);
     const { make, made, finish } = maker();
     const asked = [1, 2, 3].map(() => cache.answer('a', one, make));
     finish();
@@ -46,7 +46,7 @@ describe('finished answers', () => {
   });
 
   it('are made once for all who ask at the same time, also where none is remembered', async () => {
-    const cache = createAnswerCache(0);
+    const cache = createResponseCache(0);
     const { make, made, finish } = maker();
     const asked = [1, 2].map(() => cache.answer('a', one, make));
     finish();
@@ -58,7 +58,7 @@ describe('finished answers', () => {
   });
 
   it('are given up when the last who asked has left, and not before', async () => {
-    const cache = createAnswerCache(1_000_000);
+    const cache = createResponseCache(1_000_000);
     const { make, made, finish, signal } = maker();
     const [first, second] = [new AbortController(), new AbortController()];
     const asked = [first, second].map((caller) =>
@@ -77,7 +77,7 @@ describe('finished answers', () => {
   });
 
   it('are made for each client that asks at the same time, and remembered for all', async () => {
-    const cache = createAnswerCache(1_000_000);
+    const cache = createResponseCache(1_000_000);
     const makers = [maker(), maker()];
     const asked = makers.map(({ make }, index) =>
       cache.answer('a', { client: `key ${index}`, signal: nobodyLeaves }, make),
@@ -91,7 +91,7 @@ describe('finished answers', () => {
   });
 
   it('are not remembered where making them failed', async () => {
-    const cache = createAnswerCache(1_000_000);
+    const cache = createResponseCache(1_000_000);
     const fail = () => Promise.reject(new Error('no'));
     const asked = [1, 2].map(() => cache.answer('a', one, fail));
     for (const each of asked) await expect(each).rejects.toThrow('no');
@@ -101,7 +101,7 @@ describe('finished answers', () => {
   });
 
   it('take no more than they may: the oldest unused go first', async () => {
-    const cache = createAnswerCache(100_000);
+    const cache = createResponseCache(100_000);
     const made: string[] = [];
     const ask = (key: string, length = 4_000) =>
       cache.answer(key, one, async () => {

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import { queryRows } from '../../src/engines/duckdb/connection.ts';
 import { createLayout } from '../../src/engines/duckdb/layout.ts';
-import { showColumns, whole } from '../../src/exports/shown-columns.ts';
+import { createProjection, whole } from '../../src/exports/projection.ts';
 
 it('shows the coupons of every purchase, however many differ', async () => {
   // More than DuckDB's appender holds before it writes.
@@ -20,7 +20,7 @@ it('shows the coupons of every purchase, however many differ', async () => {
         coupons)
     select n, 1, 0, 100, timestamp '2026-01-01', 0, timestamp '2026-01-01', '[{"code": "C' || n || '"}]'
     from range(1, ${count + 1}) as numbers (n)`);
-  const { columns, from } = await showColumns(
+  const { columns, from } = await createProjection(
     connection,
     'shop',
     { condition: sql`true`, isPart: false },

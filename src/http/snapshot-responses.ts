@@ -1,32 +1,32 @@
-import type { AnswerCache, FinishedAnswer } from './answer-cache.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
 import { writeWhole } from './formats/format.ts';
 import { type FormatName, formats } from './formats/negotiation.ts';
 import { type AnswerTable, batchOf } from './formats/table.ts';
 import { cursorAfter } from './next-page.ts';
-import type { Call, DatedRoute } from './route.ts';
+import type { FinishedResponse, ResponseCache } from './response-cache.ts';
+import type { Call, SnapshotRoute } from './route.ts';
 
 type AnyCall = Call<unknown, unknown>;
 
 /** A call of a route, and how its answer is written. */
 export type Asked = {
-  readonly route: DatedRoute;
+  readonly route: SnapshotRoute;
   readonly format: FormatName;
   /** What makes JSON of an answer. */
   readonly serialize: (answer: unknown) => string;
   readonly call: AnyCall;
 };
 
-export type DatedAnswers = {
+export type SnapshotResponses = {
   /**
    * The finished answer to a call of the route: from memory, where the same question has
    * been answered from the data that there are now.
    */
-  answer(asked: Asked): Promise<FinishedAnswer>;
+  answer(asked: Asked): Promise<FinishedResponse>;
 };
 
-export function createDatedAnswers(answers: AnswerCache): DatedAnswers {
+export function createSnapshotResponses(answers: ResponseCache): SnapshotResponses {
   return {
     async answer(asked) {
       const { format, call } = asked;
@@ -44,7 +44,7 @@ export function createDatedAnswers(answers: AnswerCache): DatedAnswers {
   };
 }
 
-async function finish({ route, format, serialize, call }: Asked): Promise<FinishedAnswer> {
+async function finish({ route, format, serialize, call }: Asked): Promise<FinishedResponse> {
   const { answer, asOf } = await route.handle(call);
   const table = route.table as AnswerTable<unknown> | undefined;
   const written =
@@ -61,7 +61,7 @@ function writeRows(
   format: Exclude<FormatName, 'json'>,
   table: AnswerTable<unknown>,
   answer: unknown,
-): Pick<FinishedAnswer, 'body' | 'hasMore'> {
+): Pick<FinishedResponse, 'body' | 'hasMore'> {
   const { rows, hasMore } = table.read(answer);
   return { body: writeWhole(formats[format], table, batchOf(table, rows)), hasMore };
 }

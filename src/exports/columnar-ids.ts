@@ -8,7 +8,7 @@ const code = (character: string): number => character.charCodeAt(0);
  * number are all equally long, and written where they belong. Where there are others it is
  * asked for each.
  */
-export function createIdPacker(
+export function createColumnarIds(
   resource: IdentifiedResource,
 ): (numbers: BigInt64Array) => PackedTexts | PlainValues {
   const { spellings, least } = idSpellings();

@@ -27,7 +27,7 @@ export const few = chunkRows;
  * into keys here instead of by joins. Planning those takes DuckDB longer than all
  * else that such changes need.
  */
-export async function applyFew(
+export async function applySmallBatch(
   { connection, catalog, dictionaryKeys }: PurchaseFile,
   changes: readonly StagedPurchase[],
   watermark: Watermark,

@@ -2,7 +2,7 @@ import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
 
 /** What an export process is told to write to its standard output. */
-export type ExportOrder = {
+export type ExportJob = {
   readonly format: ExportFormatName;
   /** What the file at `fileDescriptor` holds and the filters leave; or the CSV of its standard input. */
   readonly source: { readonly filters: PurchaseFilters } | 'csv';

@@ -15,16 +15,16 @@ type Waiter = {
 };
 
 const lookEveryMs = 50;
-const hurryEveryMs = 1_000;
+const requestRefreshEveryMs = 1_000;
 
 /**
  * However many wait for an organization, one looks for all of them. `look` gives the
  * instant of the organization's data at present and its error to all who wait;
- * `hurry` is called where that is not enough, and again every second that it is not.
+ * `requestRefresh` is called where that is not enough, and again every second that it is not.
  */
-export function createWaiting(
+export function createWaitUntilFresh(
   look: (organizationId: bigint, source: string | null) => Promise<bigint>,
-  hurry: (organizationId: bigint) => void,
+  requestRefresh: (organizationId: bigint) => void,
 ): WaitUntil {
   const waitingFor = new Map<string, Set<Waiter>>();
 
@@ -34,15 +34,15 @@ export function createWaiting(
     source: string | null,
     waiters: Set<Waiter>,
   ) => {
-    let hurriedAt = Number.NEGATIVE_INFINITY;
+    let requestedAt = Number.NEGATIVE_INFINITY;
     try {
       while (waiters.size > 0) {
         const asOf = await look(organizationId, source);
         for (const waiter of waiters) if (waiter.instant <= asOf) waiter.resolve();
         if (waiters.size === 0) break;
-        if (performance.now() - hurriedAt >= hurryEveryMs) {
-          hurriedAt = performance.now();
-          hurry(organizationId);
+        if (performance.now() - requestedAt >= requestRefreshEveryMs) {
+          requestedAt = performance.now();
+          requestRefresh(organizationId);
         }
         await sleep(lookEveryMs);
       }

@@ -6,12 +6,12 @@ import { createInstance } from '../../../src/engines/duckdb/connection.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import { type Disk, mountDisk } from '../disk.ts';
 import { type Program, runProgram } from '../program.ts';
+import { createTimekeeper } from './checker.ts';
+import type { Stage } from './fault-injection.ts';
 import { createGenerationReader, type GenerationReader } from './generation.ts';
 import { furnish } from './history.ts';
 import { type PostgresOfItsOwn, startPostgresOfItsOwn } from './postgres-of-its-own.ts';
-import type { Stage } from './sabotage.ts';
 import { createSourceFaults } from './source-faults.ts';
-import { createTimekeeper } from './witness.ts';
 import { startWorkers } from './workers.ts';
 
 /** A Postgres, a disk and workers of their own, and somebody who writes down what happens. */

@@ -99,7 +99,7 @@ async function readValues(
 }
 
 /** Of each row's key. Throws where a value is missing. */
-export function packLabels(keys: Int32Array, values: LabelValues): PackedLabels {
+export function columnarLabels(keys: Int32Array, values: LabelValues): PackedLabels {
   const present = bitmapOf(keys, noLabel);
   return Array.isArray(values)
     ? { keys, present, values: values as readonly string[] }

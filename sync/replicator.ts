@@ -19,7 +19,7 @@ import type { IdleFiles } from './idle-files.ts';
 import { createOrganizationFiles } from './organization-files.ts';
 import type { Publication } from './publish.ts';
 import { createPublisher } from './publisher.ts';
-import { type PurchaseFile, purchaseFilePath, startAnew } from './purchase-file.ts';
+import { type PurchaseFile, purchaseFilePath, reset } from './purchase-file.ts';
 import { whySort } from './sort-generation.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from './source.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
@@ -41,7 +41,7 @@ export type RunOutcome =
 /** `load` reads everything from Postgres; `sort` puts the rows that are there in order. */
 export type BuildKind = 'load' | 'sort';
 
-export type OrganizationSync = {
+export type Replicator = {
   /**
    * Brings the organization's purchases up to what Postgres holds now and
    * publishes them where anything changed. A failure leaves published what was
@@ -96,7 +96,7 @@ export type OrganizationSyncOptions = {
 /** If a rebuild did not end it, another one does not either. */
 const damageIntervalMs = 600_000;
 
-export function createOrganizationSync(options: OrganizationSyncOptions): OrganizationSync {
+export function createReplicator(options: OrganizationSyncOptions): Replicator {
   const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
@@ -195,7 +195,7 @@ export function createOrganizationSync(options: OrganizationSyncOptions): Organi
           const outcome = await bringUpToDate(live, signal);
           if (typeof outcome === 'string') {
             // Its changes can never be told again: nothing must be kept for it.
-            if (live.watermark !== null) await startAnew(live);
+            if (live.watermark !== null) await reset(live);
             return { kind: 'must be built', reason: outcome };
           }
           if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');

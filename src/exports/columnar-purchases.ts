@@ -22,8 +22,13 @@ import {
 } from '../http/formats/column-data.ts';
 import type { TableBatch } from '../http/formats/table.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
-import { createIdPacker } from './packed-ids.ts';
-import { type LabelValues, packLabels, readLabelValues, readUsedValues } from './packed-labels.ts';
+import { createColumnarIds } from './columnar-ids.ts';
+import {
+  columnarLabels,
+  type LabelValues,
+  readLabelValues,
+  readUsedValues,
+} from './columnar-labels.ts';
 import { createRowRanges } from './row-ranges.ts';
 
 /**
@@ -31,7 +36,7 @@ import { createRowRanges } from './row-ranges.ts';
  * together what many rows have in a column: made one by one, texts would take several
  * times as long as all else. A statement is under way on each of the connections.
  */
-export async function* packPurchases(
+export async function* readColumnarPurchases(
   connections: readonly DuckDBConnection[],
   catalog: string,
   filters: PurchaseFilters,
@@ -135,8 +140,8 @@ async function readChunk(connection: DuckDBConnection, statement: Sql): Promise<
 
 const rowCountOf = (chunk: DuckDBDataChunk): number => Number(chunk.getColumnVector(0).getItem(0));
 
-const packPurchaseIds = createIdPacker('purchase');
-const packCustomerIds = createIdPacker('customer');
+const packPurchaseIds = createColumnarIds('purchase');
+const packCustomerIds = createColumnarIds('customer');
 
 function readColumns(
   chunk: DuckDBDataChunk,
@@ -157,7 +162,7 @@ function readColumns(
       return kind === 'coupons' ? showCoupons(texts, rowCount) : texts;
     }
     const { items, present } = itemsOf(next());
-    if (kind === 'label') return packLabels(items as Int32Array, labels.get(name) ?? []);
+    if (kind === 'label') return columnarLabels(items as Int32Array, labels.get(name) ?? []);
     if (kind === 'purchase_id') return packPurchaseIds(items as BigInt64Array);
     if (kind === 'customer_id') return packCustomerIds(items as BigInt64Array);
     return { integers: cleared(items as BigInt64Array, present), present };

@@ -12,12 +12,12 @@ export type NumberColumn = {
 };
 
 /** What a column of numbers shows as public ids, in SQL, and what must be joined for that. */
-export type SpelledIds = { readonly shown: Sql; readonly join: Sql };
+export type IdSql = { readonly shown: Sql; readonly join: Sql };
 
 const largestSpelled = BigInt(Number.MAX_SAFE_INTEGER);
 
-/** Creates the table that `spellIds` joins: how ids are spelled, by remainder. */
-export async function createSpellings(connection: DuckDBConnection): Promise<void> {
+/** Creates the table that `idSql` joins: how ids are spelled, by remainder. */
+export async function createIdSpellings(connection: DuckDBConnection): Promise<void> {
   const rows = idSpellings().spellings.map(({ first, digits, filling }, remainder) => [
     BigInt(remainder),
     first,
@@ -40,11 +40,11 @@ export async function createSpellings(connection: DuckDBConnection): Promise<voi
  * The public ids of a column: the same as `encodeId` gives, without leaving DuckDB. Beyond
  * what sqids takes as one number there are few, and JavaScript spells them.
  */
-export async function spellIds(
+export async function idSql(
   connection: DuckDBConnection,
   resource: IdentifiedResource,
   { catalog, table: of, column }: NumberColumn,
-): Promise<SpelledIds> {
+): Promise<IdSql> {
   const number = sql`${raw(`${of}.${column}`)}`;
   const stored = raw(`${catalog}.${of}`);
   const table = `${resource}_spelling`;

@@ -4,18 +4,18 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../src/backoff.ts';
 import type { PublishedGeneration } from '../src/engines/duckdb/published-generation.ts';
 import { describeFailure } from './failure.ts';
-import type { BuildKind, OrganizationSync } from './organization-sync.ts';
 import { progressTeller } from './progress-teller.ts';
+import type { BuildKind, Replicator } from './replicator.ts';
 import type { OrganizationReport, Reporter } from './report.ts';
 import type { PurchaseRange } from './verification/purchase-range.ts';
 
 /** One organization as the worker sees it: what it waits for, does and has failed at. */
-export type OrganizationTask = {
-  readonly sync: OrganizationSync;
+export type Scheduler = {
+  readonly sync: Replicator;
   /** Changes are known that no finished run has applied. */
   noticeChanges(): void;
   /** Somebody waits: what is due, or will be, is done before its turn. */
-  hurry(): void;
+  requestRefresh(): void;
   /**
    * The generation that shows whatever the last look at the change log could see of the
    * organization; null where there may be changes that no run has published yet.
@@ -49,15 +49,15 @@ const hurriedCopyShare = 3;
 
 type Retries = { attempts: number /** Monotonic milliseconds. */; notBefore: number };
 
-export function createOrganizationTask(options: {
-  readonly sync: OrganizationSync;
+export function createScheduler(options: {
+  readonly sync: Replicator;
   readonly queues: Queues;
   readonly reporter: Reporter;
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** Told of each failure that is tried again. */
   readonly onFailure: (error: unknown) => void;
-}): OrganizationTask {
+}): Scheduler {
   const { sync, queues, reporter, signal, log, onFailure } = options;
   let hasChanges = true;
   let isRunning = false;
@@ -204,7 +204,7 @@ export function createOrganizationTask(options: {
     noticeChanges() {
       hasChanges = true;
     },
-    hurry() {
+    requestRefresh() {
       isHurried = true;
     },
     upToDateGeneration: () =>

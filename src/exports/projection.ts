@@ -10,8 +10,8 @@ import {
 } from '../engines/duckdb/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { fillTable, type Row } from './fill-table.ts';
+import { createIdSpellings, idSql } from './id-sql.ts';
 import type { Part } from './parts.ts';
-import { createSpellings, spellIds } from './spelled-ids.ts';
 
 /** What makes up a value, one after another: put together only once, copied only once. */
 export type Pieces = readonly Sql[];
@@ -21,7 +21,7 @@ export const whole = (pieces: Pieces): Sql =>
   pieces.length === 1 ? (pieces[0] as Sql) : sql`concat(${join(pieces, ', ')})`;
 
 /** The rows of an export, in SQL. */
-export type ShownColumns = {
+export type Projection = {
   /** Of each column of `purchaseTable`. */
   readonly columns: readonly Pieces[];
   /** What follows `from`, the conditions included. */
@@ -36,13 +36,13 @@ export type ShownColumns = {
  * repeat it is asked once each, and thus of all a label's values rather than of all rows.
  * What it shows is true until the next call on the same connection, which replaces its tables.
  */
-export async function showColumns(
+export async function createProjection(
   connection: DuckDBConnection,
   catalog: string,
   { condition: matching, isPart }: Part,
   present: (value: Sql, index: number) => Pieces,
-): Promise<ShownColumns> {
-  await createSpellings(connection);
+): Promise<Projection> {
+  await createIdSpellings(connection);
   const columns: Pieces[] = [];
   const joins: Sql[] = [];
   for (const [index, column] of purchaseColumns.entries()) {
@@ -81,12 +81,12 @@ async function showColumn(
   switch (kind) {
     case 'purchase_id': {
       const ids = { catalog, table: 'purchase', column: name };
-      const { shown, join } = await spellIds(connection, 'purchase', ids);
+      const { shown, join } = await idSql(connection, 'purchase', ids);
       return { shown: present(shown), join };
     }
     case 'customer_id': {
       const ids = { catalog, table: customerDictionary.table, column: customerDictionary.value };
-      const { shown, join } = await spellIds(connection, 'customer', ids);
+      const { shown, join } = await idSql(connection, 'customer', ids);
       const rows = sql`
         select key, ${whole(present(shown))} as shown from ${raw(`${catalog}.${ids.table}`)} ${join}
         ${used(customerDictionary.key)}`;
