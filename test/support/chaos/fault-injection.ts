@@ -186,7 +186,7 @@ async function endOf(command: Program): Promise<number | null> {
     () => {},
   );
   if (gaveUp.signal.aborted) return end;
-  throw new Error('a rebuild was asked for and never answered');
+  throw new Error(`a rebuild was asked for and never answered:\n${command.output()}`);
 }
 
 async function startRebuild(
