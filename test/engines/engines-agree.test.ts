@@ -49,7 +49,8 @@ describe('the DuckDB engine and the Postgres engine', () => {
     for (const values of fc.sample(shop, { numRuns: 300, seed: 7 })) {
       ids.push(await addPurchase(database.pool, organization, values));
     }
-    for (const values of fc.sample(shop, { numRuns: 50, seed: 8 })) {
+    const foreign = awkwardPurchase([await addCustomer(database.pool, other)]);
+    for (const values of fc.sample(foreign, { numRuns: 50, seed: 8 })) {
       await addPurchase(database.pool, other, values);
     }
     worker = await createTestWorker(database.pool, directory.path);
