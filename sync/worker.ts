@@ -281,6 +281,14 @@ export function createWorker(options: WorkerOptions): Worker {
     });
   };
 
+  let closed: Promise<void> | undefined;
+  const closeOnce = async () => {
+    closing.abort(new Error('the worker is stopping'));
+    await Promise.all([...tasks.values()].map((task) => task.close()));
+    // A rebuild that it waits for ends no sooner.
+    await verifying;
+  };
+
   return {
     async once(organizations) {
       await removeForeignEntries(database);
@@ -339,11 +347,9 @@ export function createWorker(options: WorkerOptions): Worker {
       if (lost.signal.aborted) log.error('DuckDB has given up, and must be started anew');
     },
 
-    async close() {
-      closing.abort(new Error('the worker is stopping'));
-      await Promise.all([...tasks.values()].map((task) => task.close()));
-      // A rebuild that it waits for ends no sooner.
-      await verifying;
+    close() {
+      closed ??= closeOnce();
+      return closed;
     },
   };
 }

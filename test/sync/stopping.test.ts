@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createInstance } from '../../src/engines/duckdb/connection.ts';
 import {
   organizationDirectory,
   readPublished,
@@ -10,6 +11,7 @@ import {
 import { createPool } from '../../src/postgres/pool.ts';
 import { readSettings } from '../../src/settings.ts';
 import { dataFolderId } from '../../sync/data-folder.ts';
+import { createWorker } from '../../sync/worker.ts';
 import { followChanges } from '../../sync/worker-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
@@ -40,6 +42,38 @@ describe('a worker that has to stop', () => {
   const hasPublished = async (purchases: number) => {
     while (readPublished(folder)?.purchases !== purchases) await sleep(20);
   };
+
+  it('has ended once any call of close has, also where a lost lock closed it before', async () => {
+    await add(2_000);
+    const instance = await createInstance({
+      threads: 1,
+      memoryLimit: '256MiB',
+      spillDirectory: join(directory.path, 'spill'),
+    });
+    const worker = createWorker({
+      database: database.pool,
+      instance,
+      dataDirectory: directory.path,
+      dataFolderId: await dataFolderId(directory.path),
+      concurrency: 1,
+      maxIdleFiles: 1,
+      pollIntervalMs: 20,
+      log: pino({ level: 'silent' }),
+    });
+    await worker.once([organization]);
+    let haveEnded = 0;
+    const closing = [worker.close(), worker.close()].map((close) =>
+      close.then(() => {
+        haveEnded += 1;
+      }),
+    );
+    await Promise.race(closing);
+    // DuckDB is closed next: nothing may be at work in it any more.
+    await Promise.resolve();
+    expect(haveEnded).toBe(2);
+    await Promise.all(closing);
+    instance.closeSync();
+  });
 
   it('does not wait for the end of a rebuild that verifying has asked for', async () => {
     await add(8_000);
