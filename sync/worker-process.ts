@@ -118,7 +118,13 @@ export async function withOnlyWorker(
     await withWorker(context, {}, async (worker) => {
       breakConnectionsWith(lock, context);
       lock.lost.addEventListener('abort', () => void worker.close());
-      await work(worker);
+      await work(worker).catch((error) => {
+        if (!lock.lost.aborted) throw error;
+        // What failed, failed because of that.
+        throw new OperatorError(
+          "The connection to Postgres that holds the worker's lock was lost. Run the command again.",
+        );
+      });
     });
   } finally {
     await lock.release();

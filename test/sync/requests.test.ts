@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, rmdirSync, utimesSync, writeFileSyn
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
 import {
   organizationDirectory,
   purchasesDirectory,
@@ -11,6 +12,7 @@ import { withConnection } from '../../src/postgres/pool.ts';
 import { readReport } from '../../sync/report.ts';
 import { askWorker } from '../../sync/requests.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -145,5 +147,28 @@ describe('a rebuild that a command asks the worker for', () => {
     stopping.abort();
     await worker.close();
     await running;
+  });
+
+  it('ends in one line where the command that does it loses its lock', async () => {
+    const organization = encodeId('organization', await addOrganization(database.pool));
+    await withConnection(database.pool, async (connection) => {
+      await connection.query('begin; lock table purchases in access exclusive mode');
+      const command = runProgram('sync/main.ts', ['rebuild', '--organization', organization], {
+        DATABASE_URL: database.url,
+        DATA_DIR: directory.path,
+      });
+      const waiting = `select from pg_stat_activity
+        where application_name = 'crm-data-service sync' and wait_event_type = 'Lock'
+          and datname = current_database()`;
+      while ((await database.pool.query(waiting)).rowCount === 0) await sleep(20);
+      await database.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name like 'crm-data-service sync lock%' and datname = current_database()`);
+      expect(await command.exited()).toBe(1);
+      expect(command.output()).not.toMatch(/^\s+at /m);
+      expect(command.output().trim().split('\n').at(-1)).toMatch(
+        /^The connection to Postgres that holds the worker's lock was lost\. Run the command again\.$/,
+      );
+      await connection.query('rollback');
+    });
   });
 });
