@@ -256,7 +256,9 @@ function childrenOf(pid: number): number[] {
       readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean),
     )
     .map(Number)
-    .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('exports/export-worker'));
+    .filter((child) =>
+      readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('exports/export-worker'),
+    );
 }
 
 const bigintsAsTold = (_name: string, value: unknown): unknown =>
