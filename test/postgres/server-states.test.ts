@@ -115,7 +115,7 @@ describe('a server of Postgres', { timeout: 120_000 }, () => {
     await database.query('select pg_reload_conf()');
     await database.end();
     await expect
-      .poll(() => outcome(server.url))
+      .poll(() => outcome(server.url), { timeout: 30_000 })
       .toMatch(/Set `sslmode=verify-full` in DATABASE_URL/);
     writeFileSync(inCluster('pg_hba.conf'), rules);
   });

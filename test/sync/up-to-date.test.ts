@@ -49,6 +49,8 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     addPurchase(database.pool, organization, {
       customer_id: await addCustomer(database.pool, organization),
     });
+  /** A reader looks once a second at what a worker says is up to date. */
+  const patiently = { timeout: 50_000 };
   const startWorker = (shard: string, pollIntervalMs = 50): Program => {
     const program = runProgram('sync/main.ts', ['run', '--shard', shard], {
       DATABASE_URL: database.url,
@@ -199,12 +201,15 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       // A look that ended before the next run took its snapshot, and after that run had begun.
       const asOf = first.asOf + 60_000_000n;
       writeUpToDate(directory.path, '1-of-1', { asOf, generations: new Map([[one, first.file]]) });
-      await expect.poll(() => reader.freshness(one)).toBe(asOf);
+      await expect.poll(() => reader.freshness(one), patiently).toBe(asOf);
       await buy(one);
       await worker.syncAll();
       expect(published(one)?.asOf).toBeLessThan(asOf);
       await expect
-        .poll(async () => (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer)
+        .poll(
+          async () => (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer,
+          patiently,
+        )
         .toMatchObject({ purchaseCount: 2n });
       expect(await reader.freshness(one)).toBe(asOf);
     } finally {
