@@ -14,22 +14,20 @@ export type ProgressBars = {
 /** A bar on standard error for each organization that is being loaded; null where that is no terminal. */
 export function createProgressBars(): ProgressBars | null {
   if (!process.stderr.isTTY) return null;
-  const multiBar = new MultiBar(
-    {
-      format:
-        '{organization} {activity} {bar} {percentage} % | {value}/{total} | {rate}/s | {left}',
-      clearOnComplete: true,
-      hideCursor: true,
-    },
-    Presets.shades_classic,
-  );
+  /** Null while there is no bar: it redraws ten times a second. */
+  let multiBar: MultiBar | null = null;
   const bars = new Map<bigint, SingleBar>();
+  const stop = () => {
+    multiBar?.stop();
+    multiBar = null;
+  };
   return {
     show(organizationId, { activity, progress }) {
       const bar = bars.get(organizationId);
       if (progress === null) {
-        if (bar !== undefined) multiBar.remove(bar);
+        if (bar !== undefined) multiBar?.remove(bar);
         bars.delete(organizationId);
+        if (bars.size === 0) stop();
         return;
       }
       const { loaded, expected, rowsPerSecond } = progress;
@@ -41,19 +39,32 @@ export function createProgressBars(): ProgressBars | null {
         left: rowsPerSecond === 0 ? 'starting' : `${secondsLeft} s left`,
       };
       const total = Math.max(expected, loaded);
-      if (bar === undefined) bars.set(organizationId, multiBar.create(total, loaded, payload));
-      else {
+      if (bar === undefined) {
+        multiBar ??= createMultiBar();
+        bars.set(organizationId, multiBar.create(total, loaded, payload));
+      } else {
         bar.setTotal(total);
         bar.update(loaded, payload);
       }
     },
     logDestination: new Writable({
       write(text, _encoding, done) {
-        if (bars.size > 0) multiBar.log(String(text));
-        else process.stderr.write(text);
+        if (multiBar === null) process.stderr.write(text);
+        else multiBar.log(String(text));
         done();
       },
     }),
-    stop: () => multiBar.stop(),
+    stop,
   };
 }
+
+const createMultiBar = (): MultiBar =>
+  new MultiBar(
+    {
+      format:
+        '{organization} {activity} {bar} {percentage} % | {value}/{total} | {rate}/s | {left}',
+      clearOnComplete: true,
+      hideCursor: true,
+    },
+    Presets.shades_classic,
+  );
