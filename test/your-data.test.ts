@@ -6,7 +6,7 @@ import { createOrganization } from '../src/postgres/organizations.ts';
 import { createPool, type Database } from '../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from './support/api.ts';
 import { sectionsWithSql, sqlOf } from './support/markdown.ts';
-import { administer } from './support/postgres.ts';
+import { administer, databaseUrl } from './support/postgres.ts';
 import { runProgram } from './support/program.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
@@ -25,8 +25,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
 
   /** Of a role as the document names it, without options; of the superuser without one. */
   const urlOf = (role?: (typeof roles)[number]): string => {
-    const url = new URL(serverUrl);
-    url.pathname = `/${name}`;
+    const url = new URL(databaseUrl(serverUrl, name));
     if (role !== undefined) {
       url.username = `${name}_${role}`;
       url.password = `secret-${roles.indexOf(role) + 1}`;

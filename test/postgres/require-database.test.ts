@@ -4,8 +4,14 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import { type DatabaseNeeds, requireDatabase } from '../../src/postgres/require-database.ts';
 import { apiRights, schemaVersion } from '../../src/postgres/schema.ts';
-import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import {
+  administer,
+  createTestDatabase,
+  databaseUrl,
+  type TestDatabase,
+} from '../support/postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
+import { createReaderRole, type TestRole } from '../support/role.ts';
 import { createTransactionPool } from '../support/transaction-pool.ts';
 
 const anyServer: DatabaseNeeds = { isPrimary: false };
@@ -14,29 +20,25 @@ const api: DatabaseNeeds = { isPrimary: false, rights: apiRights('memory') };
 describe('a process that starts', { timeout: 60_000 }, () => {
   let database: TestDatabase;
   let proxy: PostgresProxy;
-  const role = `starter_${randomBytes(6).toString('hex')}`;
+  let reader: TestRole;
+  let role: string;
   const serverUrl = inject('postgresUrl');
   const name = () => new URL(database.url).pathname.slice(1);
-  const asRole = (password = 'secret', url = database.url) => {
-    const changed = new URL(url);
-    changed.username = role;
-    changed.password = password;
-    return changed.href;
-  };
+  const asRole = (changes: { password?: string; host?: string } = {}) =>
+    Object.assign(new URL(reader.url), changes).href;
   beforeAll(async () => {
     database = await createTestDatabase();
     proxy = await createPostgresProxy(database.url);
-    await administer(serverUrl, `create role ${role} login password 'secret'`);
-    await database.pool.query(`grant select on all tables in schema public to ${role}`);
+    reader = await createReaderRole(database);
+    role = reader.name;
   });
   afterEach(() => {
     proxy.mode = 'pass';
   });
   afterAll(async () => {
     await proxy.close();
-    await database.pool.query(`drop owned by ${role}`);
+    await reader.drop();
     await database.drop();
-    await administer(serverUrl, `drop role ${role}`);
   });
 
   const refusal = async (url: string, needs = anyServer): Promise<string> => {
@@ -84,7 +86,7 @@ describe('a process that starts', { timeout: 60_000 }, () => {
   ])('waits while Postgres %s, and reports that once', async (_what, begin, end, line) => {
     await begin();
     const reported: string[] = [];
-    const usable = requireDatabase(asRole('secret', proxy.url), anyServer, {
+    const usable = requireDatabase(asRole({ host: new URL(proxy.url).host }), anyServer, {
       forMs: 50_000,
       report: (line) => {
         reported.push(line);
@@ -116,7 +118,11 @@ describe('a process that starts', { timeout: 60_000 }, () => {
   });
 
   it.each([
-    ['the password', () => asRole('wrong'), /Correct the user and the password in DATABASE_URL/],
+    [
+      'the password',
+      () => asRole({ password: 'wrong' }),
+      /Correct the user and the password in DATABASE_URL/,
+    ],
     [
       'the name of the database',
       () => database.url.replace(/\/test_/, '/no_'),
@@ -144,7 +150,7 @@ describe('a process that starts', { timeout: 60_000 }, () => {
   it('says which rights are missing, and how to grant them', async () => {
     await database.pool.query(`revoke select on purchases, tags from ${role}`);
     expect(await refusal(asRole(), api)).toMatch(
-      /lacks rights on purchases, tags\. As the owner: `grant select on purchases, tags to starter_\w+;`$/,
+      /lacks rights on purchases, tags\. As the owner: `grant select on purchases, tags to role_\w+;`$/,
     );
     await database.pool.query(`grant select on purchases, tags to ${role}`);
     const wait = { forMs: 0, report: () => {} };
@@ -189,7 +195,7 @@ describe('a process that starts', { timeout: 60_000 }, () => {
 
   describe('on a database of its own', () => {
     const own = `own_${randomBytes(6).toString('hex')}`;
-    const ownUrl = database_(serverUrl, own);
+    const ownUrl = databaseUrl(serverUrl, own);
     afterEach(() => administer(serverUrl, `drop database if exists ${own} with (force)`));
 
     it('refuses another encoding than UTF-8', async () => {
@@ -235,9 +241,3 @@ describe('a process that starts', { timeout: 60_000 }, () => {
     });
   });
 });
-
-function database_(serverUrl: string, name: string): string {
-  const url = new URL(serverUrl);
-  url.pathname = `/${name}`;
-  return url.href;
-}

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
-import { administer } from './postgres.ts';
+import { administer, databaseUrl } from './postgres.ts';
 
 /**
  * One real Postgres for the whole run (TEST_DATABASE_URL, a superuser's, or the
@@ -16,9 +16,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const server = given === undefined ? await startEmbedded() : { url: given, stop: async () => {} };
   const template = `test_template_${randomBytes(6).toString('hex')}`;
   await administer(server.url, `create database ${template}`);
-  const templateUrl = new URL(server.url);
-  templateUrl.pathname = `/${template}`;
-  await migrate(templateUrl.href);
+  await migrate(databaseUrl(server.url, template));
   project.provide('postgresUrl', server.url);
   project.provide('templateDatabase', template);
   return async () => {

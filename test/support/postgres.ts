@@ -16,11 +16,10 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const serverUrl = inject('postgresUrl');
   const name = `test_${randomBytes(6).toString('hex')}`;
   await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
-  const url = new URL(serverUrl);
-  url.pathname = `/${name}`;
-  const pool = createPool(url.href, { max: 10, applicationName: 'test' });
+  const url = databaseUrl(serverUrl, name);
+  const pool = createPool(url, { max: 10, applicationName: 'test' });
   return {
-    url: url.href,
+    url,
     pool,
     async recreate() {
       await administer(serverUrl, `drop database ${name} with (force)`);
@@ -31,6 +30,13 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       await administer(serverUrl, `drop database if exists ${name} with (force)`);
     },
   };
+}
+
+/** The URL of another database of the same server. */
+export function databaseUrl(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  return url.href;
 }
 
 /** Runs one statement as superuser, outside any test's database. */
