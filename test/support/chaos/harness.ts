@@ -9,7 +9,7 @@ import { type Program, runProgram } from '../program.ts';
 import { createTimekeeper } from './checker.ts';
 import type { Stage } from './fault-injection.ts';
 import { createGenerationReader, type GenerationReader } from './generation.ts';
-import { furnish } from './history.ts';
+import { furnish, keepHistory } from './history.ts';
 import { type PostgresOfItsOwn, startPostgresOfItsOwn } from './postgres-of-its-own.ts';
 import { createSourceFaults } from './source-faults.ts';
 import { startWorkers } from './workers.ts';
@@ -41,6 +41,7 @@ export async function openScene(randomFor: (...parts: string[]) => RandomSource)
     undo.push(() => disk.unmount());
     const postgres = await startPostgresOfItsOwn(directory);
     undo.push(() => postgres.remove());
+    await keepHistory(postgres.pool);
     await furnish(postgres.pool, randomFor('shops'));
     const instance = await openInstance(directory);
     undo.push(async () => instance.closeSync());

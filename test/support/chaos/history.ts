@@ -15,7 +15,7 @@ import { addShop } from './writers.ts';
  * that is being tested. An entry without content is a purchase that went; one
  * without an organization is a TRUNCATE.
  */
-async function keepHistory(database: Database): Promise<void> {
+export async function keepHistory(database: Database): Promise<void> {
   await database.query(`
     -- Not the type of purchases itself: that table may be dropped and created again.
     create table purchase_content (like purchases);
@@ -61,9 +61,8 @@ export async function attachHistory(database: Database | Connection): Promise<vo
 
 const shops = 3;
 
-/** A few shops, and their history, in a database that is new. */
+/** A few shops, in a database that keeps their history. */
 export async function furnish(database: Database, random: RandomSource): Promise<void> {
-  await keepHistory(database);
   await withConnection(database, async (connection) => {
     for (let shop = 0; shop < shops; shop += 1) await addShop(connection, random);
   });

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { captureSql } from '../../../src/postgres/capture.ts';
 import { migrate } from '../../../src/postgres/migrate.ts';
-import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
+import { type Connection, createPool, withConnection } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
-import { administer } from '../postgres.ts';
-import { attachHistory, furnish } from './history.ts';
+import { administer, databaseUrl } from '../postgres.ts';
+import { attachHistory, furnish, keepHistory } from './history.ts';
 import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
 import { statements } from './statements.ts';
 import { endPrepared, isConnectionLoss, type Tell } from './writers.ts';
@@ -110,20 +110,24 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
     hasDump = false;
     const { rows } = await pool.query<{ gid: string }>('select gid from pg_prepared_xacts');
     for (const { gid } of rows) await pool.query(`rollback prepared '${gid}'`);
-    const maintenance = new URL(url);
-    const database = maintenance.pathname.slice(1);
-    maintenance.pathname = '/postgres';
+    const database = new URL(url).pathname.slice(1);
+    const onServer = (statement: string) => administer(databaseUrl(url, 'postgres'), statement);
     // A transaction may have been prepared in between.
-    const isDropped = await administer(
-      maintenance.href,
-      `drop database ${database} with (force)`,
-    ).then(
+    const isDropped = await onServer(`drop database ${database} with (force)`).then(
       () => true,
       () => false,
     );
     if (!isDropped) return;
-    await administer(maintenance.href, `create database ${database}`);
-    await untilDone(() => migrate(url));
+    // Under another name, so that nobody writes to it before it keeps their history.
+    const draft = `${database}_draft`;
+    await untilDone(async () => {
+      await onServer(`drop database if exists ${draft} with (force)`);
+      await onServer(`create database ${draft}`);
+      await migrate(databaseUrl(url, draft));
+      const draftPool = createPool(databaseUrl(url, draft), { max: 1, applicationName: 'chaos' });
+      await keepHistory(draftPool).finally(() => draftPool.end());
+    });
+    await onServer(`alter database ${draft} rename to ${database}`);
     await untilDone(() => furnish(pool, random));
   };
 
