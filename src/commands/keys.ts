@@ -17,7 +17,7 @@ import { formatTable } from './plain-table.ts';
 const program = createProgram('npm run keys --', 'Creates, lists and revokes API keys.');
 
 const applicationName = 'crm-data-service keys';
-const rights = { organizations: 'select', api_keys: 'select, insert, update' };
+const rights = (keys: string) => ({ organizations: 'select', api_keys: keys });
 
 type CreateOptions = {
   readonly organization: string;
@@ -34,7 +34,7 @@ program
   .option('--scope <scope...>', `what it allows: ${scopes.join(', ')} (default: read)`, readScope)
   .option('--expires-in <days>', 'days until it expires, such as 90d; never if left out', readDays)
   .action(async (options: CreateOptions) =>
-    withDatabase(applicationName, rights, async (database) => {
+    withDatabase(applicationName, rights('select, insert'), async (database) => {
       const organization = await requireOrganization(database, options.organization);
       const { expiresIn } = options;
       const { id, secret } = await createApiKey(database, {
@@ -56,7 +56,7 @@ program
   .option('--organization <id>', 'only of this one (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: { organization?: string; json?: boolean }) =>
-    withDatabase(applicationName, rights, async (database) => {
+    withDatabase(applicationName, rights('select'), async (database) => {
       const organization =
         options.organization === undefined
           ? null
@@ -70,7 +70,7 @@ program
   .command('revoke <id>')
   .description('revoke a key (bak_…); it is refused from the next request on')
   .action(async (publicId: string) =>
-    withDatabase(applicationName, rights, async (database) => {
+    withDatabase(applicationName, rights('select, update'), async (database) => {
       const id = decodeId('api_key', publicId);
       if (id === null || !(await revokeApiKey(database, id))) {
         throw new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);

@@ -193,6 +193,19 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     });
   });
 
+  it('list keys and organizations for a role that may only read', async () => {
+    const reader = await createReaderRole(database);
+    try {
+      for (const program of ['src/commands/keys.ts', 'src/commands/organizations.ts']) {
+        const running = runProgram(program, ['list', '--json'], { DATABASE_URL: reader.url });
+        expect(await running.exited(), running.output()).toBe(0);
+        expect(JSON.parse(running.answer())).toBeInstanceOf(Array);
+      }
+    } finally {
+      await reader.drop();
+    }
+  });
+
   it('show the status to a role that may only read, and write nothing for that', async () => {
     const reader = await createReaderRole(database);
     try {
