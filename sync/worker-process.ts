@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { backoffMs } from '../src/backoff.ts';
+import { loggedWait } from '../src/commands/database.ts';
 import { createInstance } from '../src/engines/duckdb/connection.ts';
 import { maxIdle } from '../src/engines/duckdb/memory.ts';
 import { createLog } from '../src/log.ts';
@@ -49,7 +50,7 @@ export async function withWorkerContext(
     const isUsable = await requireDatabase(
       databaseUrl,
       { isPrimary: server === 'primary' },
-      { forMs: settings.databaseWaitMs, report: (line) => log.warn(line), stopped },
+      loggedWait(settings, log, stopped),
     );
     if (isUsable) {
       await withPool(settings, databaseUrl, async (database) => {

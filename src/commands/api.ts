@@ -4,17 +4,15 @@ import { databaseNeeds, startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
+import { loggedWait } from './database.ts';
 
 const program = createProgram('npm run api', 'Serves the HTTP API.').action(async () => {
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);
   const stopped = untilStopped();
   const log = createLog('api', settings.logLevel);
-  const isUsable = await requireDatabase(databaseUrl, databaseNeeds(settings), {
-    forMs: settings.databaseWaitMs,
-    report: (line) => log.warn(line),
-    stopped,
-  });
+  const wait = loggedWait(settings, log, stopped);
+  const isUsable = await requireDatabase(databaseUrl, databaseNeeds(settings), wait);
   if (!isUsable) return;
   const server = await startServer(settings, databaseUrl, log);
   console.log(`Listening on ${server.url}`);

@@ -15,6 +15,7 @@ import { requireFreePort, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
+import { loggedWait } from './database.ts';
 import { seedWithProgress } from './seed-progress.ts';
 import { superviseWorker } from './worker-supervisor.ts';
 
@@ -40,7 +41,7 @@ const program = createProgram(
     const isUsable = await requireDatabase(
       databaseUrl,
       { isPrimary: true, isToMigrate: true, statementTimeoutMs: settings.queryTimeoutMs },
-      { forMs: settings.databaseWaitMs, report: (line) => log.warn(line), stopped: ended },
+      loggedWait(settings, log, ended),
     );
     databaseEnded.signal.throwIfAborted();
     if (!isUsable) return;
