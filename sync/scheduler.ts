@@ -44,8 +44,8 @@ export type Queues = {
 const shortestCadenceMs = 250;
 const copyShare = 10;
 // Where somebody waits: not more often than this, nor more than a third of the time.
-const shortestHurriedCadenceMs = 1_000;
-const hurriedCopyShare = 3;
+const minRefreshIntervalMs = 1_000;
+const refreshCopyShare = 3;
 
 type Retries = { attempts: number /** Monotonic milliseconds. */; notBefore: number };
 
@@ -62,9 +62,9 @@ export function createScheduler(options: {
   let hasChanges = true;
   let isRunning = false;
   let isStarted = false;
-  let isHurried = false;
+  let isRefreshRequested = false;
   /** When the next run may begin before its turn; monotonic milliseconds. */
-  let hurriedNotBefore = 0;
+  let refreshNotBefore = 0;
   /** Only a build can make the live file usable again. */
   let mustBeBuilt: string | null = null;
   let building: { readonly kind: BuildKind; readonly done: Promise<void> } | null = null;
@@ -114,8 +114,8 @@ export function createScheduler(options: {
   const runOnce = async () => {
     // Changes noticed from here on may come too late for this run.
     hasChanges = false;
-    const wasHurried = isHurried;
-    isHurried = false;
+    const wasRefreshRequested = isRefreshRequested;
+    isRefreshRequested = false;
     const startedAt = performance.now();
     const outcome = await sync.run(signal);
     if (outcome.kind === 'must be built') {
@@ -125,9 +125,9 @@ export function createScheduler(options: {
     mustBeBuilt = null;
     const pause = Math.max(shortestCadenceMs, outcome.publication.copyMs * copyShare);
     runs.notBefore = startedAt + pause;
-    if (wasHurried) {
+    if (wasRefreshRequested) {
       const { copyMs } = outcome.publication;
-      hurriedNotBefore = startedAt + Math.max(shortestHurriedCadenceMs, copyMs * hurriedCopyShare);
+      refreshNotBefore = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
     }
     if (outcome.sortReason !== null) void build('sort', outcome.sortReason).catch(() => {});
   };
@@ -205,7 +205,7 @@ export function createScheduler(options: {
       hasChanges = true;
     },
     requestRefresh() {
-      isHurried = true;
+      isRefreshRequested = true;
     },
     upToDateGeneration: () =>
       hasChanges || isRunning || mustBeBuilt !== null ? null : sync.publishedGeneration(),
@@ -216,14 +216,14 @@ export function createScheduler(options: {
         void build('load', reason).catch(() => {});
       }
       // What failed is tried again in its own time, whoever waits.
-      const isPreferred = isHurried && runs.attempts === 0 && now >= hurriedNotBefore;
+      const isPreferred = isRefreshRequested && runs.attempts === 0 && now >= refreshNotBefore;
       const isDue = isPreferred || now >= runs.notBefore;
       if (mustBeBuilt === null && hasChanges && !isRunning && isDue) {
         isRunning = true;
         void queues.changes.add(attemptRun, { priority: isPreferred ? 1 : 0 });
       }
       // Nothing is outstanding: nobody waits any longer.
-      if (!hasChanges && !isRunning) isHurried = false;
+      if (!hasChanges && !isRunning) isRefreshRequested = false;
     },
     async bringUpToDate() {
       await queues.changes.add(runOnce);

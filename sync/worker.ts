@@ -256,7 +256,7 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 
   /** Passes on for whom somebody waits; false where nobody does. */
-  const hurryWhereAsked = (): boolean => {
+  const takeRefreshRequests = (): boolean => {
     try {
       const requests = takeWorkerRequests(dataDirectory, 'refresh', isMine);
       for (const id of requests.keys()) tasks.get(id)?.requestRefresh();
@@ -342,7 +342,7 @@ export function createWorker(options: WorkerOptions): Worker {
         }
         const isReachable = outages === 0;
         const pause = isReachable ? pollIntervalMs : backoffMs(outages, 5_000);
-        await pauseUntil(pause, () => hurryWhereAsked() && isReachable, signal);
+        await pauseUntil(pause, () => takeRefreshRequests() && isReachable, signal);
       }
       if (lost.signal.aborted) log.error('DuckDB has given up, and must be started anew');
     },

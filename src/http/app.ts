@@ -115,7 +115,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   const stalledAfterMs = options.stalledAfterMs ?? defaultStalledAfterMs;
   const exports = {
-    places: createExportSlots(options.exports ?? defaultExports),
+    slots: createExportSlots(options.exports ?? defaultExports),
     stalledAfterMs,
   };
   const routes = resources.flatMap((resource) => resource(services));

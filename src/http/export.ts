@@ -20,7 +20,7 @@ export type Export = {
 };
 
 export type ExportOptions = {
-  readonly places: ExportSlots;
+  readonly slots: ExportSlots;
   /** An export in which nothing has moved for so long, whoever's fault it is, is broken off. */
   readonly stalledAfterMs: number;
 };
@@ -33,10 +33,10 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   { format, name, open }: Export,
-  { places, stalledAfterMs }: ExportOptions,
+  { slots, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
   const signal = signalOf(request);
-  const leave = places.take(request.credential.keyId);
+  const leave = slots.take(request.credential.keyId);
   const stalled = new AbortController();
   const watch = setTimeout(
     () => stalled.abort(new Error(`nothing has moved for ${stalledAfterMs} ms`)),
