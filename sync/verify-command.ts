@@ -77,6 +77,7 @@ async function verifyOne(
     });
   const found = await verify();
   const repaired = isToRepair ? await repair(found, repairsOf(context, id, stopped), verify) : null;
+  stopped.throwIfAborted();
   if (found.state !== 'not published') {
     await writeVerificationRecord(dataDirectory, id, found, repaired);
   }
@@ -91,9 +92,10 @@ function notCompared(error: unknown): Verification {
 function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {
   const title = `${encodeId('organization', id)} ${name}`;
   if (repaired === null) return `${title}: ${describe(found)}`;
-  const { repairs, outcome } = repaired;
+  const { repairs, outcome, failure } = repaired;
   const done = repairs.map((remedy) => remedyTexts[remedy]).join(', then ');
-  return `${title}: ${describe(found)}\n  ${done}; now ${describe(outcome)}`;
+  const end = failure === null ? `now ${describe(outcome)}` : `the repair failed: ${failure}`;
+  return `${title}: ${describe(found)}\n  ${done === '' ? end : `${done}; ${end}`}`;
 }
 
 const remedyTexts: Readonly<Record<keyof Repairs, string>> = {
@@ -152,6 +154,7 @@ function asJson({ id, name }: Organization, found: Verification, repaired: Repai
     repair: repaired && {
       repairs: repaired.repairs,
       outcome: findingsAsJson(repaired.outcome),
+      failure: repaired.failure,
     },
   };
 }

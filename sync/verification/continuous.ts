@@ -60,9 +60,12 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
     if (found.state === 'not published') return;
     tell(log, found);
     const repaired = await repair(found, options.repairsFor(organizationId), verify);
+    signal.throwIfAborted();
     if (repaired !== null) {
-      const { repairs, outcome } = repaired;
-      log.warn({ repairs, state: outcome.state }, 'repaired what differed from Postgres');
+      const { repairs, outcome, failure } = repaired;
+      const details = { repairs, state: outcome.state };
+      if (failure === null) log.warn(details, 'repaired what differed from Postgres');
+      else log.error({ ...details, failure }, 'what differs from Postgres could not be repaired');
     }
     await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
   } catch (error) {

@@ -1,3 +1,4 @@
+import { describeFailure } from '../failure.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 import type { Verification } from './verify.ts';
 
@@ -11,13 +12,16 @@ export type Repairs = {
 export type Repair = {
   /** What was done, in this order. */
   readonly repairs: readonly (keyof Repairs)[];
-  /** What verifying came to after that. */
+  /** The last verification: after the repair, or before the one that failed. */
   readonly outcome: Verification;
+  /** Why a repair, or the verification after it, failed. */
+  readonly failure: string | null;
 };
 
 /**
  * Does the least that makes what is published equal to Postgres, and verifies that
- * it is. Null where there is nothing to repair, or nothing can be said.
+ * it is. Null where there is nothing to repair, or nothing can be said. A failed
+ * repair does not reject: what was found is still to be reported.
  */
 export async function repair(
   found: Verification,
@@ -27,17 +31,21 @@ export async function repair(
   if (!needsRepair(found)) return null;
   const done: (keyof Repairs)[] = [];
   let outcome = found;
-  if (found.differences.length > 0 && found.dictionaries.length === 0) {
-    await repairs.reread(found.differences);
-    done.push('reread');
-    outcome = await verifyAgain();
+  try {
+    if (found.differences.length > 0 && found.dictionaries.length === 0) {
+      await repairs.reread(found.differences);
+      done.push('reread');
+      outcome = await verifyAgain();
+    }
+    if (needsRepair(outcome)) {
+      await repairs.rebuild();
+      done.push('rebuild');
+      outcome = await verifyAgain();
+    }
+  } catch (error) {
+    return { repairs: done, outcome, failure: describeFailure(error).message };
   }
-  if (needsRepair(outcome)) {
-    await repairs.rebuild();
-    done.push('rebuild');
-    outcome = await verifyAgain();
-  }
-  return { repairs: done, outcome };
+  return { repairs: done, outcome, failure: null };
 }
 
 const needsRepair = ({ state }: Verification): boolean =>

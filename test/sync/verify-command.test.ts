@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readReport } from '../../sync/report.ts';
+import { readVerificationRecord } from '../../sync/verification/record.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
@@ -154,7 +155,11 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
       );
       const { code, output } = await verify('--repair', '--json');
       expect(JSON.parse(output)).toMatchObject([
-        { state: 'differs', repair: { repairs: ['rebuild'], outcome: { state: 'equal' } } },
+        {
+          state: 'differs',
+          reason: null,
+          repair: { repairs: ['rebuild'], outcome: { state: 'equal' }, failure: null },
+        },
       ]);
       expect(code).toBe(0);
     });
@@ -164,6 +169,30 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
       const { code, output } = await verify('--repair');
       expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/);
       expect(code).toBe(0);
+    });
+  });
+
+  it('reports and records what differs where the repair fails', async () => {
+    const otherShard = shop.organization % 2n === 0n ? '2/2' : '1/2';
+    await startWorker('--shard', otherShard);
+    await shop.damage(`delete from purchase where id = ${ids[9]}`);
+    const { code, output } = await verify('--repair');
+    expect(output).toMatch(/1 range differs\n.*\n {2}the repair failed: No worker has org_/);
+    expect(code).toBe(1);
+    const { output: json } = await verify('--repair', '--json');
+    expect(JSON.parse(json)).toMatchObject([
+      {
+        state: 'differs',
+        repair: {
+          repairs: [],
+          outcome: { state: 'differs' },
+          failure: expect.stringContaining('start the one whose shard is missing'),
+        },
+      },
+    ]);
+    expect(readVerificationRecord(shop.directory, shop.organization)).toMatchObject({
+      state: 'differs',
+      repairedBy: [],
     });
   });
 
