@@ -103,13 +103,15 @@ describe('responses that clients do not read', () => {
   });
 
   it('no longer count after a disconnect, pipelined ones included', async () => {
-    const { client } = await start({ unreadBytesPerKey: 3 * largeBytes + mebibyte });
+    const { server, client } = await start({ unreadBytesPerKey: 3 * largeBytes + mebibyte });
     const headers = await headersOf();
+    const responses: { readonly writableEnded: boolean }[] = [];
+    server.on('request', (_request, response) => responses.push(response));
     const socket = await askWithoutReading(client, requestBytes(large, headers).repeat(3));
-    for (;;) {
-      const { status } = await client.send({ method: 'GET', url: large, headers });
-      if (status === 429) break;
-    }
+    await expect
+      .poll(() => responses.map(({ writableEnded }) => writableEnded), { timeout: 30_000 })
+      .toEqual([true, true, true]);
+    expect((await client.send({ method: 'GET', url: large, headers })).status).toBe(429);
     socket.destroy();
     for (let unread = 0; unread < 2; unread += 1) {
       await untilAnswered(client, headers);
