@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { builtProgram } from '../src/package-files.ts';
 import { childEnvironment } from '../src/settings.ts';
 import type { Scope } from './scope.ts';
 
@@ -32,9 +33,10 @@ export function startProgram(
   { databaseUrl, ...environment }: Record<string, string> & { databaseUrl: string },
 ): ChildProgram {
   scope.signal.throwIfAborted();
-  const child = fork(path, args, {
+  const isOfBenchmarks = path.startsWith('bench/');
+  const child = fork(isOfBenchmarks ? path : builtProgram(path), args, {
     cwd: root,
-    execArgv: ['--import', 'tsx'],
+    execArgv: isOfBenchmarks ? ['--import', 'tsx'] : [],
     env: { ...childEnvironment(databaseUrl), ...environment },
     silent: true,
     // A session of its own: a terminal's Ctrl-C ends it through the scope, once.

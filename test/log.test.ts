@@ -21,7 +21,7 @@ describe('a process whose log is on a full disk', () => {
       if (!disk.canBeFilled) skip();
       await disk.fill(0);
       const program = `
-        import { createLog } from './src/log.ts';
+        import { createLog } from './dist/src/log.js';
         const log = createLog('test', 'info');
         for (let line = 0; line < 2000; line += 1) log.error({ line }, 'x'.repeat(1000));
         console.log('still there');
@@ -31,7 +31,7 @@ describe('a process whose log is on a full disk', () => {
           log.info('the end');
           process.exit();
         });`;
-      const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+      const options = ['--input-type=module', '--eval', program];
       const file = join(disk.path, 'log');
       const child = spawn(process.execPath, options, {
         stdio: ['pipe', 'pipe', openSync(file, 'a')],
@@ -55,14 +55,14 @@ describe('a log line with an error of Postgres', () => {
   it('holds its code and its constraint, and neither its detail nor its context', async () => {
     const program = `
       import pg from 'pg';
-      import { createLog } from './src/log.ts';
+      import { createLog } from './dist/src/log.js';
       const error = new pg.DatabaseError('duplicate key value', 0, 'error');
       error.code = '42P01';
       error.constraint = 'purchases_pkey';
       error.detail = 'Key (order_number)=(SECRET-1) already exists.';
       error.where = 'COPY purchases, line 1: SECRET-2';
       createLog('test', 'info').child({}).error({ err: error }, 'failed');`;
-    const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+    const options = ['--input-type=module', '--eval', program];
     const child = spawn(process.execPath, options, { stdio: ['ignore', 'ignore', 'pipe'] });
     let line = '';
     (child.stderr as Readable).on('data', (text) => {
@@ -131,7 +131,7 @@ describe('the log line of a request', () => {
 
   it('is one line for a person on a terminal, as is any other without an error', async () => {
     const program = `
-      import { createLog } from './src/log.ts';
+      import { createLog } from './dist/src/log.js';
       process.stderr.isTTY = true;
       const log = createLog('api', 'info');
       const request = log.child({ reqId: 'req_1' });
@@ -140,7 +140,7 @@ describe('the log line of a request', () => {
       request.info(answer, 'answered');
       log.info({ organization: 'org_1', purchases: 3 }, 'built');
       request.error({ err: new Error('out of order') }, 'failed');`;
-    const options = ['--import', 'tsx', '--input-type=module', '--eval', program];
+    const options = ['--input-type=module', '--eval', program];
     const child = spawn(process.execPath, options, { stdio: ['ignore', 'ignore', 'pipe'] });
     let text = '';
     (child.stderr as Readable).on('data', (part) => {

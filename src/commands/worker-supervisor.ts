@@ -1,12 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import { builtProgram } from '../package-files.ts';
 import { childEnvironment } from '../settings.ts';
 
 // Started as a program of its own, not imported: the worker depends on this
 // folder, never the other way round.
-const workerProgram = fileURLToPath(new URL('../../sync/main.ts', import.meta.url));
+const workerProgram = builtProgram('sync/main.ts');
 const restartAfterMs = 1_000;
 
 export type SupervisedWorker = {

@@ -1,21 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
+import { builtProgram } from '../package-files.ts';
 import { childEnvironment } from '../settings.ts';
 import type { ExportFailure, ExportJob } from './job.ts';
 import { openPipe, type Pipe } from './pipe.ts';
 
-const program = fileURLToPath(new URL('./export-worker.ts', import.meta.url));
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
+const program = builtProgram('src/exports/export-worker.ts');
 
 /** Exports take what questions leave of the processors. */
 const niceness = 10;
@@ -110,7 +108,6 @@ async function* writtenBy(
 function start(input: Input, { readable, writable }: Pipe): ChildProcess {
   try {
     return fork(program, [], {
-      execArgv: ['--import', loader],
       env: childEnvironment(undefined),
       serialization: 'advanced',
       stdio: [

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
+import { packageFile } from '../package-files.ts';
 
 /** Functions and triggers that log changes of purchases; safe to run again. */
-export const captureSql = readFileSync(new URL('./capture.sql', import.meta.url), 'utf8');
+export const captureSql = readFileSync(packageFile('src/postgres/capture.sql'), 'utf8');
 
 /** What Postgres says about the table purchases and the triggers on it. */
 export type CaptureFacts = {

@@ -1,10 +1,10 @@
 import { readdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import sql from 'sql-template-tag';
+import { packageFile } from '../package-files.ts';
 import type { TableRights } from './database-failure.ts';
 import type { Database } from './pool.ts';
 
-export const migrationsFolder = fileURLToPath(new URL('../migrations', import.meta.url));
+export const migrationsFolder = packageFile('src/migrations');
 
 /** Where Postgrator keeps what it has applied. */
 export const migrationsTable = 'schema_migrations';

@@ -34,7 +34,9 @@ describe('a version of Node', () => {
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
       scripts: Record<string, string>;
     };
-    const commands = Object.entries(scripts).filter(([, script]) => script.includes('tsx'));
+    const commands = Object.entries(scripts).filter(([, script]) =>
+      script.includes('exec node dist/'),
+    );
     expect(commands.map(([name]) => name)).toEqual(
       expect.arrayContaining(['start', 'api', 'sync', 'migrate', 'seed', 'organizations', 'keys']),
     );

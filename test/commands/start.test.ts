@@ -106,7 +106,7 @@ describe('npm start', { timeout: 120_000 }, () => {
 
     // The worker is a process of its own: killed, it comes back and goes on.
     const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
-    const isWorker = new RegExp(`^\\s*(\\d+)\\s+${first.child.pid}\\s.*sync/main\\.ts`, 'm');
+    const isWorker = new RegExp(`^\\s*(\\d+)\\s+${first.child.pid}\\s.*sync/main\\.js`, 'm');
     process.kill(Number(isWorker.exec(stdout)?.[1]), 'SIGKILL');
     await client.query('delete from purchases where id = $1', [rows[2].id]);
     await until(before);

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,10 +9,11 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { administer, databaseUrl } from './postgres.ts';
 
 /**
- * One real Postgres for the whole run (TEST_DATABASE_URL, a superuser's, or the
+ * Builds the programs that tests start. One real Postgres for the whole run (TEST_DATABASE_URL, a superuser's, or the
  * embedded one) and in it a migrated template that test files clone.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
   const given = process.env.TEST_DATABASE_URL;
   const server = given === undefined ? await startEmbedded() : { url: given, stop: async () => {} };
   const template = `test_template_${randomBytes(6).toString('hex')}`;

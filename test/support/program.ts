@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { builtProgram } from '../../src/package-files.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -26,7 +27,7 @@ const settings = {
   DATABASE_SILENCE_MS: '30000',
 };
 
-/** Runs one of the project's programs (a path from its root) as operators do. */
+/** Runs a program, by the path of its source from the root; those of the product as operators do. */
 export function runProgram(
   path: string,
   args: readonly string[],
@@ -37,7 +38,10 @@ export function runProgram(
   }: { uid?: number; gid?: number; cwd?: string; isMerged?: boolean } = {},
 ): Program {
   const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
-  const command = [process.execPath, '--import', 'tsx', path, ...args];
+  // Benchmarks and programs of the tests run from their sources.
+  const isBuilt = /^(src|sync)\//.test(path);
+  const program = isBuilt ? [builtProgram(path)] : ['--import', 'tsx', path];
+  const command = [process.execPath, ...program, ...args];
   // One pipe for both streams keeps the order in which they were written.
   const shell = isMerged ? ['sh', '-c', 'exec "$0" "$@" 2>&1'] : [];
   const [file = '', ...rest] = [...shell, ...command];
