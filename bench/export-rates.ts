@@ -3,12 +3,12 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { purchaseColumns, purchaseLabels } from '../src/domain/purchase.ts';
-import { labelKey, labelTable } from '../src/engines/duckdb/layout.ts';
+import { type ExportFormatName, exportFormatNames } from '../src/http/formats/negotiation.ts';
+import { labelKey, labelTable } from '../src/purchase-store/layout.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../src/engines/duckdb/published-generation.ts';
-import { type ExportFormatName, exportFormatNames } from '../src/http/formats/negotiation.ts';
+} from '../src/purchase-store/published-generation.ts';
 import { pairedRatios, type Summary, summarize } from './measurements.ts';
 import { readUsage, residentBytesOfFamily } from './process-usage.ts';
 import type { RunningService } from './running-service.ts';

@@ -3,7 +3,7 @@ import {
   currentFile,
   organizationDirectory,
   readPublished,
-} from '../src/engines/duckdb/published-generation.ts';
+} from '../src/purchase-store/published-generation.ts';
 import type { Scope } from './scope.ts';
 import type { BenchmarkShop } from './shops.ts';
 

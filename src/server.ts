@@ -14,6 +14,7 @@ import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
 import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
+import { resources } from './resources/resources.ts';
 import type { Settings } from './settings.ts';
 
 export type Server = {
@@ -87,6 +88,7 @@ export async function startServer(
     }),
   );
   const app = createApp({
+    resources,
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
     keyDatabase,
     rateLimitPerMinute: settings.rateLimitPerMinute,

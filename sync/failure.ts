@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { purchaseColumns } from '../src/domain/purchase.ts';
-import { isCorruption, isInstanceLost } from '../src/engines/duckdb/damage.ts';
-import { isOutOfMemory } from '../src/engines/duckdb/memory.ts';
+import { isCorruption, isInstanceLost } from '../src/duckdb/damage.ts';
+import { isOutOfMemory } from '../src/duckdb/memory.ts';
 import { duckdbErrorType, errorText } from '../src/error-text.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';

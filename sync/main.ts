@@ -9,19 +9,19 @@ import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
 import { readSettings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { describeFailure, type Failure } from './failure.ts';
-import { repairsOf } from './repairs.ts';
-import { type Shard, shardOption } from './shard.ts';
-import { readStatus } from './status.ts';
-import { formatStatus } from './status-table.ts';
-import { verificationInstance, verifyAll } from './verify-command.ts';
-import type { WorkerOptions } from './worker.ts';
+import { repairsOf } from './commands/repairs.ts';
+import { verificationInstance, verifyAll } from './commands/verify-command.ts';
 import {
   followChanges,
   type WorkerContext,
   withOnlyWorker,
   withWorkerContext,
-} from './worker-process.ts';
+} from './commands/worker-process.ts';
+import { describeFailure, type Failure } from './failure.ts';
+import type { WorkerOptions } from './schedule/worker.ts';
+import { type Shard, shardOption } from './shard.ts';
+import { readStatus } from './status/status.ts';
+import { formatStatus } from './status/status-table.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 

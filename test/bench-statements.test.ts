@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import { expect, it } from 'vitest';
 import { statementsOf } from '../bench/peers/statements.ts';
-import { createInstance, queryRows, runStatement } from '../src/engines/duckdb/connection.ts';
+import { createInstance, queryRows, runStatement } from '../src/duckdb/connection.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
 it('the statements that an answer takes can be put again, with their values', async () => {

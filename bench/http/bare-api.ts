@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createProgram, runProgram } from '../../src/commands/command-line.ts';
-import { createKeyCheck } from '../../src/http/authentication.ts';
+import { createKeyCheck } from '../../src/http/auth/authentication.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import { readSettings, requireDatabaseUrl } from '../../src/settings.ts';
 import { untilAborted, untilStopped } from '../../src/stop-signals.ts';

@@ -4,6 +4,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { EmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings.ts';
 import { scratchDirectory } from '../postgres.ts';
 import { decimal } from '../report.ts';
@@ -93,6 +94,7 @@ async function requireSameAnswers(
   { database, secret }: { readonly database: Database; readonly secret: string },
 ): Promise<void> {
   const app = createApp({
+    resources,
     services: {
       database,
       purchases: clickhouse,

@@ -1,5 +1,5 @@
 import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api';
-import { rowsOf } from '../../src/engines/duckdb/connection.ts';
+import { rowsOf } from '../../src/duckdb/connection.ts';
 
 /**
  * Notes which statements an engine puts to DuckDB while it answers, and gives what puts

@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { resources } from '../../src/resources/resources.ts';
 import { measureCustomerWrites } from '../customer-writes.ts';
 import { type ListQuestion, listQuestions } from '../list-questions.ts';
 import { createListShop, type ListShop } from '../list-shop.ts';
@@ -93,6 +94,7 @@ async function measure(
   scope.afterwards(() => database.end());
   const statements = recordStatements(database);
   const app = createApp({
+    resources,
     services: {
       database,
       purchases: createPostgresEngine(database),

@@ -1,14 +1,14 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseLabel, purchaseLabels } from '../domain/purchase.ts';
-import { queryRows, streamChunks } from '../engines/duckdb/connection.ts';
-import { labelKey, labelTable, noLabel } from '../engines/duckdb/layout.ts';
+import { queryRows, streamChunks } from '../duckdb/connection.ts';
 import {
   type Bitmap,
   bitmapOf,
   isPresent,
   type PackedLabels,
 } from '../http/formats/column-data.ts';
+import { labelKey, labelTable, noLabel } from '../purchase-store/layout.ts';
 
 /** Values at the places of their keys: all of a label, or those that some rows use. */
 export type LabelValues = readonly string[] | ReadonlyMap<number, string>;

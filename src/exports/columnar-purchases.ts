@@ -8,10 +8,9 @@ import type {
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, type PurchaseLabel, purchaseColumns } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { queryRows, streamChunks } from '../engines/duckdb/connection.ts';
+import { queryRows, streamChunks } from '../duckdb/connection.ts';
+import { isOutOfMemory } from '../duckdb/memory.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { labelKey } from '../engines/duckdb/layout.ts';
-import { isOutOfMemory } from '../engines/duckdb/memory.ts';
 import {
   type Bitmap,
   type ColumnData,
@@ -21,6 +20,7 @@ import {
   valueAt,
 } from '../http/formats/column-data.ts';
 import type { TableBatch } from '../http/formats/table.ts';
+import { labelKey } from '../purchase-store/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { createColumnarIds } from './columnar-ids.ts';
 import {

@@ -1,7 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { encodeId, type IdentifiedResource, idPrefixes, idSpellings } from '../domain/public-id.ts';
-import { queryRows } from '../engines/duckdb/connection.ts';
+import { queryRows } from '../duckdb/connection.ts';
 import { fillTable } from './fill-table.ts';
 
 /** A column of numbers of an attached file. */

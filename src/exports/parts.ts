@@ -2,10 +2,10 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { purchaseLabels } from '../domain/purchase.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { queryRows } from '../engines/duckdb/connection.ts';
+import { queryRows } from '../duckdb/connection.ts';
+import { isOutOfMemory } from '../duckdb/memory.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
-import { labelTable } from '../engines/duckdb/layout.ts';
-import { isOutOfMemory } from '../engines/duckdb/memory.ts';
+import { labelTable } from '../purchase-store/layout.ts';
 import { createRowRanges } from './row-ranges.ts';
 
 /** Purchases of an attached file that are exported by one statement. */

@@ -1,13 +1,13 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../domain/purchase.ts';
-import { queryRows, runStatement } from '../engines/duckdb/connection.ts';
+import { queryRows, runStatement } from '../duckdb/connection.ts';
 import {
   customerDictionary,
   type Dictionary,
   labelDictionary,
   noLabel,
-} from '../engines/duckdb/layout.ts';
+} from '../purchase-store/layout.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 import { fillTable, type Row } from './fill-table.ts';
 import { createIdSpellings, idSql } from './id-sql.ts';

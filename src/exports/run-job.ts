@@ -1,7 +1,7 @@
 import { openSync, writeSync } from 'node:fs';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import { createInstance } from '../engines/duckdb/connection.ts';
+import { createInstance } from '../duckdb/connection.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';

@@ -7,64 +7,36 @@ import Fastify, {
 } from 'fastify';
 import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
-import { attributes } from '../resources/attributes.ts';
-import { customerPurchases } from '../resources/customer-purchases.ts';
-import { customers } from '../resources/customers.ts';
-import { emailCampaigns } from '../resources/email-campaigns.ts';
-import { flows } from '../resources/flows.ts';
-import { identity } from '../resources/identity.ts';
-import { purchaseExport } from '../resources/purchase-export.ts';
-import { purchaseStats } from '../resources/purchase-stats.ts';
-import { purchases } from '../resources/purchases.ts';
-import { segmentCustomers } from '../resources/segment-customers.ts';
-import { segments } from '../resources/segments.ts';
-import { tags } from '../resources/tags.ts';
-import { templateCampaigns } from '../resources/template-campaigns.ts';
-import { createKeyCheck, invalidKey, requireReading } from './authentication.ts';
-import { compressAnswers } from './compression.ts';
-import { closeStalledConnections, limitConnections } from './connections.ts';
-import { admitOrigin } from './cors.ts';
-import { answerError, logAnswer } from './error-handler.ts';
-import { ApiError, unknownRoute } from './errors.ts';
-import { createExportSlots, type ExportLimits } from './export-slots.ts';
-import { closeIdleConnectionsAtShutdown } from './graceful-shutdown.ts';
-import { health } from './health.ts';
-import { home } from './home.ts';
-import { handleClientError, hostError, refuseUnsupported } from './malformed-requests.ts';
-import { createFreshAnswers } from './minimum-freshness.ts';
+import { createKeyCheck, invalidKey, requireReading } from './auth/authentication.ts';
+import { createCounter, createRateLimit } from './auth/rate-limit.ts';
 import { reference } from './openapi/reference.ts';
-import { defaultMaxSilenceMs, waitForPostgres } from './postgres-silence.ts';
-import { createCounter, createRateLimit } from './rate-limit.ts';
-import { closeAfterBody } from './request-body.ts';
-import { newRequestId } from './request-id.ts';
-import { createResponseCache } from './response-cache.ts';
-import { watchResponses } from './responses-in-flight.ts';
+import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
+import { createFreshAnswers } from './request/minimum-freshness.ts';
+import { closeAfterBody } from './request/request-body.ts';
+import { newRequestId } from './request/request-id.ts';
+import { compressAnswers } from './response/compression.ts';
+import { admitOrigin } from './response/cors.ts';
+import { answerError, logAnswer } from './response/error-handler.ts';
+import { ApiError, unknownRoute } from './response/errors.ts';
+import { createExportSlots, type ExportLimits } from './response/export-slots.ts';
+import { createResponseCache } from './response/response-cache.ts';
+import { securityHeaders } from './response/security-headers.ts';
+import { createSnapshotResponses } from './response/snapshot-responses.ts';
+import { limitUnreadResponses } from './response/unread-responses.ts';
+import { addVary } from './response/vary.ts';
 import type { ResourceRoutes } from './route.ts';
-import { securityHeaders } from './security-headers.ts';
 import { serve } from './serve.ts';
+import { closeStalledConnections, limitConnections } from './server/connections.ts';
+import { closeIdleConnectionsAtShutdown } from './server/graceful-shutdown.ts';
+import { health } from './server/health.ts';
+import { home } from './server/home.ts';
+import { defaultMaxSilenceMs, waitForPostgres } from './server/postgres-silence.ts';
+import { watchResponses } from './server/responses-in-flight.ts';
 import type { Services } from './services.ts';
-import { createSnapshotResponses } from './snapshot-responses.ts';
-import { limitUnreadResponses } from './unread-responses.ts';
-import { addVary } from './vary.ts';
-
-/** Every resource under /v1: a new one is a file of its own and a line here. */
-const resources: readonly ResourceRoutes[] = [
-  identity,
-  customers,
-  customerPurchases,
-  segments,
-  segmentCustomers,
-  purchases,
-  purchaseStats,
-  purchaseExport,
-  tags,
-  attributes,
-  flows,
-  emailCampaigns,
-  templateCampaigns,
-];
 
 export type AppOptions = {
+  /** Every resource under /v1. */
+  readonly resources: readonly ResourceRoutes[];
   readonly services: Services;
   /** For key checks alone: slow lists cannot take its connections. That of the services by default. */
   readonly keyDatabase?: Database;
@@ -106,7 +78,7 @@ const defaultExports: ExportLimits = { perKey: 2, inAll: 4 };
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitPerMinute, rateLimitStore: store = 'memory', log } = options;
-  const { corsOrigins = [] } = options;
+  const { resources, corsOrigins = [] } = options;
   const answers = createResponseCache(options.responseCacheBytes ?? defaultResponseCacheBytes);
   const { purchases } = services;
   const waitMs = options.freshnessWaitMs ?? defaultFreshnessWaitMs;

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import type { AsOf, PurchaseAnswers } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
-import type { Export } from './export.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 import type { AnswerTable } from './formats/table.ts';
+import type { Export } from './response/export.ts';
 import type { Services } from './services.ts';
 
 /** What a handler is told: its parameters, validated, and whom it answers. */
@@ -61,7 +61,7 @@ export type Route<
       handle(call: Call<z.output<Path>, z.output<Query>>): Promise<AsOf<z.output<Response>>>;
     }
   | {
-      /** Sends all rows there are, as a file, while they are read (export.ts). */
+      /** Sends all rows there are, as a file, while they are read (response/export.ts). */
       readonly isExport: true;
       readonly showsSnapshot?: never;
       readonly name: string;

@@ -2,11 +2,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
-import { signalOf } from './client-disconnect.ts';
-import { ApiError, unknownRoute } from './errors.ts';
-import { conditional } from './etag.ts';
-import { writeExactly } from './exact-numbers.ts';
-import { type Export, type ExportOptions, sendExport } from './export.ts';
 import {
   acceptedExportFormat,
   acceptedFormat,
@@ -14,15 +9,20 @@ import {
   type FormatName,
   formats,
 } from './formats/negotiation.ts';
-import { type FreshAnswers, readAskedFreshness } from './minimum-freshness.ts';
-import { cursorAfter, linkNextPage } from './next-page.ts';
-import { readParameters } from './parameters.ts';
-import { parseQueryString, queryStringOf } from './query-string.ts';
-import { refuseBody } from './request-body.ts';
-import type { FinishedResponse } from './response-cache.ts';
+import { signalOf } from './request/client-disconnect.ts';
+import { type FreshAnswers, readAskedFreshness } from './request/minimum-freshness.ts';
+import { readParameters } from './request/parameters.ts';
+import { parseQueryString, queryStringOf } from './request/query-string.ts';
+import { refuseBody } from './request/request-body.ts';
+import { ApiError, unknownRoute } from './response/errors.ts';
+import { conditional } from './response/etag.ts';
+import { writeExactly } from './response/exact-numbers.ts';
+import { type Export, type ExportOptions, sendExport } from './response/export.ts';
+import { cursorAfter, linkNextPage } from './response/next-page.ts';
+import type { FinishedResponse } from './response/response-cache.ts';
+import type { SnapshotResponses } from './response/snapshot-responses.ts';
+import { serializerSchema } from './response/wire.ts';
 import type { Call, ExportRoute, PlainRoute, Route, SnapshotRoute } from './route.ts';
-import type { SnapshotResponses } from './snapshot-responses.ts';
-import { serializerSchema } from './wire.ts';
 
 export type ServedFrom = {
   readonly purchases: PurchaseEngine;

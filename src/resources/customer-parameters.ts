@@ -1,7 +1,7 @@
 import sql, { type Sql } from 'sql-template-tag';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
-import { boolean, id, instant, oneOf, pageParameters, text } from '../http/parameters.ts';
+import { boolean, id, instant, oneOf, pageParameters, text } from '../http/request/parameters.ts';
 import {
   byCreation,
   byTotalSpent,

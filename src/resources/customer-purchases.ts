@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id } from '../http/parameters.ts';
+import { id } from '../http/request/parameters.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { customer } from './customer-wire.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { encodeId } from '../domain/public-id.ts';
-import { publicId } from '../http/wire.ts';
+import { publicId } from '../http/response/wire.ts';
 import {
   defineRecord,
   type Field,

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { id } from '../http/parameters.ts';
+import { id } from '../http/request/parameters.ts';
+import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { listOf } from '../http/wire.ts';
 import { customerListParameters, customersAskedFor } from './customer-parameters.ts';
 import { customer, customerInDetail } from './customer-wire.ts';
 import { answerList, answerSingle } from './record-responses.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { encodeId } from '../domain/public-id.ts';
+import { named, publicId } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
-import { named, publicId } from '../http/wire.ts';
 
 const identitySchema = named(
   'Identity',

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import { type AsOf, type PurchasePage, UnknownCursorError } from '../domain/purchase-engine.ts';
 import type { AnswerTable } from '../http/formats/table.ts';
-import { invalidCursor } from '../http/parameters.ts';
-import { listOf } from '../http/wire.ts';
+import { invalidCursor } from '../http/request/parameters.ts';
+import { listOf } from '../http/response/wire.ts';
 import { purchaseTable } from './purchase-table.ts';
 import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
 

@@ -17,7 +17,7 @@ import {
   pageParameters,
   text,
   timeZone,
-} from '../http/parameters.ts';
+} from '../http/request/parameters.ts';
 
 /** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
 const filtersOfAnyList = {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { averageTicket } from '../domain/purchase-engine.ts';
 import type { AnswerTable } from '../http/formats/table.ts';
+import { count, integer, named, sum } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
-import { count, integer, named, sum } from '../http/wire.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
 const groupSchema = z.object({

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { encodeId } from '../domain/public-id.ts';
 import { type Purchase, type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
-import { writeExactly } from '../http/exact-numbers.ts';
 import type { Table, TableBatch, TableColumnKind } from '../http/formats/table.ts';
+import { writeExactly } from '../http/response/exact-numbers.ts';
 import { couponsOnTheWire } from './purchase-wire.ts';
 
 const kinds: Readonly<Record<PurchaseColumnKind, TableColumnKind>> = {

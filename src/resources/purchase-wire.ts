@@ -7,7 +7,7 @@ import {
   type PurchaseColumnKind,
   purchaseColumns,
 } from '../domain/purchase.ts';
-import { dateTime, integer, named, publicId } from '../http/wire.ts';
+import { dateTime, integer, named, publicId } from '../http/response/wire.ts';
 import { listOfObjects } from './stored-json.ts';
 
 /** Section 2.5: a list of these, whatever else is stored. */

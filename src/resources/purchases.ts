@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { notFound } from '../http/errors.ts';
-import { id } from '../http/parameters.ts';
+import { id } from '../http/request/parameters.ts';
+import { notFound } from '../http/response/errors.ts';
 import { type Route, route } from '../http/route.ts';
 import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-list-response.ts';
 import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';

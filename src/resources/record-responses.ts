@@ -1,6 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { notFound } from '../http/errors.ts';
-import { invalidCursor } from '../http/parameters.ts';
+import { invalidCursor } from '../http/request/parameters.ts';
+import { notFound } from '../http/response/errors.ts';
 import type { Services } from '../http/services.ts';
 import { type KeysetList, readPage } from '../postgres/keyset-list.ts';
 import { firstRow, withConnection } from '../postgres/pool.ts';

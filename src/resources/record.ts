@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import { encodeId, type IdentifiedResource, idPrefixes } from '../domain/public-id.ts';
-import { dateTime, integer as integerSchema, named, publicId } from '../http/wire.ts';
+import { dateTime, integer as integerSchema, named, publicId } from '../http/response/wire.ts';
 import { microsecondsOf } from '../postgres/instants.ts';
 import type { KeysetTable } from '../postgres/keyset-list.ts';
 

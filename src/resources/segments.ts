@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { id, oneOf, pageParameters, text as textOf } from '../http/parameters.ts';
+import { id, oneOf, pageParameters, text as textOf } from '../http/request/parameters.ts';
+import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { listOf } from '../http/wire.ts';
 import { byCreation, byUpdate } from '../postgres/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
 import { answerList, answerSingle } from './record-responses.ts';

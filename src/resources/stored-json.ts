@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { digitsOf, isNumber, isText, parseExactly } from '../http/exact-numbers.ts';
-import { integer } from '../http/wire.ts';
+import { digitsOf, isNumber, isText, parseExactly } from '../http/response/exact-numbers.ts';
+import { integer } from '../http/response/wire.ts';
 import type { Field } from './record.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { id, oneOf, pageParameters } from '../http/parameters.ts';
+import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
+import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
-import { listOf } from '../http/wire.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { choice, defineRecord, flag, htmlUrl, instant, optional, text } from './record.ts';
 import { answerList, answerSingle } from './record-responses.ts';

@@ -1,9 +1,9 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { labelKey, labelTable } from '../../src/engines/duckdb/layout.ts';
-import { creationQuarter, isQuarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { unseenBy } from '../source.ts';
+import { labelKey, labelTable } from '../../src/purchase-store/layout.ts';
+import { creationQuarter, isQuarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import { unseenBy } from '../capture/source.ts';
 import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
-import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { stream, takeSnapshot, whyChangesAreNotEnough } from '../source.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { stream, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
 import {
   changedSince,
   checksumsInFile,

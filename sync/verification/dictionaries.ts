@@ -1,6 +1,6 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import type { DuckDBRow } from '../../src/engines/duckdb/connection.ts';
-import { dictionaries } from '../../src/engines/duckdb/layout.ts';
+import type { DuckDBRow } from '../../src/duckdb/connection.ts';
+import { dictionaries } from '../../src/purchase-store/layout.ts';
 
 /** What is wrong with one dictionary of a file; writing purchases anew does not mend it. */
 export type DictionaryDamage = {

@@ -1,6 +1,6 @@
-import { queryRows } from '../../src/engines/duckdb/connection.ts';
-import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
-import type { PurchaseFile } from '../purchase-file.ts';
+import { queryRows } from '../../src/duckdb/connection.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import type { PurchaseFile } from '../files/purchase-file.ts';
 import { type ComparisonOptions, createComparison } from './comparison.ts';
 import type { PublishedFile } from './published-file.ts';
 import { compareInParts, nothingFound } from './verify.ts';

@@ -8,16 +8,16 @@ import {
   type DuckDBRow,
   queryRows,
   quotePath,
-} from '../../src/engines/duckdb/connection.ts';
-import { isDamage } from '../../src/engines/duckdb/damage.ts';
-import { layoutVersion } from '../../src/engines/duckdb/layout.ts';
+} from '../../src/duckdb/connection.ts';
+import { isDamage } from '../../src/duckdb/damage.ts';
+import { errorText } from '../../src/error-text.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { errorText } from '../../src/error-text.ts';
-import { readWatermark } from '../watermark.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { readWatermark } from '../capture/watermark.ts';
 
 /** A published generation, open: it stays whole when the worker removes the file. */
 export type PublishedFile = {

@@ -1,7 +1,7 @@
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { earliestInstant, formatInstant, latestInstant } from '../../src/domain/instant.ts';
-import type { DuckDBRow } from '../../src/engines/duckdb/connection.ts';
+import type { DuckDBRow } from '../../src/duckdb/connection.ts';
 
 /** Purchases by creation and by number; each bound is within the range. */
 export type PurchaseRange = {

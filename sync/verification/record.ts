@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { replaceFile } from '../../src/replace-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';

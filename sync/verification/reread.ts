@@ -1,11 +1,11 @@
 import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
-import { queryRows } from '../../src/engines/duckdb/connection.ts';
+import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
-import { encodedPurchases, extendDictionaries, inTransaction } from '../apply.ts';
-import type { PurchaseFile } from '../purchase-file.ts';
-import { stream } from '../source.ts';
-import { createStaging, dropStaging, type StagedPurchase, stage } from '../staging.ts';
+import { encodedPurchases, extendDictionaries, inTransaction } from '../apply/apply.ts';
+import { createStaging, dropStaging, type StagedPurchase, stage } from '../apply/staging.ts';
+import { stream } from '../capture/source.ts';
+import type { PurchaseFile } from '../files/purchase-file.ts';
 import { changedSince } from './checksums.ts';
 import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';

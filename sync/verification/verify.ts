@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DuckDBOptions } from '../../src/engines/duckdb/connection.ts';
+import type { DuckDBOptions } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import {
   type ComparedRange,

@@ -7,8 +7,8 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { readAgainAfterMs } from '../../src/engines/duckdb/up-to-date.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { readAgainAfterMs } from '../../src/purchase-store/up-to-date.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';

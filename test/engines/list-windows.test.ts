@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import sql, { empty, join, type Sql } from 'sql-template-tag';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
-import { createInstance, queryRows } from '../../src/engines/duckdb/connection.ts';
+import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration, type Generation } from '../../src/engines/duckdb/labels.ts';
-import { createLayout } from '../../src/engines/duckdb/layout.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
-import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
 import { narrowWindow } from '../../src/engines/duckdb/time-window.ts';
+import { createLayout } from '../../src/purchase-store/layout.ts';
+import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // A page is looked for in a narrow window of time, and then in all. Here are enough purchases

@@ -3,15 +3,15 @@ import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
-import { createLayout, layoutVersion } from '../../src/engines/duckdb/layout.ts';
+import { createLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   currentFile,
   organizationDirectory,
   serializePublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { quarterHourSql } from '../../src/engines/duckdb/quarter-hours.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { replaceFile } from '../../src/replace-file.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';

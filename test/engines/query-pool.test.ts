@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { QueueFullError } from '../../src/domain/purchase-engine.ts';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import {
   createQueryPool,
   type QueryPool,

@@ -4,12 +4,12 @@ import sql from 'sql-template-tag';
 import { describe, expect, it, vi } from 'vitest';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { createInstance, queryRows } from '../../src/engines/duckdb/connection.ts';
-import { createLayout } from '../../src/engines/duckdb/layout.ts';
+import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createColumnarIds } from '../../src/exports/columnar-ids.ts';
 import { readColumnarPurchases } from '../../src/exports/columnar-purchases.ts';
 import { createRowRanges, type RowRange, type RowRanges } from '../../src/exports/row-ranges.ts';
 import { isPresent, type PackedIntegers, valueAt } from '../../src/http/formats/column-data.ts';
+import { createLayout } from '../../src/purchase-store/layout.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('packed purchases', () => {

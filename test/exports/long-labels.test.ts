@@ -6,10 +6,10 @@ import { type Table, tableFromIPC } from 'apache-arrow';
 import sql, { raw } from 'sql-template-tag';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { maxTextBytes, trackingLabels } from '../../src/domain/purchase.ts';
-import { queryRows } from '../../src/engines/duckdb/connection.ts';
-import { createLayout } from '../../src/engines/duckdb/layout.ts';
+import { queryRows } from '../../src/duckdb/connection.ts';
 import { createExportProcesses } from '../../src/exports/export-process.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
+import { createLayout } from '../../src/purchase-store/layout.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('an export of many labels of the greatest length', { timeout: 120_000 }, () => {

@@ -2,9 +2,9 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import sql from 'sql-template-tag';
 import { expect, it } from 'vitest';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
-import { queryRows } from '../../src/engines/duckdb/connection.ts';
-import { createLayout } from '../../src/engines/duckdb/layout.ts';
+import { queryRows } from '../../src/duckdb/connection.ts';
 import { createProjection, whole } from '../../src/exports/projection.ts';
+import { createLayout } from '../../src/purchase-store/layout.ts';
 
 it('shows the coupons of every purchase, however many differ', async () => {
   // More than DuckDB's appender holds before it writes.

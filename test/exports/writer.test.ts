@@ -7,13 +7,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
+import { writeExactly } from '../../src/http/response/exact-numbers.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { writeExactly } from '../../src/http/exact-numbers.ts';
-import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
 import { exactly } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';

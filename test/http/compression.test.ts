@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LightMyRequestResponse } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { encodings, preferredEncoding } from '../../src/http/compression.ts';
+import { encodings, preferredEncoding } from '../../src/http/response/compression.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { bodyOf } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

@@ -2,7 +2,7 @@ import type { FastifyInstance, InjectOptions } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { ApiError, errorStatuses } from '../../src/http/errors.ts';
+import { ApiError, errorStatuses } from '../../src/http/response/errors.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { testServices } from '../support/services.ts';

@@ -6,7 +6,7 @@ import {
   isText,
   parseExactly,
   writeExactly,
-} from '../../src/http/exact-numbers.ts';
+} from '../../src/http/response/exact-numbers.ts';
 
 /** Numbers as Postgres writes them: no exponent, no superfluous zero in front. */
 const number = fc

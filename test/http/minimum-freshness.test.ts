@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { microsecondsOf } from '../../src/postgres/instants.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';

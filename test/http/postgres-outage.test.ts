@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import { defaultMaxSilenceMs } from '../../src/http/postgres-silence.ts';
+import { defaultMaxSilenceMs } from '../../src/http/server/postgres-silence.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';

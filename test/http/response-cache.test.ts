@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createResponseCache, type FinishedResponse } from '../../src/http/response-cache.ts';
+import {
+  createResponseCache,
+  type FinishedResponse,
+} from '../../src/http/response/response-cache.ts';
 
 describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();

@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
+import { resources } from '../../src/resources/resources.ts';
 import { statusOf } from '../http/refusal.ts';
 import {
   type Answer,
@@ -113,9 +114,9 @@ export function decompressed(body: Buffer, encoding: unknown): string {
 }
 
 /** The API, every response of which that a test gets through `app.inject` is checked. */
-export function createCheckedApp(options: AppOptions): FastifyInstance {
+export function createCheckedApp(options: Omit<AppOptions, 'resources'>): FastifyInstance {
   // While several tests run, Postgres may take a second to accept a first connection.
-  const app = createApp({ maxSilenceMs: 30_000, ...options });
+  const app = createApp({ resources, maxSilenceMs: 30_000, ...options });
   const inject = app.inject.bind(app) as (asked: InjectOptions) => Promise<LightMyRequestResponse>;
   const readConformance = async () =>
     createConformance((await inject({ method: 'GET', url: '/openapi.json' })).json());

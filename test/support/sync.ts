@@ -1,11 +1,11 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { dataFolderId } from '../../sync/data-folder.ts';
-import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
 
 export type TestWorker = Worker & {
   /** Publishes what Postgres holds now, of every organization. */

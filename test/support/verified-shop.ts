@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 import type pg from 'pg';
-import { createInstance, quotePath } from '../../src/engines/duckdb/connection.ts';
+import { createInstance, quotePath } from '../../src/duckdb/connection.ts';
+import { withSnapshot } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { withSnapshot } from '../../src/postgres/pool.ts';
-import { publish } from '../../sync/publish.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import {
   closePurchaseFile,
   openPurchaseFile,
   type PurchaseFile,
   purchaseFilePath,
-} from '../../sync/purchase-file.ts';
-import type { OrganizationReport } from '../../sync/report.ts';
+} from '../../sync/files/purchase-file.ts';
+import { publish } from '../../sync/publish/publish.ts';
+import type { OrganizationReport } from '../../sync/status/report.ts';
 import {
   type Verification,
   type VerifyOptions,

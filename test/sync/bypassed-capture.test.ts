@@ -4,7 +4,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { captureSql } from '../../src/postgres/capture.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
-import { readPendingChanges } from '../../sync/pending-changes.ts';
+import { readPendingChanges } from '../../sync/capture/pending-changes.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';

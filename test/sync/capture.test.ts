@@ -8,7 +8,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { awkwardLabels } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
-import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createReplicator, type Replicator } from '../../sync/replicator.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
+import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
 import {
   type PostgresOfItsOwn,
   startPostgresOfItsOwn,

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
 import { findCredential, secretHash } from '../../src/postgres/api-keys.ts';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import {

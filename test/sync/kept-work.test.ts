@@ -5,14 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import {
   currentFile,
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createReplicator, type Replicator } from '../../sync/replicator.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
+import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
@@ -21,8 +21,8 @@ import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // Another process fills the disk after the worker has looked: what DuckDB writes then fails.
-vi.mock('../../sync/disk-space.ts', async (original) => ({
-  ...(await original<typeof import('../../sync/disk-space.ts')>()),
+vi.mock('../../sync/files/disk-space.ts', async (original) => ({
+  ...(await original<typeof import('../../sync/files/disk-space.ts')>()),
   requireSpace: async () => {},
 }));
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { Database } from '../../src/postgres/pool.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { currentFile, readPublished } from '../../src/engines/duckdb/published-generation.ts';
-import { type OrganizationReport, readReport } from '../../sync/report.ts';
+import { currentFile, readPublished } from '../../src/purchase-store/published-generation.ts';
+import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
 

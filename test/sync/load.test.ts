@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { type OrganizationReport, readReport } from '../../sync/report.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';

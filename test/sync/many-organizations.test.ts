@@ -1,11 +1,11 @@
 import { dirname, join } from 'node:path';
 import sql from 'sql-template-tag';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createInstance, queryRows, quotePath } from '../../src/engines/duckdb/connection.ts';
+import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
-import { closePurchaseFile, openPurchaseFile } from '../../sync/purchase-file.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
+import { closePurchaseFile, openPurchaseFile } from '../../sync/files/purchase-file.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('a file that purchases are written to', { timeout: 60_000 }, () => {

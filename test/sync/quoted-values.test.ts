@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
-import { organizationDirectory } from '../../src/engines/duckdb/published-generation.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { serializeError } from '../../src/error-text.ts';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { describeFailure } from '../../sync/failure.ts';
-import { readReport } from '../../sync/report.ts';
+import { readReport } from '../../sync/status/report.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';

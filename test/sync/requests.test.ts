@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   purchasesDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
-import { readReport } from '../../sync/report.ts';
-import { askWorker } from '../../sync/requests.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { askWorker } from '../../sync/commands/requests.ts';
+import { readReport } from '../../sync/status/report.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';

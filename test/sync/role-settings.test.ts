@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { createPool } from '../../src/postgres/pool.ts';
-import { prepareSession } from '../../sync/session.ts';
-import { tryWorkerLock } from '../../sync/worker-lock.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { prepareSession } from '../../sync/commands/session.ts';
+import { tryWorkerLock } from '../../sync/commands/worker-lock.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
 import { createWorkerRole, type TestRole } from '../support/role.ts';

@@ -1,9 +1,9 @@
 import PQueue from 'p-queue';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import type { Replicator } from '../../sync/replicator.ts';
-import type { OrganizationReport, Reporter } from '../../sync/report.ts';
-import { createScheduler } from '../../sync/scheduler.ts';
+import type { Replicator } from '../../sync/schedule/replicator.ts';
+import { createScheduler } from '../../sync/schedule/scheduler.ts';
+import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
 
 const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
   createScheduler({

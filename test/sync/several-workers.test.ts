@@ -6,8 +6,8 @@ import {
   organizationDirectory,
   purchasesDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import type { Status } from '../../sync/status.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import type { Status } from '../../sync/status/status.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';

@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
+import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { createPool } from '../../src/postgres/pool.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { readSettings } from '../../src/settings.ts';
-import { dataFolderId } from '../../sync/data-folder.ts';
-import { createWorker } from '../../sync/worker.ts';
-import { followChanges } from '../../sync/worker-process.ts';
+import { followChanges } from '../../sync/commands/worker-process.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { createWorker } from '../../sync/schedule/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';

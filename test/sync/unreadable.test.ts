@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
-} from '../../src/engines/duckdb/published-generation.ts';
+} from '../../src/purchase-store/published-generation.ts';
 import { addOrganization } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
 

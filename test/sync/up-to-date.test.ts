@@ -5,19 +5,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createInstance } from '../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
+import { withConnection } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { readUpToDate, writeUpToDate } from '../../src/engines/duckdb/up-to-date.ts';
-import { sendWorkerRequest } from '../../src/engines/duckdb/worker-requests.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
-import { currentSnapshot, readChangeLog } from '../../sync/change-log.ts';
-import { createIdleFiles } from '../../sync/idle-files.ts';
-import { createReplicator, type Replicator } from '../../sync/replicator.ts';
-import { createScheduler, type Scheduler } from '../../sync/scheduler.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { readUpToDate, writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
+import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
+import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
+import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
+import { createScheduler, type Scheduler } from '../../sync/schedule/scheduler.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

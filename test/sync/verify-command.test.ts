@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { readReport } from '../../sync/report.ts';
+import { readReport } from '../../sync/status/report.ts';
 import { readVerificationRecord } from '../../sync/verification/record.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';

@@ -2,15 +2,15 @@ import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   purchasesDirectory,
   readPublished,
-} from '../../src/engines/duckdb/published-generation.ts';
-import { listOrganizations } from '../../src/postgres/organizations.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
-import { dataFolderId } from '../../sync/data-folder.ts';
-import { readStatus, type Status } from '../../sync/status.ts';
+} from '../../src/purchase-store/published-generation.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { readStatus, type Status } from '../../sync/status/status.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { createWorkerRole, type TestRole } from '../support/role.ts';

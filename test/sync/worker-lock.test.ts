@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/worker-lock.ts';
+import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/commands/worker-lock.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const folder = 'folder-1';

@@ -1,8 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { queryRows, quotePath } from './connection.ts';
+import { queryRows, quotePath } from '../../duckdb/connection.ts';
+import { layoutVersion } from '../../purchase-store/layout.ts';
 import { createGeneration, type Generation } from './labels.ts';
-import { layoutVersion } from './layout.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 

@@ -1,9 +1,12 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
+import {
+  organizationDirectory,
+  type PublishedGeneration,
+} from '../../purchase-store/published-generation.ts';
 import { attachGeneration } from './attach-generation.ts';
 import type { Generation } from './labels.ts';
-import { organizationDirectory, type PublishedGeneration } from './published-generation.ts';
 
 /** A generation that questions can be put to. */
 export type Attached = {

@@ -8,18 +8,18 @@ import {
   type PurchaseAnswers,
   type PurchaseEngine,
 } from '../../domain/purchase-engine.ts';
-import { createInstance } from './connection.ts';
-import { isChecksumFailure, isInstanceLost } from './damage.ts';
+import { createInstance } from '../../duckdb/connection.ts';
+import { isChecksumFailure, isInstanceLost } from '../../duckdb/damage.ts';
+import { maxIdle } from '../../duckdb/memory.ts';
+import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
 import { createEndableTasks } from './endable-tasks.ts';
 import { followGenerations, type GenerationLease } from './generations.ts';
 import { interruptible } from './interruption.ts';
 import type { Generation } from './labels.ts';
 import { findPurchase, listPurchases } from './list.ts';
-import { maxIdle } from './memory.ts';
 import { createQueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
 import { createWaitUntilFresh } from './wait-until-fresh.ts';
-import { sendWorkerRequest } from './worker-requests.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;

@@ -7,8 +7,8 @@ import {
   type FilterConditions,
   type PurchaseFilters,
 } from '../../domain/purchase-query.ts';
-import { queryRows } from './connection.ts';
-import { labelKey, labelTable } from './layout.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { labelKey, labelTable } from '../../purchase-store/layout.ts';
 
 type LabelKeys = ReadonlyMap<string, number>;
 

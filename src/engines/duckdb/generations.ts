@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import { type Attached, createAttachments } from './attachments.ts';
-import { isDamage } from './damage.ts';
-import type { Generation } from './labels.ts';
-import { layoutVersion } from './layout.ts';
-import { isOutOfMemory } from './memory.ts';
+import { isDamage } from '../../duckdb/damage.ts';
+import { isOutOfMemory } from '../../duckdb/memory.ts';
+import { layoutVersion } from '../../purchase-store/layout.ts';
 import {
   currentFile,
   organizationDirectory,
@@ -12,9 +10,11 @@ import {
   publishedFileName,
   readPublished,
   stampOf,
-} from './published-generation.ts';
-import { readUpToDate } from './up-to-date.ts';
-import { sendWorkerRequest } from './worker-requests.ts';
+} from '../../purchase-store/published-generation.ts';
+import { readUpToDate } from '../../purchase-store/up-to-date.ts';
+import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
+import { type Attached, createAttachments } from './attachments.ts';
+import type { Generation } from './labels.ts';
 
 /** An attached generation, valid until it is released. */
 export type GenerationLease = {

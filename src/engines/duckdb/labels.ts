@@ -3,8 +3,8 @@ import sql, { join, raw } from 'sql-template-tag';
 import { type PurchaseLabel, purchaseLabels } from '../../domain/purchase.ts';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
-import { queryRows } from './connection.ts';
-import { labelTable } from './layout.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { labelTable } from '../../purchase-store/layout.ts';
 
 /** A file as queries see it: attached under `catalog`, never changing. */
 export type Generation = {

@@ -10,10 +10,10 @@ import {
 } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
 import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
-import { type DuckDBRow, queryRows } from './connection.ts';
+import { type DuckDBRow, queryRows } from '../../duckdb/connection.ts';
+import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { purchasesMatching } from './filters.ts';
 import { type Generation, type LabelKeys, stretchOf } from './labels.ts';
-import { labelKey, noLabel } from './layout.ts';
 import { narrowWindow } from './time-window.ts';
 
 export async function listPurchases(

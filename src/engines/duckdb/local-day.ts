@@ -2,9 +2,14 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant } from '../../domain/instant.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
+import {
+  creationQuarter,
+  quarterHour,
+  quarterHourOf,
+  quarterHoursADay,
+} from '../../purchase-store/quarter-hours.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { type Extent, stretchOf } from './labels.ts';
-import { creationQuarter, quarterHour, quarterHourOf, quarterHoursADay } from './quarter-hours.ts';
 
 /** How purchases are grouped by day. */
 export type DayGrouping = {

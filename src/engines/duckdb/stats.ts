@@ -13,10 +13,10 @@ import {
   type PurchaseStatsQuery,
   type StatsDimension,
 } from '../../domain/purchase-query.ts';
-import { queryRows } from './connection.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { firstKey, labelDictionary, labelKey, labelTable } from '../../purchase-store/layout.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation, LabelCache } from './labels.ts';
-import { firstKey, labelDictionary, labelKey, labelTable } from './layout.ts';
 import { type DayGrouping, dayGrouping, loadDayGrouping } from './local-day.ts';
 
 export async function purchaseStats(

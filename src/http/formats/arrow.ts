@@ -15,7 +15,7 @@ import {
   Utf8,
   Vector,
 } from 'apache-arrow';
-import { ApiError } from '../errors.ts';
+import { ApiError } from '../response/errors.ts';
 import {
   bitmapOf,
   type ColumnData,

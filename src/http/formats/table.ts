@@ -1,5 +1,5 @@
 import { parseInstant } from '../../domain/instant.ts';
-import { writeExactly } from '../exact-numbers.ts';
+import { writeExactly } from '../response/exact-numbers.ts';
 import type { ColumnData } from './column-data.ts';
 
 /** What formats tell apart. */

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import type { FormatDescription } from '../formats/format.ts';
 import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
-import { probes } from '../health.ts';
-import { minimumAsOfHeader } from '../minimum-freshness.ts';
+import { minimumAsOfHeader } from '../request/minimum-freshness.ts';
+import { jsonSchema } from '../response/wire.ts';
 import type { Route } from '../route.ts';
-import { jsonSchema } from '../wire.ts';
+import { probes } from '../server/health.ts';
 import {
   additionalParameters,
   introduction,

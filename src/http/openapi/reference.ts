@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { keptCompressed } from '../compression.ts';
+import { keptCompressed } from '../response/compression.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
 

@@ -1,4 +1,4 @@
-import { type ErrorType, errorStatuses } from '../errors.ts';
+import { type ErrorType, errorStatuses } from '../response/errors.ts';
 
 const requestIdExample = 'req_5014d0e4391ad0db0b322feb';
 

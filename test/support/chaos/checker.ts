@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listOrganizations } from '../../../src/postgres/organizations.ts';
+import type { Database } from '../../../src/postgres/pool.ts';
+import { sourceIdentity } from '../../../src/postgres/source-identity.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
-} from '../../../src/engines/duckdb/published-generation.ts';
-import { readUpToDate } from '../../../src/engines/duckdb/up-to-date.ts';
-import { listOrganizations } from '../../../src/postgres/organizations.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
-import { sourceIdentity } from '../../../src/postgres/source-identity.ts';
+} from '../../../src/purchase-store/published-generation.ts';
+import { readUpToDate } from '../../../src/purchase-store/up-to-date.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { difference, type GenerationReader } from './generation.ts';
 import { purchasesAt, purchasesNow } from './history.ts';

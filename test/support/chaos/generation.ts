@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
-import { queryRows, quotePath } from '../../../src/engines/duckdb/connection.ts';
-import { labelKey, labelTable, noLabel } from '../../../src/engines/duckdb/layout.ts';
+import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
+import { labelKey, labelTable, noLabel } from '../../../src/purchase-store/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
-} from '../../../src/engines/duckdb/published-generation.ts';
-import { creationQuarter, quarterHourSql } from '../../../src/engines/duckdb/quarter-hours.ts';
+} from '../../../src/purchase-store/published-generation.ts';
+import { creationQuarter, quarterHourSql } from '../../../src/purchase-store/quarter-hours.ts';
 import type { Row } from './history.ts';
 
 export type Generation = {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import { createInstance } from '../../../src/engines/duckdb/connection.ts';
+import { createInstance } from '../../../src/duckdb/connection.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import { type Disk, mountDisk } from '../disk.ts';
 import { type Program, runProgram } from '../program.ts';

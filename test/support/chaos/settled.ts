@@ -3,15 +3,15 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import {
-  purchasesDirectory,
-  readPublished,
-} from '../../../src/engines/duckdb/published-generation.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import { isOfDatabase, readDatabaseIdentity } from '../../../src/postgres/source-identity.ts';
-import { dataFolderId } from '../../../sync/data-folder.ts';
-import { readStatus, type Status } from '../../../sync/status.ts';
+import {
+  purchasesDirectory,
+  readPublished,
+} from '../../../src/purchase-store/published-generation.ts';
+import { dataFolderId } from '../../../sync/files/data-folder.ts';
+import { readStatus, type Status } from '../../../sync/status/status.ts';
 
 /**
  * Resolves when everything that is committed is published, nobody has anything to

@@ -1,6 +1,6 @@
 import { readSettings } from '../../../src/settings.ts';
 import { untilStopped } from '../../../src/stop-signals.ts';
-import { followChanges, withWorkerContext } from '../../../sync/worker-process.ts';
+import { followChanges, withWorkerContext } from '../../../sync/commands/worker-process.ts';
 
 // The worker's program, but its loads take many steps: the next blow falls between two of them.
 const stopped = untilStopped();

@@ -1,0 +1,79 @@
+import sql, { raw } from 'sql-template-tag';
+import { formatInstant } from '../../src/domain/instant.ts';
+import {
+  type CaptureFacts,
+  type CaptureProblem,
+  captureFacts,
+  captureProblem,
+} from '../../src/postgres/capture.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { sourceIdentity, timeline } from '../../src/postgres/source-identity.ts';
+import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
+import { isTokenKnown } from './history-token.ts';
+import { fingerprintOf, isPrunedBeyond } from './source.ts';
+
+/** Committed changes that a generation does not show. */
+export type Pending = {
+  /** Null where the change log does not tell: then the generation is rebuilt. */
+  readonly changes: number | null;
+  readonly ageSeconds: number;
+};
+
+/** What Postgres says of published generations, by organization. */
+export type PendingChanges = {
+  /** Null where all changes are captured. */
+  readonly captureProblem: CaptureProblem | null;
+  /** Without the organizations whose generation shows everything. */
+  readonly byOrganization: ReadonlyMap<bigint, Pending>;
+};
+
+/** Compares generations with the change log, in one statement. */
+export async function readPendingChanges(
+  database: Database,
+  published: ReadonlyMap<bigint, PublishedGeneration>,
+): Promise<PendingChanges> {
+  const generations = [...published.values()];
+  const { rows: facts } = await database.query<{ timeline: number; capture: CaptureFacts }>(
+    `select ${timeline} as timeline, ${captureFacts} as capture`,
+  );
+  const [now] = facts;
+  if (now === undefined) throw new Error('Postgres did not describe itself');
+  const problem = captureProblem(now.capture);
+  const fingerprint = problem === null ? fingerprintOf(now) : null;
+  const { rows } = await database.query<{
+    id: bigint;
+    is_followed: boolean;
+    changes: bigint;
+    age: number;
+  }>(sql`
+    select id, is_followed, count(transaction_id) as changes,
+      extract(epoch from now() - min(as_of))::float8 as age
+    from (
+      select generations.id, snapshot, as_of,
+        coalesce(fingerprint = ${fingerprint} and source = ${raw(sourceIdentity)}, false)
+        and ${isTokenKnown(sql`generations.token::uuid`)}
+        and not ${isPrunedBeyond(sql`generations.id`, sql`snapshot`)} as is_followed
+      from unnest(
+        ${[...published.keys()].map(String)}::bigint[],
+        ${generations.map(({ source }) => source)}::text[],
+        ${generations.map(({ fingerprint }) => fingerprint)}::text[],
+        ${generations.map(({ token }) => token || null)}::text[],
+        ${generations.map(({ snapshot }) => snapshot)}::pg_snapshot[],
+        ${generations.map(({ asOf }) => formatInstant(asOf))}::timestamptz[]
+      ) as generations (id, source, fingerprint, token, snapshot, as_of)
+      left join organizations on organizations.id = generations.id
+    ) as published
+    left join purchase_changes on organization_id = id and purchase_changes.token is null
+      and not pg_visible_in_snapshot(transaction_id, snapshot)
+    group by id, is_followed
+    having not is_followed or count(transaction_id) > 0`);
+  return {
+    captureProblem: problem,
+    byOrganization: new Map(
+      rows.map(({ id, is_followed: isFollowed, changes, age }) => [
+        id,
+        { changes: isFollowed ? Number(changes) : null, ageSeconds: age },
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,191 @@
+import { join } from 'node:path';
+import { exitCodes } from '../../src/commands/command-line.ts';
+import { formatInstant } from '../../src/domain/instant.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { DuckDBOptions } from '../../src/duckdb/connection.ts';
+import { OperatorError } from '../../src/operator-error.ts';
+import type { Organization } from '../../src/postgres/organizations.ts';
+import type { Settings } from '../../src/settings.ts';
+import { describeFailure } from '../failure.ts';
+import type { DictionaryDamage } from '../verification/dictionaries.ts';
+import { allPurchases, type PurchaseRange } from '../verification/purchase-range.ts';
+import type { RangeDifference } from '../verification/range-differences.ts';
+import { writeVerificationRecord } from '../verification/record.ts';
+import { type Repair, type Repairs, repair } from '../verification/repair.ts';
+import { nothingFound, type Verification, verifyOrganization } from '../verification/verify.ts';
+import { repairsOf } from './repairs.ts';
+import type { WorkerContext } from './worker-process.ts';
+
+export type VerifyCommand = {
+  readonly organizations: readonly Organization[];
+  /** The operator asked for these organizations, and not for all there are. */
+  readonly isNamed: boolean;
+  readonly isToRepair: boolean;
+  readonly json: boolean;
+  readonly stopped: AbortSignal;
+};
+
+// Postgres has other things to do: a fifth of the time is left to them alone.
+const rest = 0.25;
+
+/** Of an instance that damaged files are opened in, and nothing else. */
+export function verificationInstance(settings: Settings): DuckDBOptions {
+  return {
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    spillDirectory: join(settings.dataDirectory, 'spill', `verify-${process.pid}`),
+  };
+}
+
+/** Verifies one organization after the other, prints what was found, and returns the exit code. */
+export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
+  const { stopped } = command;
+  const reports: ReturnType<typeof asJson>[] = [];
+  let hasFailed = false;
+  for (const organization of command.organizations) {
+    const [found, repaired] = await verifyOne(context, command, organization).catch(
+      (error: unknown): [Verification, null] => {
+        if (stopped.aborted) throw new OperatorError('Stopped before everything was compared.');
+        return [notCompared(error), null];
+      },
+    );
+    const { state } = repaired?.outcome ?? found;
+    // An organization that is new has nothing published yet; one that was named should.
+    hasFailed ||= state === 'not published' ? command.isNamed : state !== 'equal';
+    if (command.json) reports.push(asJson(organization, found, repaired));
+    else console.log(asText(organization, found, repaired));
+  }
+  if (command.json) console.log(JSON.stringify(reports, null, 2));
+  return hasFailed ? exitCodes.failed : exitCodes.done;
+}
+
+async function verifyOne(
+  context: WorkerContext,
+  { isToRepair, stopped }: VerifyCommand,
+  { id }: Organization,
+): Promise<[found: Verification, repaired: Repair | null]> {
+  const { database, settings } = context;
+  const { dataDirectory } = settings;
+  const verify = () =>
+    verifyOrganization({
+      organizationId: id,
+      database,
+      dataDirectory,
+      duckdb: verificationInstance(settings),
+      signal: stopped,
+      rest,
+    });
+  const found = await verify();
+  const repaired = isToRepair ? await repair(found, repairsOf(context, id, stopped), verify) : null;
+  stopped.throwIfAborted();
+  if (found.state !== 'not published') {
+    await writeVerificationRecord(dataDirectory, id, found, repaired);
+  }
+  return [found, repaired];
+}
+
+/** One organization's failure does not keep the others from being compared. */
+function notCompared(error: unknown): Verification {
+  return { ...nothingFound, state: 'not comparable', reason: describeFailure(error).message };
+}
+
+function asText({ id, name }: Organization, found: Verification, repaired: Repair | null): string {
+  const title = `${encodeId('organization', id)} ${name}`;
+  if (repaired === null) return `${title}: ${describe(found)}`;
+  const { repairs, outcome, failure } = repaired;
+  const done = repairs.map((remedy) => remedyTexts[remedy]).join(', then ');
+  const end = failure === null ? `now ${describe(outcome)}` : `the repair failed: ${failure}`;
+  return `${title}: ${describe(found)}\n  ${done === '' ? end : `${done}; ${end}`}`;
+}
+
+const remedyTexts: Readonly<Record<keyof Repairs, string>> = {
+  reread: 'read again',
+  rebuild: 'rebuilt',
+};
+
+/** What was found, on lines of its own where there is more to say. */
+function describe(verification: Verification): string {
+  const { state, reason, purchases, changedSince, differences, dictionaries } = verification;
+  const details = [...differences.map(differenceAsText), ...dictionaries.map(damageAsText)];
+  if (state === 'not published') return `${reason}`;
+  if (state !== 'equal' && state !== 'differs') {
+    return [`cannot be compared: ${reason}`, ...details].join('\n');
+  }
+  const findings = [
+    ...(differences.length > 0
+      ? [plural(differences.length, 'range differs', 'ranges differ')]
+      : []),
+    ...(dictionaries.length > 0
+      ? [plural(dictionaries.length, 'dictionary is damaged', 'dictionaries are damaged')]
+      : []),
+  ];
+  const summary = findings.length === 0 ? 'equal' : findings.join(', ');
+  const changed = changedSince === 0 ? '' : ` (${counted(changedSince)} changed since)`;
+  return [`${counted(purchases)} purchases compared, ${summary}${changed}`, ...details].join('\n');
+}
+
+function differenceAsText(difference: RangeDifference): string {
+  const { createdSince, createdUntil, publishedCount, postgresCount, rows } = difference;
+  const bounds = boundsOf(difference);
+  const created =
+    createdSince === createdUntil
+      ? `created ${bounds.createdSince}`
+      : `created ${bounds.createdSince ?? '…'} to ${bounds.createdUntil ?? '…'}`;
+  const ids =
+    bounds.idFrom === null && bounds.idUntil === null
+      ? ''
+      : `, ${bounds.idFrom ?? '…'} to ${bounds.idUntil ?? '…'}`;
+  const counts = `${counted(publishedCount)} published, ${counted(postgresCount)} in Postgres`;
+  if (rows === null) return `  ${created}${ids}: ${counts}`;
+  const examples = rows.examples.map((id) => encodeId('purchase', id)).join(', ');
+  return `  ${created}${ids}: ${counts}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
+}
+
+function damageAsText(damage: DictionaryDamage): string {
+  const { dictionary, repeatedKeys, repeatedValues, danglingPurchases } = damage;
+  return `  dictionary ${dictionary}: ${repeatedKeys} keys and ${repeatedValues} values repeated, ${danglingPurchases} purchases without an entry`;
+}
+
+function asJson({ id, name }: Organization, found: Verification, repaired: Repair | null) {
+  return {
+    organization: encodeId('organization', id),
+    name,
+    ...findingsAsJson(found),
+    repair: repaired && {
+      repairs: repaired.repairs,
+      outcome: findingsAsJson(repaired.outcome),
+      failure: repaired.failure,
+    },
+  };
+}
+
+function findingsAsJson(verification: Verification) {
+  return {
+    ...verification,
+    asOf: verification.asOf === null ? null : formatInstant(verification.asOf),
+    differences: verification.differences.map((difference) => ({
+      ...difference,
+      ...boundsOf(difference),
+      rows: difference.rows && {
+        ...difference.rows,
+        examples: difference.rows.examples.map((purchase) => encodeId('purchase', purchase)),
+      },
+    })),
+  };
+}
+
+/** As operators read them; null where the range has no bound. */
+function boundsOf({ createdSince, createdUntil, idFrom, idUntil }: PurchaseRange) {
+  const all = allPurchases;
+  return {
+    createdSince: createdSince === all.createdSince ? null : formatInstant(createdSince),
+    createdUntil: createdUntil === all.createdUntil ? null : formatInstant(createdUntil),
+    idFrom: idFrom === all.idFrom ? null : encodeId('purchase', idFrom),
+    idUntil: idUntil === all.idUntil ? null : encodeId('purchase', idUntil),
+  };
+}
+
+const plural = (count: number, one: string, many: string): string =>
+  `${counted(count)} ${count === 1 ? one : many}`;
+
+const counted = (count: number): string => count.toLocaleString('en');

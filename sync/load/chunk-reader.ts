@@ -1,0 +1,64 @@
+import type { Database } from '../../src/postgres/pool.ts';
+import { OversizedRowError } from '../failure.ts';
+import { requireSpace } from '../files/disk-space.ts';
+import {
+  ChunkTooLargeError,
+  type CopiedChunk,
+  copyPurchases,
+  type PurchasePosition,
+} from './copy-purchases.ts';
+
+/**
+ * The most bytes of one chunk's text: 240,000 purchases of the usual length. DuckDB joins
+ * a chunk with the dictionaries in memory.
+ */
+export const maxChunkBytes = 96 * 2 ** 20;
+
+/** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
+export type ChunkReader = {
+  /** Rejects where the disk has no room beside what is reserved. */
+  read(after: PurchasePosition | null, path: string): Promise<CopiedChunk>;
+  /** Keeps so many bytes of the disk free for what DuckDB is about to write. */
+  reserve(bytes: number): void;
+};
+
+export function createChunkReader(options: {
+  readonly database: Database;
+  readonly organizationId: bigint;
+  readonly directory: string;
+  readonly maxRows: number;
+  readonly signal: AbortSignal;
+}): ChunkReader {
+  const { database, organizationId, directory, maxRows, signal } = options;
+  let rows = maxRows;
+  let reserved = 0;
+  const limits = {
+    maxBytes: maxChunkBytes,
+    beforeWriting: (bytes: number) => requireSpace(directory, reserved + bytes),
+  };
+  return {
+    async read(after, path) {
+      for (;;) {
+        try {
+          const chunk = await copyPurchases(
+            database,
+            { organizationId, after, rows },
+            path,
+            limits,
+            signal,
+          );
+          // With less than half of the bytes, twice the rows fit.
+          if (chunk.bytes < maxChunkBytes / 2) rows = Math.min(maxRows, rows * 2);
+          return chunk;
+        } catch (error) {
+          if (!(error instanceof ChunkTooLargeError)) throw error;
+          if (rows === 1) throw new OversizedRowError();
+          rows = Math.ceil(rows / 2);
+        }
+      }
+    },
+    reserve(bytes) {
+      reserved = bytes;
+    },
+  };
+}

@@ -1,0 +1,189 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import sql, { raw } from 'sql-template-tag';
+import { latestInstant } from '../../src/domain/instant.ts';
+import {
+  isTextColumn,
+  maxPurchaseTextBytes,
+  type PurchaseColumnKind,
+  purchaseColumns,
+} from '../../src/domain/purchase.ts';
+import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { appendStaged, inTransaction } from '../apply/apply.ts';
+import { dropStaging } from '../apply/staging.ts';
+import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
+import { commitToken } from '../capture/history-token.ts';
+import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
+import { type LoadProgress, writeLoadProgress } from '../capture/watermark.ts';
+import { OversizedRowError } from '../failure.ts';
+import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
+import { type PurchaseFile, reset } from '../files/purchase-file.ts';
+import { createChunkReader } from './chunk-reader.ts';
+import type { CopiedChunk, PurchasePosition } from './copy-purchases.ts';
+
+export type LoadOptions = {
+  readonly database: Database;
+  /** For which the change log is kept from before the load on. */
+  readonly dataFolderId: string;
+  readonly organizationId: bigint;
+  readonly signal: AbortSignal;
+  /** Called when the load begins or is taken up again, and after each chunk. */
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Rows read in one transaction and written in one; smaller in tests. */
+  readonly chunkRows?: number | undefined;
+};
+
+/** Two of DuckDB's row groups: they go to the file directly, not through its log. */
+const defaultChunkRows = 2 * 122_880;
+/** Of one purchase in CSV: each character of its texts may be a quote, which is doubled. */
+const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
+
+/**
+ * Reads the whole table into the file, in chunks: Postgres copies the next one
+ * while DuckDB takes in the last. Each is committed with the place it ends at, so
+ * a load that was broken off goes on there. It is complete only with the changes
+ * since `progress.since`, which the caller applies.
+ */
+export async function loadPurchases(file: PurchaseFile, options: LoadOptions): Promise<void> {
+  const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
+  if (file.progress === null || !(await canGoOn(file.progress, database))) {
+    await begin(file, options);
+  }
+  let progress = file.progress as LoadProgress;
+  onProgress(progress);
+
+  const breakOff = new AbortController();
+  const signal = AbortSignal.any([options.signal, breakOff.signal]);
+  const { directory } = file;
+  const reader = createChunkReader({
+    database,
+    organizationId,
+    directory,
+    maxRows: chunkRows,
+    signal,
+  });
+  const read = (after: LoadProgress['after'], path: string) => {
+    const chunk = reader.read(after, path).then(async (copied) => ({
+      ...copied,
+      // Of the latest row that was read: a token from before it would not vouch for it.
+      token: await commitToken(database, organizationId),
+    }));
+    // It may fail long before anybody waits for it.
+    chunk.catch(() => {});
+    return chunk;
+  };
+  const paths = ['load-a.csv', 'load-b.csv'].map((name) => join(file.directory, name));
+  let [path, otherPath] = paths as [string, string];
+  let reading: Promise<ConfirmedChunk> | null = read(progress.after, path);
+  try {
+    while (reading !== null) {
+      const chunk: ConfirmedChunk = await reading;
+      // Before the next chunk is written, which leaves room for what DuckDB makes of this one.
+      const written = chunk.bytes * duckdbWriteFactor;
+      await requireSpace(directory, written);
+      reader.reserve(written);
+      reading = chunk.until === null ? null : read(chunk.until, otherPath);
+      progress = await takeIn(file, path, chunk, progress);
+      reader.reserve(0);
+      onProgress(progress);
+      options.signal.throwIfAborted();
+      [path, otherPath] = [otherPath, path];
+    }
+  } finally {
+    breakOff.abort();
+    await reading?.catch(() => {});
+    for (const name of paths) await rm(name, { force: true });
+    await dropStaging(file.connection).catch(() => {});
+  }
+}
+
+type ConfirmedChunk = CopiedChunk & { readonly token: string };
+
+/** Where no purchase follows: a load that comes here again has nothing left to read. */
+const theEnd: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
+
+/** Whether the changes since the load began can still be told. */
+async function canGoOn({ since }: LoadProgress, database: Database): Promise<boolean> {
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, since.organizationId);
+    return (await whyChangesAreNotEnough(source, since, now)) === null;
+  });
+}
+
+async function begin(
+  file: PurchaseFile,
+  { database, dataFolderId, organizationId }: LoadOptions,
+): Promise<void> {
+  await reset(file);
+  // Nobody may prune what this load will need, neither this worker nor that of another folder.
+  file.beginning = await currentSnapshot(database);
+  await retainChangeLog(database, dataFolderId, organizationId);
+  const progress = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, organizationId);
+    const since = await confirmSnapshot(database, organizationId, now);
+    const begun = { since, after: null, loaded: 0, expected: 0 };
+    file.progress = begun;
+    const { rows } = await source.query<{ count: bigint }>(
+      sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
+    );
+    return { ...begun, expected: Number(rows[0]?.count) };
+  });
+  await inTransaction(file.connection, () =>
+    writeLoadProgress(file.connection, file.catalog, progress),
+  );
+  file.progress = progress;
+}
+
+async function takeIn(
+  file: PurchaseFile,
+  path: string,
+  chunk: ConfirmedChunk,
+  before: LoadProgress,
+): Promise<LoadProgress> {
+  const { connection, catalog } = file;
+  const loaded = before.loaded + chunk.rows;
+  const since = { ...before.since, token: chunk.token };
+  const progress = { ...before, since, loaded, after: chunk.until ?? theEnd };
+  await connection.run(stageFromFile(path));
+  const [row] = await queryRows(connection, sql`select count(*) from staging`);
+  if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');
+  const tooLong = await queryRows(connection, findOversized);
+  if (tooLong.length > 0) throw new OversizedRowError();
+  await appendStaged(file, () => writeLoadProgress(connection, catalog, progress));
+  file.progress = progress;
+  return progress;
+}
+
+const textBytes = purchaseColumns
+  .filter(isTextColumn)
+  .map(({ name }) => `coalesce(strlen(${name}), 0)`)
+  .join(' + ');
+const findOversized = sql`
+  select id from staging where ${raw(textBytes)} > ${raw(String(maxPurchaseTextBytes))} limit 1`;
+
+const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
+  purchase_id: 'bigint',
+  customer_id: 'bigint',
+  cents: 'bigint',
+  instant: 'timestamp',
+  text: 'varchar',
+  label: 'varchar',
+  coupons: 'varchar',
+};
+
+/** The staging table, filled from COPY's CSV: null is nothing, empty text is "". */
+function stageFromFile(path: string): string {
+  const types = purchaseColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
+  const values = purchaseColumns.map(({ name, kind }) =>
+    // An infinite instant has no microseconds: it is refused here.
+    kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,
+  );
+  return `
+    create or replace temp table staging as
+    select true as present, ${values.join(', ')}
+    from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
+      auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
+      new_line = '\\n', nullstr = '', allow_quoted_nulls = false,
+      max_line_size = ${maxLineBytes}, buffer_size = ${2 * maxLineBytes})`;
+}

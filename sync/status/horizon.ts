@@ -1,0 +1,53 @@
+import type { Database } from '../../src/postgres/pool.ts';
+
+/** Something that keeps old row versions and old change-log entries from being removed. */
+export type HorizonHolder = {
+  readonly kind: 'transaction' | 'prepared transaction' | 'replication slot' | 'standby';
+  /** A process id, or a name. */
+  readonly name: string;
+  readonly ageSeconds: number | null;
+  /** What it runs, or ran last; null where it is not known. */
+  readonly query: string | null;
+};
+
+/** Below this nothing piles up that would be worth a word. */
+const worthTellingSeconds = 60;
+
+/** Who has held back the horizon for longer than a minute, the oldest first. */
+export async function readHorizonHolders(database: Database): Promise<HorizonHolder[]> {
+  const { rows } = await database.query<{
+    kind: HorizonHolder['kind'];
+    name: string;
+    age: number | null;
+    query: string | null;
+  }>(`
+    select 'transaction' as kind, pid::text as name,
+      extract(epoch from now() - xact_start)::float8 as age,
+      left(regexp_replace(query, '\\s+', ' ', 'g'), 120) as query
+    from pg_stat_activity
+    where (backend_xid is not null or backend_xmin is not null)
+      and backend_type = 'client backend'
+      and datname = current_database() and pid <> pg_backend_pid()
+      and xact_start < now() - interval '${worthTellingSeconds} seconds'
+    union all
+    select 'standby', coalesce(client_addr::text, application_name),
+      extract(epoch from now() - backend_start)::float8, null
+    from pg_stat_replication
+    where age(backend_xmin) > 1000000
+    union all
+    select 'prepared transaction', gid, extract(epoch from now() - prepared)::float8, null
+    from pg_prepared_xacts
+    where database = current_database()
+      and prepared < now() - interval '${worthTellingSeconds} seconds'
+    union all
+    select 'replication slot', slot_name, null, null
+    from pg_replication_slots
+    where xmin is not null and not active
+    order by age desc nulls last`);
+  return rows.map(({ kind, name, age, query }) => ({
+    kind,
+    name,
+    ageSeconds: age === null ? null : Math.round(age),
+    query,
+  }));
+}

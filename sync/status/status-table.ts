@@ -1,0 +1,108 @@
+import { formatTable } from '../../src/commands/plain-table.ts';
+import type { OrganizationStatus, Status } from './status.ts';
+import type { WorkerStatus } from './worker-status.ts';
+
+/** The status for a person: who works, a table, and below it whatever needs attention. */
+export function formatStatus(status: Status): string {
+  const { workers, organizations, horizonHolders, captureProblem, failure } = status;
+  return [
+    ...(workers.length === 0
+      ? ['No worker is running for this data folder: start one with `npm run sync`.']
+      : workers.flatMap(describeWorker)),
+    ...(failure === null
+      ? []
+      : [`Postgres does not give the whole status: ${failure.message} ${failure.advice}`]),
+    table(organizations),
+    // Unless a worker's failure says so already.
+    ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
+      ? []
+      : [`${captureProblem.message} ${captureProblem.advice}`]),
+    ...organizations.flatMap(describeDamage),
+    ...organizations.flatMap(describeFailure),
+    ...horizonHolders.map(
+      ({ kind, name, ageSeconds, query }) =>
+        `Held back by ${kind} ${name}${ageSeconds === null ? '' : `, ${duration(ageSeconds)} old`}` +
+        `${query === null ? '' : `: ${query}`}. ` +
+        'Until it ends, Postgres keeps old rows and the change log grows.',
+    ),
+  ].join('\n');
+}
+
+function describeWorker({ name, shard, since, failure }: WorkerStatus): string[] {
+  const part = shard.of === 1 ? '' : ` (shard ${shard.number}/${shard.of})`;
+  const line = `Worker: ${name}${part}${since === null ? '' : `, since ${since.toISOString()}`}.`;
+  if (failure === null) return [line];
+  return [
+    line,
+    `The worker has failed since ${failure.since}: ${failure.message} ${failure.advice}`,
+  ];
+}
+
+const isFailureOf =
+  (message: string) =>
+  ({ failure }: WorkerStatus): boolean =>
+    failure?.message === message;
+
+/** Two lines an organization: nine columns in one line do not fit a terminal. */
+function table(organizations: readonly OrganizationStatus[]): string {
+  const columns = [
+    { head: 'organization\nname', width: 20 },
+    { head: 'purchases\nsize', width: 10, align: 'right' },
+    { head: 'as of\nverified', width: 27 },
+    { head: 'state\npending, lag', width: 17 },
+  ] as const;
+  const rows = organizations.map((status) => {
+    const { organization, name, purchases, fileBytes, asOf, pendingChanges, lagSeconds } = status;
+    const size = fileBytes === null ? '–' : `${(fileBytes / 2 ** 20).toFixed(1)} MiB`;
+    const lag = lagSeconds === null ? '–' : duration(lagSeconds);
+    return [
+      `${organization}\n${name}`,
+      `${purchases?.toLocaleString('en') ?? '–'}\n${size}`,
+      `${asOf ?? '–'}\n${describeVerification(status)}`,
+      {
+        content: `${describeState(status)}\n${pendingChanges?.toLocaleString('en') ?? '–'}, ${lag}`,
+        wordWrap: true,
+      },
+    ];
+  });
+  return formatTable(columns, rows);
+}
+
+function describeState({ state, percent, rowsPerSecond, secondsLeft }: OrganizationStatus): string {
+  if (percent === null) return state;
+  const rate = rowsPerSecond === null ? '' : `, ${rowsPerSecond.toLocaleString('en')}/s`;
+  const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+  return `${state} ${percent} %${rate}${left}`;
+}
+
+function describeVerification({ verified }: OrganizationStatus): string {
+  if (verified === null) return '–';
+  const ago = `${duration((Date.now() - Date.parse(verified.at)) / 1000)} ago`;
+  return verified.state === 'equal' ? ago : `${verified.state}, ${ago}`;
+}
+
+function describeDamage({ organization, name, state }: OrganizationStatus): string[] {
+  if (state !== 'damaged') return [];
+  return [
+    `${organization} (${name}): the file CURRENT cannot be read, and Postgres answers. ` +
+      `Run \`npm run sync -- rebuild --organization ${organization}\`; look at the disk.`,
+  ];
+}
+
+function describeFailure({ organization, name, failure }: OrganizationStatus): string[] {
+  if (failure === null) return [];
+  const { message, advice, attempts, at, retryAt } = failure;
+  const times = attempts === 1 ? 'once' : `${attempts} times`;
+  return [
+    `${organization} (${name}) failed ${times}, last at ${at}: ${message} ${advice} ` +
+      `Next attempt at ${retryAt}.`,
+  ];
+}
+
+function duration(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds * 10) / 10} s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3_600)} h`
+    : `${Math.round(seconds / 86_400)} d`;
+}

@@ -1,0 +1,160 @@
+import { formatInstant } from '../../src/domain/instant.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { Organization } from '../../src/postgres/organizations.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import {
+  organizationDirectory,
+  type PublishedGeneration,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
+import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
+import { describeFailure, type Failure } from '../failure.ts';
+import { isOfShard } from '../shard.ts';
+import { readVerificationRecord, type VerificationRecord } from '../verification/record.ts';
+import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
+import { type OrganizationReport, readReport } from './report.ts';
+import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
+
+export type OrganizationStatus = {
+  readonly organization: string;
+  readonly name: string;
+  readonly state:
+    | 'live'
+    | 'waiting to load'
+    | 'loading'
+    | 'rebuilding'
+    | 'sorting'
+    | 'failed'
+    /** CURRENT, which names the published file, cannot be read. */
+    | 'damaged'
+    /** Changes of purchases are not captured. */
+    | 'not captured'
+    /** No worker has this organization. */
+    | 'stopped';
+  /** How much of a load is done, 0 to 100; null where none is at work. */
+  readonly percent: number | null;
+  readonly rowsPerSecond: number | null;
+  readonly secondsLeft: number | null;
+  readonly purchases: number | null;
+  readonly fileBytes: number | null;
+  readonly generation: string | null;
+  /** The instant that answers show in X-Data-As-Of. */
+  readonly asOf: string | null;
+  /**
+   * Committed changes that the generation does not show yet; null where the change log does
+   * not tell, so that the generation must be rebuilt.
+   */
+  readonly pendingChanges: number | null;
+  /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
+  readonly lagSeconds: number | null;
+  /** What the last verification came to; null before the first. */
+  readonly verified: VerificationRecord | null;
+  /** Why the last attempt failed, what to do, and when the next one comes. */
+  readonly failure: OrganizationReport['failure'];
+};
+
+export type Status = {
+  readonly workers: readonly WorkerStatus[];
+  readonly organizations: readonly OrganizationStatus[];
+  readonly horizonHolders: readonly HorizonHolder[];
+  /** Why changes of purchases are not captured, and what to do; null if they are. */
+  readonly captureProblem: { readonly message: string; readonly advice: string } | null;
+  /** Why Postgres did not give all of this: the role that reads the status is the worker's. */
+  readonly failure: Failure | null;
+};
+
+/** How far each organization's published purchases are behind Postgres, and what its worker does. */
+export async function readStatus(
+  database: Database,
+  dataDirectory: string,
+  dataFolderId: string,
+  organizations: readonly Organization[],
+  pollIntervalMs = 0,
+): Promise<Status> {
+  const published = new Map<bigint, PublishedGeneration>();
+  const unreadable = new Set<bigint>();
+  const upToDate = readUpToDate(dataDirectory);
+  for (const { id } of organizations) {
+    try {
+      const generation = readPublished(organizationDirectory(dataDirectory, id));
+      if (generation === null) continue;
+      // What the API sends as X-Data-As-Of.
+      const shown = upToDate.instantOf(id, generation.file) ?? 0n;
+      const asOf = shown > generation.asOf ? shown : generation.asOf;
+      published.set(id, { ...generation, asOf });
+    } catch {
+      unreadable.add(id);
+    }
+  }
+  let failure: Failure | null = null;
+  const orElse = <Result>(reading: Promise<Result>, otherwise: Result): Promise<Result> =>
+    reading.catch((error) => {
+      failure ??= describeFailure(error);
+      return otherwise;
+    });
+  const pending = await orElse(readPendingChanges(database, published), null);
+  const workers = await readWorkerStatus(database, dataDirectory, dataFolderId, pollIntervalMs);
+  const captureProblem = pending?.captureProblem ?? null;
+  return {
+    workers,
+    horizonHolders: await orElse(readHorizonHolders(database), []),
+    captureProblem: captureProblem && {
+      message: captureProblem.message,
+      advice: captureProblem.advice,
+    },
+    organizations: organizations.map(({ id, name }) => {
+      const generation = published.get(id) ?? null;
+      return {
+        organization: encodeId('organization', id),
+        name,
+        ...describeReport(
+          readReport(organizationDirectory(dataDirectory, id)),
+          workers.some(({ shard }) => isOfShard(id, shard)),
+        ),
+        ...(unreadable.has(id) ? { state: 'damaged' as const } : {}),
+        ...(captureProblem === null ? {} : { state: 'not captured' as const }),
+        verified: readVerificationRecord(dataDirectory, id),
+        purchases: generation?.purchases ?? null,
+        fileBytes: generation?.bytes ?? null,
+        generation: generation?.file ?? null,
+        asOf: generation === null ? null : formatInstant(generation.asOf),
+        ...(generation === null || pending === null
+          ? unknownLag
+          : lagOf(pending.byOrganization.get(id))),
+      };
+    }),
+    failure,
+  };
+}
+
+function describeReport(
+  report: OrganizationReport | null,
+  hasWorker: boolean,
+): Pick<OrganizationStatus, 'state' | 'percent' | 'rowsPerSecond' | 'secondsLeft' | 'failure'> {
+  const failure = report?.failure ?? null;
+  const idle = { percent: null, rowsPerSecond: null, secondsLeft: null, failure };
+  if (!hasWorker) return { state: 'stopped', ...idle };
+  if (failure !== null) return { state: 'failed', ...idle };
+  if (report === null) return { state: 'waiting to load', ...idle };
+  if (report.activity === 'following') return { state: 'live', ...idle };
+  const { activity: state, progress } = report;
+  if (progress === null) return { state, ...idle };
+  const { loaded, expected, rowsPerSecond } = progress;
+  return {
+    state,
+    percent: Math.floor((100 * loaded) / Math.max(1, loaded, expected)),
+    rowsPerSecond,
+    secondsLeft:
+      rowsPerSecond === 0 ? null : Math.ceil(Math.max(0, expected - loaded) / rowsPerSecond),
+    failure,
+  };
+}
+
+const unknownLag = { pendingChanges: null, lagSeconds: null };
+
+function lagOf(pending: Pending | undefined) {
+  if (pending === undefined) return { pendingChanges: 0, lagSeconds: 0 };
+  const lagSeconds = Math.max(0, Math.round(pending.ageSeconds * 10) / 10);
+  return { pendingChanges: pending.changes, lagSeconds };
+}
