@@ -4,15 +4,9 @@ import { untilStopped } from '../src/stop-signals.ts';
 import { readCircumstances } from './circumstances.ts';
 import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
 import { startServer } from './postgres.ts';
-import {
-  type MeasuredSuite,
-  measuredSuite,
-  type OutputFiles,
-  requireWritableFiles,
-  tellSuite,
-} from './run.ts';
+import { measuredSuite, type OutputFiles, requireWritableFiles, tellSuite } from './run.ts';
 import { InterruptedError, withScope } from './scope.ts';
-import type { Suite } from './suite.ts';
+import type { MeasuredSuite, Suite } from './suite.ts';
 import { engines } from './suites/engines.ts';
 import { exports } from './suites/export.ts';
 import { freshness } from './suites/freshness.ts';

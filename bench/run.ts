@@ -1,29 +1,12 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { OperatorError } from '../src/operator-error.ts';
-import { type Circumstances, loadAverage } from './circumstances.ts';
+import { loadAverage } from './circumstances.ts';
 import { commandOf } from './options.ts';
 import { decimal, figureTable } from './report.ts';
 import { writePage } from './report-html/page.ts';
-import type { Suite, SuiteReport } from './suite.ts';
+import type { MeasuredSuite, Run, Suite, SuiteReport } from './suite.ts';
 
 /** What one run of the program has found so far, and where. */
-export type Run = {
-  readonly circumstances: Circumstances;
-  readonly suites: readonly MeasuredSuite[];
-};
-
-export type MeasuredSuite = {
-  readonly name: string;
-  readonly description: string;
-  /** Makes its figures again. */
-  readonly command: string;
-  /** Of the demo data. */
-  readonly seed: number | null;
-  /** When it had ended; over the minute before. */
-  readonly loadAverage: number;
-  readonly report: SuiteReport;
-};
-
 export function measuredSuite({ name, description }: Suite, report: SuiteReport): MeasuredSuite {
   const { options } = report;
   return {

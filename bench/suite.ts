@@ -1,4 +1,5 @@
 import type { EmbeddedPostgres } from '../src/embedded-postgres/cluster.ts';
+import type { Circumstances } from './circumstances.ts';
 import type { BenchmarkOptions } from './options.ts';
 import type { Plot } from './plots.ts';
 import type { FigureTable } from './report.ts';
@@ -33,4 +34,21 @@ export type Suite = {
   /** Runs where no suite is named. */
   readonly isQuick: boolean;
   run(bench: Bench): Promise<SuiteReport>;
+};
+
+export type Run = {
+  readonly circumstances: Circumstances;
+  readonly suites: readonly MeasuredSuite[];
+};
+
+export type MeasuredSuite = {
+  readonly name: string;
+  readonly description: string;
+  /** Makes its figures again. */
+  readonly command: string;
+  /** Of the demo data. */
+  readonly seed: number | null;
+  /** When it had ended; over the minute before. */
+  readonly loadAverage: number;
+  readonly report: SuiteReport;
 };

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import type { Circumstances } from '../circumstances.ts';
 import type { Plot } from '../plots.ts';
 import { decimal, type FigureTable, mebibytes } from '../report.ts';
-import type { MeasuredSuite, Run } from '../run.ts';
+import type { MeasuredSuite, Run } from '../suite.ts';
 import { drawBars } from './bars.ts';
 import { drawCurves } from './curves.ts';
 import { Markup, markup } from './markup.ts';

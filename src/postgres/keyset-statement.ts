@@ -1,7 +1,40 @@
 import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../domain/instant.ts';
-import type { KeysetList, KeysetOrder } from './keyset-list.ts';
 import { containsText, hasGramsOf } from './search.ts';
+
+/** What a list is sorted by, highest first, before the id, also descending. */
+export type KeysetOrder = {
+  readonly column: 'created_at' | 'updated_at' | 'total_spent_in_cents';
+  readonly type: 'timestamptz' | 'bigint';
+};
+export type KeysetTable =
+  | 'customers'
+  | 'segments'
+  | 'tags'
+  | 'attributes'
+  | 'flows'
+  | 'email_campaigns'
+  | 'template_campaigns';
+
+/** A tag or a segment that customers are linked to. */
+export type Link = { readonly relation: 'tag' | 'segment'; readonly id: bigint };
+
+/** Which page of which list; `limit` rows at most. */
+export type KeysetList = {
+  readonly table: KeysetTable;
+  /** Expressions on the table's qualified columns. */
+  readonly selectList: string;
+  readonly organizationId: bigint;
+  readonly order: KeysetOrder;
+  readonly conditions?: readonly Sql[];
+  /** Only customers that carry this tag, or are in this segment, of the organization's. */
+  readonly linkedTo?: Link | undefined;
+  /** Only rows whose `search_text` contains this, case and accents aside. */
+  readonly search?: string | undefined;
+  readonly limit: number;
+  /** The last row of the page before; found without the conditions. */
+  readonly startingAfter?: bigint | undefined;
+};
 
 /**
  * How many rows a search looks at in the list's order, for each row that a page can

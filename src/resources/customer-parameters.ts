@@ -2,14 +2,8 @@ import sql, { type Sql } from 'sql-template-tag';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
 import { boolean, id, instant, oneOf, pageParameters, text } from '../http/request/parameters.ts';
-import {
-  byCreation,
-  byTotalSpent,
-  byUpdate,
-  type KeysetList,
-  type KeysetOrder,
-  type Link,
-} from '../postgres/keyset-list.ts';
+import { byCreation, byTotalSpent, byUpdate } from '../postgres/keyset-list.ts';
+import type { KeysetList, KeysetOrder, Link } from '../postgres/keyset-statement.ts';
 
 const phoneLengths = { least: 3, most: 32 };
 

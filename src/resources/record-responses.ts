@@ -2,7 +2,8 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { invalidCursor } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
 import type { Services } from '../http/services.ts';
-import { type KeysetList, readPage } from '../postgres/keyset-list.ts';
+import { readPage } from '../postgres/keyset-list.ts';
+import type { KeysetList } from '../postgres/keyset-statement.ts';
 import { firstRow, withConnection } from '../postgres/pool.ts';
 import {
   type Field,

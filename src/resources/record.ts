@@ -3,7 +3,7 @@ import { formatInstant } from '../domain/instant.ts';
 import { encodeId, type IdentifiedResource, idPrefixes } from '../domain/public-id.ts';
 import { dateTime, integer as integerSchema, named, publicId } from '../http/response/wire.ts';
 import { microsecondsOf } from '../postgres/instants.ts';
-import type { KeysetTable } from '../postgres/keyset-list.ts';
+import type { KeysetTable } from '../postgres/keyset-statement.ts';
 
 /**
  * Resources that are rows of one Postgres table. A record states once which

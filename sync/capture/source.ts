@@ -13,19 +13,7 @@ import { type Database, exactTypes, named } from '../../src/postgres/pool.ts';
 import { sourceIdentity, timeline } from '../../src/postgres/source-identity.ts';
 import { CaptureError } from '../failure.ts';
 import { commitToken, isTokenKnown } from './history-token.ts';
-import type { Watermark } from './watermark.ts';
-
-/** A moment of the operational database: everything one transaction sees. */
-export type SourceSnapshot = {
-  /** `pg_snapshot` as text. */
-  readonly snapshot: string;
-  /** When it was taken, or a moment before; microseconds since 1970. */
-  readonly asOf: bigint;
-  /** Which organization of which database it was taken for (source-identity.ts). */
-  readonly source: string;
-  /** Timeline, table and triggers. While it stays the same, all changes are in the log. */
-  readonly fingerprint: string;
-};
+import type { SourceSnapshot, Watermark } from './watermark.ts';
 
 /** A purchase's row in the order of `purchaseColumns`; null in every place but the id where it is gone. */
 export type SourceRow = (bigint | string | null)[];

@@ -2,8 +2,18 @@ import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import type { PurchasePosition } from '../load/copy-purchases.ts';
-import type { SourceSnapshot } from './source.ts';
+
+/** A moment of the operational database: everything one transaction sees. */
+export type SourceSnapshot = {
+  /** `pg_snapshot` as text. */
+  readonly snapshot: string;
+  /** When it was taken, or a moment before; microseconds since 1970. */
+  readonly asOf: bigint;
+  /** Which organization of which database it was taken for (source-identity.ts). */
+  readonly source: string;
+  /** Timeline, table and triggers. While it stays the same, all changes are in the log. */
+  readonly fingerprint: string;
+};
 
 /** What the rows of a file show; written with them, in the same transaction. */
 export type Watermark = SourceSnapshot & {
@@ -11,6 +21,9 @@ export type Watermark = SourceSnapshot & {
   /** Committed to the change log after the last row was read (history-token.ts). */
   readonly token: string;
 };
+
+/** A place in an organization's purchases, ordered by creation and id. */
+export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
 
 /** How far a load has come; written with the rows. A file has this or a watermark. */
 export type LoadProgress = {

@@ -1,12 +1,8 @@
 import type { Database } from '../../src/postgres/pool.ts';
+import type { PurchasePosition } from '../capture/watermark.ts';
 import { OversizedRowError } from '../failure.ts';
 import { requireSpace } from '../files/disk-space.ts';
-import {
-  ChunkTooLargeError,
-  type CopiedChunk,
-  copyPurchases,
-  type PurchasePosition,
-} from './copy-purchases.ts';
+import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';
 
 /**
  * The most bytes of one chunk's text: 240,000 purchases of the usual length. DuckDB joins

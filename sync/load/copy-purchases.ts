@@ -9,9 +9,7 @@ import { type PurchaseColumnKind, purchaseColumns } from '../../src/domain/purch
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { takeSnapshot } from '../capture/source.ts';
-
-/** A place in an organization's purchases, ordered by creation and id. */
-export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
+import type { PurchasePosition } from '../capture/watermark.ts';
 
 /** Rows that were copied to a file; `until` is the last one's place, null where no more follow. */
 export type CopiedChunk = {

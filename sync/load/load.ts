@@ -15,12 +15,16 @@ import { dropStaging } from '../apply/staging.ts';
 import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
 import { commitToken } from '../capture/history-token.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
-import { type LoadProgress, writeLoadProgress } from '../capture/watermark.ts';
+import {
+  type LoadProgress,
+  type PurchasePosition,
+  writeLoadProgress,
+} from '../capture/watermark.ts';
 import { OversizedRowError } from '../failure.ts';
 import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
 import { type PurchaseFile, reset } from '../files/purchase-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
-import type { CopiedChunk, PurchasePosition } from './copy-purchases.ts';
+import type { CopiedChunk } from './copy-purchases.ts';
 
 export type LoadOptions = {
   readonly database: Database;

@@ -1,7 +1,7 @@
-import { type Cell, cellWriter } from './cells.ts';
-import type { ColumnData } from './column-data.ts';
+import { formatInstant } from '../../domain/instant.ts';
+import { type ColumnData, valueAt } from './column-data.ts';
 import { type Format, nothing } from './format.ts';
-import type { Quoting } from './quoting.ts';
+import { type Quoting, quotings } from './quoting.ts';
 import type { Table, TableColumnKind } from './table.ts';
 
 /** How a format writes a row as a line of text. */
@@ -47,5 +47,24 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
         end: () => nothing,
       };
     },
+  };
+}
+
+type Cell = (row: number) => string;
+
+/** Writes what each row shows of a column, batch after batch. */
+function cellWriter({
+  kind,
+  before,
+  quoting,
+  after,
+  absent,
+}: LineCell): (data: ColumnData) => Cell {
+  const quote = quotings[quoting];
+  return (data) => (row) => {
+    const value = valueAt(data, row);
+    if (value === null) return absent;
+    const text = kind === 'instant' ? formatInstant(value as bigint) : String(value);
+    return before + quote(text) + after;
   };
 }

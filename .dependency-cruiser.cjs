@@ -1,0 +1,56 @@
+const forbid = (name, comment, from, to) => ({
+  name,
+  comment,
+  severity: 'error',
+  from: { path: from },
+  to: { path: to },
+});
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    {
+      name: 'no-cycle',
+      comment: 'Modules that import each other cannot be understood one after the other.',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    forbid(
+      'product-alone',
+      'The product imports neither tests nor benchmarks.',
+      '^(src|sync)/',
+      '^(test|bench)/',
+    ),
+    forbid('no-sync', 'Nothing imports the worker.', '^(src|bench)/', '^sync/'),
+    forbid(
+      'domain',
+      'The domain imports nothing of the project.',
+      '^src/domain/',
+      '^src/(?!domain/)',
+    ),
+    forbid(
+      'stores',
+      'Stores know nothing of HTTP.',
+      '^src/(engines|postgres|duckdb|purchase-store)/',
+      '^src/(http|resources|exports|commands)/|^src/server\\.ts$',
+    ),
+    forbid(
+      'http',
+      'What all routes share knows none of them.',
+      '^src/http/',
+      '^src/(resources|exports|commands|engines)/',
+    ),
+    forbid(
+      'resources',
+      'Resources know no engine and no process.',
+      '^src/resources/',
+      '^src/(engines|exports|commands)/',
+    ),
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+  },
+};
