@@ -1,33 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { backoffMs } from '../../src/backoff.ts';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { describeFailure } from '../failure.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
-import { progressTeller } from './progress-teller.ts';
+import { createLoadProgressReport } from './load-progress-report.ts';
+import { createOrganizationState } from './organization-state.ts';
 import type { BuildKind, Replicator } from './replicator.ts';
+import { createRetries } from './retries.ts';
 
-/** One organization as the worker sees it: what it waits for, does and has failed at. */
+/** Decides when one organization's changes are applied and when its file is built. */
 export type Scheduler = {
-  readonly sync: Replicator;
-  /** Changes are known that no finished run has applied. */
+  readonly replicator: Replicator;
+  /** The change log has changes that no finished run has applied. */
   noticeChanges(): void;
-  /** Somebody waits: what is due, or will be, is done before its turn. */
+  /** A request of the API waits for fresh data: the next run precedes those of other organizations. */
   requestRefresh(): void;
   /**
-   * The generation that shows whatever the last look at the change log could see of the
-   * organization; null where there may be changes that no run has published yet.
+   * The generation that shows all changes that the last poll of the change log could see; null
+   * while a run may still have to publish some.
    */
   upToDateGeneration(): PublishedGeneration | null;
-  /** Puts what is due into the queues. */
-  startWhatIsDue(): void;
-  /** Brings up to date once, building first where that is needed; rejects as the work does. */
+  /** Queues the runs and builds that are due. */
+  startDueWork(): void;
+  /** Brings the organization up to date once, with a load if one is required; rejects as the work does. */
   bringUpToDate(): Promise<void>;
-  /** Builds the file, for a reason to be shown, and resolves when that is published. */
+  /** Builds the file. Resolves when the new file is published. */
   build(kind: BuildKind, reason: string): Promise<void>;
-  /** Reads ranges of purchases again, or builds the file where that would not help. */
+  /** Reads ranges of purchases again, or loads all of them if that does not help. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   isBusy(): boolean;
   close(): Promise<void>;
@@ -35,128 +36,102 @@ export type Scheduler = {
 
 export type Queues = {
   readonly changes: PQueue;
-  /** Apart from the changes: a long load keeps nobody else from being up to date. */
+  /** Separate from `changes`: a long load delays no other organization's changes. */
   readonly builds: PQueue;
 };
 
-// Publishing copies the file: never more often than this, nor more than a
-// tenth of the time.
-const shortestCadenceMs = 250;
+// Publishing copies the file: at most this often, and for at most a tenth of the time.
+const minRunIntervalMs = 250;
 const copyShare = 10;
-// Where somebody waits: not more often than this, nor more than a third of the time.
+// After a refresh request: at most this often, and for at most a third of the time.
 const minRefreshIntervalMs = 1_000;
 const refreshCopyShare = 3;
 
-type Retries = { attempts: number /** Monotonic milliseconds. */; notBefore: number };
-
 export function createScheduler(options: {
-  readonly sync: Replicator;
+  readonly replicator: Replicator;
   readonly queues: Queues;
   readonly reporter: Reporter;
   readonly signal: AbortSignal;
   readonly log: Logger;
-  /** Told of each failure that is tried again. */
   readonly onFailure: (error: unknown) => void;
 }): Scheduler {
-  const { sync, queues, reporter, signal, log, onFailure } = options;
+  const { replicator, queues, reporter, signal, log, onFailure } = options;
+  const state = createOrganizationState();
+  const runRetries = createRetries(log);
+  const buildRetries = createRetries(log);
   let hasChanges = true;
   let isRunning = false;
   let isStarted = false;
   let isRefreshRequested = false;
-  /** When the next run may begin before its turn; monotonic milliseconds. */
-  let refreshNotBefore = 0;
-  /** Only a build can make the live file usable again. */
-  let mustBeBuilt: string | null = null;
+  // Monotonic milliseconds.
+  let nextRunAt = 0;
+  let nextRefreshAt = 0;
   let building: { readonly kind: BuildKind; readonly done: Promise<void> } | null = null;
-  /** Why a load was begun that has not come to its end: it is tried until it does. */
-  let unfinished: string | null = null;
-  const runs: Retries = { attempts: 0, notBefore: 0 };
-  const builds: Retries = { attempts: 0, notBefore: 0 };
-  let report: Omit<OrganizationReport, 'at'> = {
+  let lastReport: Omit<OrganizationReport, 'at'> = {
     activity: 'following',
     reason: null,
     progress: null,
     failure: null,
   };
 
-  const tell = (news: Partial<typeof report>) => {
-    report = { ...report, ...news };
-    reporter.report(report);
+  const report = (changed: Partial<typeof lastReport>) => {
+    lastReport = { ...lastReport, ...changed };
+    reporter.report(lastReport);
   };
 
-  const succeeded = (retries: Retries) => {
-    if (retries.attempts > 0) log.info('works again');
-    retries.attempts = 0;
-  };
+  const isLiveUsable = () => state.requiredLoad()?.isLiveUsable ?? true;
 
-  const failed = (retries: Retries, error: unknown) => {
-    if (signal.aborted) return;
-    onFailure(error);
-    retries.attempts += 1;
-    const pause = backoffMs(retries.attempts);
-    retries.notBefore = performance.now() + pause;
-    const { message, advice } = describeFailure(error);
-    const { attempts } = retries;
-    log.error({ advice, attempts, retryInMs: Math.round(pause) }, message);
-    const [at, retryAt] = [0, pause].map((ms) => new Date(Date.now() + ms).toISOString());
-    tell({ failure: { message, advice, at: at as string, attempts, retryAt: retryAt as string } });
-  };
-
-  /** It is not tried again before it is found worth while again: nothing is owed until then. */
-  const gaveUpSorting = (error: unknown) => {
-    if (signal.aborted) return;
-    onFailure(error);
-    const { message, advice } = describeFailure(error);
-    log.warn({ advice }, `not sorted: ${message}`);
-    tell({ activity: 'following', reason: null, progress: null });
-  };
-
-  const runOnce = async () => {
-    // Changes noticed from here on may come too late for this run.
+  const run = async () => {
+    // Changes that are noticed from here on may be too late for this run.
     hasChanges = false;
-    const wasRefreshRequested = isRefreshRequested;
+    const isRefresh = isRefreshRequested;
     isRefreshRequested = false;
     const startedAt = performance.now();
-    const outcome = await sync.run(signal);
+    const outcome = await replicator.run(signal);
     if (outcome.kind === 'must be built') {
-      mustBeBuilt = outcome.reason;
+      state.logInsufficient(outcome.reason);
       return;
     }
-    mustBeBuilt = null;
-    const pause = Math.max(shortestCadenceMs, outcome.publication.copyMs * copyShare);
-    runs.notBefore = startedAt + pause;
-    if (wasRefreshRequested) {
-      const { copyMs } = outcome.publication;
-      refreshNotBefore = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
+    const { copyMs } = outcome.publication;
+    nextRunAt = startedAt + Math.max(minRunIntervalMs, copyMs * copyShare);
+    if (isRefresh) {
+      nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
     }
-    if (outcome.sortReason !== null) void build('sort', outcome.sortReason).catch(() => {});
-  };
-
-  /** Whatever it got to, the next run finds out. */
-  const notApplied = (error: unknown): never => {
-    hasChanges = true;
-    throw error;
+    if (outcome.sortReason !== null) buildInBackground('sort', outcome.sortReason);
   };
 
   const attemptRun = async () => {
     try {
-      if (!isStarted && (await sync.hasUnfinishedBuild())) {
-        void build('load', 'a build was broken off').catch(() => {});
+      if (!isStarted && (await replicator.hasUnfinishedBuild())) {
+        buildInBackground('load', 'a build was interrupted');
       }
       isStarted = true;
-      await runOnce();
-      succeeded(runs);
-      if (building === null && mustBeBuilt === null && unfinished === null)
-        tell({ activity: 'following', reason: null, failure: null });
+      await run();
+      runRetries.succeeded();
+      if (building === null && state.name() === 'following') {
+        report({ activity: 'following', reason: null, failure: null });
+      }
     } catch (error) {
       hasChanges = true;
-      failed(runs, error);
+      if (signal.aborted) return;
+      onFailure(error);
+      report({ failure: runRetries.failed(error) });
     } finally {
       isRunning = false;
     }
   };
 
-  /** One at a time. Sorting is needless while everything is loaded; a load comes after sorting. */
+  /** For work outside of `attemptRun`: the next run finds out which changes a failure left. */
+  const queueChanges = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await queues.changes.add(work);
+    } catch (error) {
+      hasChanges = true;
+      throw error;
+    }
+  };
+
+  /** One build at a time. A load includes sorting; a load that is requested during a sort follows it. */
   const build = (kind: BuildKind, reason: string): Promise<void> => {
     if (building !== null && (building.kind === 'load' || kind === 'sort')) return building.done;
     const before = building?.done.catch(() => {}) ?? Promise.resolve();
@@ -169,38 +144,51 @@ export function createScheduler(options: {
     return done;
   };
 
+  const buildInBackground = (kind: BuildKind, reason: string) => {
+    // `buildNow` reports the failure.
+    void build(kind, reason).catch(() => {});
+  };
+
   const buildNow = async (kind: BuildKind, reason: string) => {
-    const activity = activityOf(kind, sync.isPublished());
-    // Sorting can wait until it is found worth while again.
-    if (kind === 'load') unfinished = reason;
-    tell({ activity: 'waiting to load', reason });
-    let isPublished = false;
+    const activity = activityOf(kind, replicator.isPublished());
+    state.buildQueued(kind, reason);
+    report({ activity: 'waiting to load', reason });
+    let isPublished: boolean;
     try {
       isPublished = await queues.builds.add(async () => {
         signal.throwIfAborted();
+        state.buildStarted(kind);
         log.info({ reason }, activity);
-        tell({ activity, reason, progress: null });
-        return sync.build(
-          kind,
-          signal,
-          progressTeller((progress) => tell({ progress }), log),
-        );
+        report({ activity, reason, progress: null });
+        const onProgress = createLoadProgressReport((progress) => report({ progress }), log);
+        return replicator.build(kind, signal, onProgress);
       });
-      mustBeBuilt = null;
-      unfinished = null;
-      hasChanges = true;
-      succeeded(builds);
-      tell({ activity: 'following', reason: null, progress: null, failure: null });
     } catch (error) {
-      if (kind === 'load') failed(builds, error);
-      else gaveUpSorting(error);
+      state.buildFailed();
+      if (!signal.aborted) reportFailedBuild(kind, error);
       throw error;
     }
-    if (!isPublished) await queues.changes.add(runOnce).catch(notApplied);
+    state.buildPublished();
+    hasChanges = true;
+    buildRetries.succeeded();
+    report({ activity: 'following', reason: null, progress: null, failure: null });
+    if (!isPublished) await queueChanges(run);
+  };
+
+  const reportFailedBuild = (kind: BuildKind, error: unknown) => {
+    onFailure(error);
+    if (kind === 'load') {
+      report({ failure: buildRetries.failed(error) });
+      return;
+    }
+    // Not repeated: a later run finds again that sorting is worthwhile.
+    const { message, advice } = describeFailure(error);
+    log.warn({ advice }, `not sorted: ${message}`);
+    report({ activity: 'following', reason: null, progress: null });
   };
 
   return {
-    sync,
+    replicator,
     noticeChanges() {
       hasChanges = true;
     },
@@ -208,45 +196,43 @@ export function createScheduler(options: {
       isRefreshRequested = true;
     },
     upToDateGeneration: () =>
-      hasChanges || isRunning || mustBeBuilt !== null ? null : sync.publishedGeneration(),
-    startWhatIsDue() {
-      const now = performance.now();
-      const reason = mustBeBuilt ?? unfinished;
-      if (reason !== null && building === null && now >= builds.notBefore) {
-        void build('load', reason).catch(() => {});
+      hasChanges || isRunning || !isLiveUsable() ? null : replicator.publishedGeneration(),
+    startDueWork() {
+      const required = state.requiredLoad();
+      if (required !== null && building === null && buildRetries.isDue()) {
+        buildInBackground('load', required.reason);
       }
-      // What failed is tried again in its own time, whoever waits.
-      const isPreferred = isRefreshRequested && runs.attempts === 0 && now >= refreshNotBefore;
-      const isDue = isPreferred || now >= runs.notBefore;
-      if (mustBeBuilt === null && hasChanges && !isRunning && isDue) {
+      const now = performance.now();
+      // Failed work is repeated after its pause, also if a refresh is requested.
+      const isPreferred = isRefreshRequested && !runRetries.isFailing() && now >= nextRefreshAt;
+      const isDue = isPreferred || (now >= nextRunAt && runRetries.isDue());
+      if (isLiveUsable() && hasChanges && !isRunning && isDue) {
         isRunning = true;
         void queues.changes.add(attemptRun, { priority: isPreferred ? 1 : 0 });
       }
-      // Nothing is outstanding: nobody waits any longer.
       if (!hasChanges && !isRunning) isRefreshRequested = false;
     },
     async bringUpToDate() {
-      await queues.changes.add(runOnce);
-      if (mustBeBuilt !== null) {
-        await build('load', mustBeBuilt);
-        await queues.changes.add(runOnce);
+      await queues.changes.add(run);
+      const required = state.requiredLoad();
+      if (required !== null) {
+        await build('load', required.reason);
+        await queues.changes.add(run);
       }
-      tell({ activity: 'following', reason: null, failure: null });
+      report({ activity: 'following', reason: null, failure: null });
     },
     build,
     async reread(ranges) {
       log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
-      const isMended = await queues.changes
-        .add(() => sync.reread(ranges, signal))
-        .catch(notApplied);
-      if (!isMended) await build('load', 'what differs cannot be mended by reading it again');
+      const isRepaired = await queueChanges(() => replicator.reread(ranges, signal));
+      if (!isRepaired) await build('load', 'reading the purchases again does not repair the file');
     },
     isBusy: () => isRunning || building !== null,
     async close() {
       await building?.done.catch(() => {});
       while (isRunning) await sleep(10);
       await reporter.settled();
-      await sync.close();
+      await replicator.close();
     },
   };
 }

@@ -207,7 +207,7 @@ describe('building an organization’s file', () => {
     const once = runProgram('sync/main.ts', ['once'], environment);
     expect(await once.exited(), once.output()).toBe(0);
     expect(before).toBeGreaterThan(0);
-    expect(once.output()).toMatch(/goes on where it was broken off/);
+    expect(once.output()).toMatch(/continuing an interrupted load/);
     const { rows } = await database.pool.query('select count(*)::int as count from purchases');
     expect(readPublished(folder)?.purchases).toBe(rows[0].count);
   });

@@ -7,7 +7,7 @@ import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
 
 const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
   createScheduler({
-    sync: sync as Replicator,
+    replicator: sync as Replicator,
     queues: { changes: new PQueue(), builds: new PQueue() },
     reporter: { report, settled: async () => {} },
     signal: new AbortController().signal,
@@ -29,7 +29,7 @@ describe('a build that could not be published', () => {
           return { kind: 'published', publication: { copyMs: 1 }, sortReason: null };
         },
       });
-      const built = task.build('load', 'it was asked for');
+      const built = task.build('load', 'a rebuild was requested');
       await (isPossible ? built : expect(built).rejects.toThrow('no room'));
       expect(runs).toBe(1);
     },

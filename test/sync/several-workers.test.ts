@@ -147,7 +147,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     const beside = sync('rebuild', '--organization', id);
     expect(await beside.exited(), beside.output()).toBe(0);
     expect(beside.output()).toMatch(/was rebuilt/);
-    expect(worker.output()).toMatch(/it was asked for/);
+    expect(worker.output()).toMatch(/a rebuild was requested/);
     expect(generation()).not.toBe(first);
     expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
   });

@@ -296,7 +296,7 @@ describe('an organization that is published seldom, for copying it takes long', 
       },
     };
     task = createScheduler({
-      sync: sync as unknown as Replicator,
+      replicator: sync as unknown as Replicator,
       queues: { changes: new PQueue(), builds: new PQueue() },
       reporter: { report: () => {}, settled: async () => {} },
       signal: new AbortController().signal,
@@ -311,7 +311,7 @@ describe('an organization that is published seldom, for copying it takes long', 
   });
 
   const runsWhenDue = async () => {
-    task.startWhatIsDue();
+    task.startDueWork();
     while (task.isBusy()) await sleep(1);
     return runs;
   };

@@ -4,9 +4,9 @@ import type { OrganizationReport } from '../status/report.ts';
 
 const logIntervalMs = 10_000;
 
-/** Turns a load's positions into rates, and logs one every ten seconds. */
-export function progressTeller(
-  tell: (progress: OrganizationReport['progress']) => void,
+/** Reports the progress of a load with its rate, and logs both every ten seconds. */
+export function createLoadProgressReport(
+  report: (progress: OrganizationReport['progress']) => void,
   log: Logger,
 ): (progress: LoadProgress) => void {
   const startedAt = performance.now();
@@ -14,12 +14,12 @@ export function progressTeller(
   let loggedAt = startedAt;
   return ({ loaded, expected }) => {
     if (first === null && loaded > 0) {
-      log.info({ loaded, expected }, 'the load goes on where it was broken off');
+      log.info({ loaded, expected }, 'continuing an interrupted load');
     }
     first ??= loaded;
     const now = performance.now();
     const rowsPerSecond = Math.round(((loaded - first) / Math.max(1, now - startedAt)) * 1000);
-    tell({ loaded, expected, rowsPerSecond });
+    report({ loaded, expected, rowsPerSecond });
     if (now - loggedAt < logIntervalMs) return;
     loggedAt = now;
     const secondsLeft = Math.ceil(Math.max(0, expected - loaded) / Math.max(1, rowsPerSecond));

@@ -1,0 +1,63 @@
+import type { Database } from '../../src/postgres/pool.ts';
+import {
+  type ChangeLogNews,
+  currentSnapshot,
+  readChangeLog,
+  removeForeignEntries,
+} from '../capture/change-log.ts';
+import type { OrganizationSchedulers } from './organization-schedulers.ts';
+
+/** Reads the change log from where the last poll ended, and marks the organizations that changed. */
+export type ChangeLogPoll = {
+  /** Rejects if Postgres does not answer. */
+  poll(refreshOrganizations: () => Promise<void>): Promise<ChangeLogNews>;
+  /** The next poll takes every organization for changed: Postgres may be another server, or restored. */
+  reset(): void;
+};
+
+export function createChangeLogPoll(
+  database: Database,
+  schedulers: OrganizationSchedulers,
+): ChangeLogPoll {
+  let last: ChangeLogNews | null = null;
+
+  /** A TRUNCATE of the change log, or a restore, removes these tokens too. */
+  const publishedTokens = (): string[] =>
+    [...schedulers.all.values()].flatMap(
+      (scheduler) => scheduler.upToDateGeneration()?.token ?? [],
+    );
+
+  const first = async (): Promise<ChangeLogNews> => {
+    // Each organization's next run finds the changes before the first poll.
+    await removeForeignEntries(database);
+    const snapshot = await currentSnapshot(database);
+    const news = await readChangeLog(database, snapshot, publishedTokens());
+    // A run that began before this poll may have seen less than later polls compare with.
+    for (const scheduler of schedulers.all.values()) scheduler.noticeChanges();
+    return news;
+  };
+
+  const next = async ({ snapshot, source }: ChangeLogNews): Promise<ChangeLogNews> => {
+    const news = await readChangeLog(database, snapshot, publishedTokens());
+    // Another source may have changes that are not in this log.
+    return news.source === source ? news : first();
+  };
+
+  return {
+    async poll(refreshOrganizations) {
+      const news = await (last === null ? first() : next(last));
+      await refreshOrganizations();
+      for (const [id, scheduler] of schedulers.all) {
+        const token = scheduler.replicator.publishedGeneration()?.token ?? '';
+        if (news.organizations.includes(id) || news.lostTokens.has(token)) {
+          scheduler.noticeChanges();
+        }
+      }
+      last = news;
+      return news;
+    },
+    reset() {
+      last = null;
+    },
+  };
+}

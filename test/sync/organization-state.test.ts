@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { createOrganizationState } from '../../sync/schedule/organization-state.ts';
+
+describe('the state of an organization', () => {
+  it('is following again after a load, from the change log that was insufficient', () => {
+    const state = createOrganizationState();
+    expect(state.name()).toBe('following');
+    state.logInsufficient('it was pruned');
+    expect([state.name(), state.requiredLoad()]).toEqual([
+      'load required',
+      { reason: 'it was pruned', isLiveUsable: false },
+    ]);
+    state.buildQueued('load', 'it was pruned');
+    expect(state.name()).toBe('queued');
+    state.buildStarted('load');
+    expect(state.name()).toBe('loading');
+    state.buildPublished();
+    expect([state.name(), state.requiredLoad()]).toEqual(['following', null]);
+  });
+
+  it('requires a load until a load succeeds, and the live file stays usable meanwhile', () => {
+    const state = createOrganizationState();
+    state.buildQueued('load', 'a rebuild was requested');
+    state.buildStarted('load');
+    state.buildFailed();
+    expect([state.name(), state.requiredLoad()]).toEqual([
+      'load required',
+      { reason: 'a rebuild was requested', isLiveUsable: true },
+    ]);
+    state.buildQueued('load', 'a rebuild was requested');
+    state.buildFailed();
+    expect(state.name()).toBe('load required');
+  });
+
+  it('requires no load after a sort that failed, unless the change log became insufficient', () => {
+    const state = createOrganizationState();
+    state.buildQueued('sort', 'rows are in disorder');
+    state.buildStarted('sort');
+    state.buildFailed();
+    expect(state.name()).toBe('following');
+    state.buildQueued('sort', 'rows are in disorder');
+    state.buildStarted('sort');
+    state.logInsufficient('it was pruned');
+    expect(state.name()).toBe('sorting');
+    state.buildFailed();
+    expect(state.name()).toBe('load required');
+  });
+
+  it('accepts no event that the table does not list', () => {
+    const state = createOrganizationState();
+    expect(() => state.buildPublished()).toThrow(
+      'build published: not possible in the state following',
+    );
+    expect(state.name()).toBe('following');
+  });
+});
