@@ -3,8 +3,7 @@ import type { Circumstances } from '../circumstances.ts';
 import type { Plot } from '../plots.ts';
 import { decimal, type FigureTable, mebibytes } from '../report.ts';
 import type { MeasuredSuite, Run } from '../suite.ts';
-import { drawBars } from './bars.ts';
-import { drawCurves } from './curves.ts';
+import { drawBars, drawCurves } from './charts.ts';
 import { Markup, markup } from './markup.ts';
 import { style } from './style.ts';
 

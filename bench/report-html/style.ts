@@ -37,27 +37,12 @@ dd { margin: 0; }
 figure, .table { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
 figure { padding: 0.75rem; }
 svg { display: block; width: 100%; height: auto; margin-top: 0.5rem; font-family: inherit; }
-.grid { stroke: var(--line); }
-.baseline { stroke: var(--faint); }
-.target { stroke: var(--target); stroke-width: 1.5; stroke-dasharray: 5 4; }
-.proportion { stroke: var(--faint); stroke-width: 1.5; stroke-dasharray: 1 5; stroke-linecap: round; }
-.tick { font-size: 11px; fill: var(--faint); }
-.strong, .target-label { fill: var(--ink); }
-.label, .value { font-size: 12px; fill: var(--ink); stroke: var(--card); stroke-width: 5px; paint-order: stroke; }
-.value { font-weight: 600; }
-@media (max-width: 30rem) { .label, .value { font-size: 13px; } .tick { font-size: 12px; } }
-.bar { fill: var(--bar); }
-.less { fill: var(--less); }
-.whisker { fill: none; stroke: var(--ink); stroke-width: 1.5; }
-.curve path { fill: none; stroke: var(--series); stroke-width: 2; stroke-linejoin: round; }
-.curve circle { fill: var(--series); }
-.dashed path { stroke-dasharray: 6 4; }
+.label { font-size: 12px; stroke: var(--card); stroke-width: 5px; paint-order: stroke; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; margin: 0.5rem 0 0; padding: 0; font-size: 0.875rem; }
-.legend li::before { content: ""; display: inline-block; width: 1.25rem; margin-right: 0.4rem; vertical-align: middle; border-top: 3px solid var(--series); }
-.legend .dashed::before { border-top-style: dashed; }
-.series-0 { --series: var(--series-0); } .series-1 { --series: var(--series-1); }
-.series-2 { --series: var(--series-2); } .series-3 { --series: var(--series-3); }
-.series-4 { --series: var(--series-4); } .series-5 { --series: var(--series-5); }
+.legend li { padding-left: 0.5rem; border-left: 1rem solid; }
+.legend .series-0 { border-color: var(--series-0); } .legend .series-1 { border-color: var(--series-1); }
+.legend .series-2 { border-color: var(--series-2); } .legend .series-3 { border-color: var(--series-3); }
+.legend .series-4 { border-color: var(--series-4); } .legend .series-5 { border-color: var(--series-5); }
 .table { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; font-size: 0.875rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: 0.35rem 0.75rem; text-align: right; border-top: 1px solid var(--line); white-space: nowrap; }
