@@ -13,8 +13,8 @@ type Order = keyof typeof orders;
 
 /** Rare and common, of letters, signs, one character and several, and in scripts of all kinds. */
 const searches = [
-  ...['barbosa', 'silva', 'maria clara', 'ana.barbosa', 'joao_silva12@correio.example'],
-  ...['barbosa@', '@correio.example', '.example', '@carta', '+5511', '90000', '12345'],
+  ...['barros', 'silva', 'maria clara', 'joao.barros', 'joao.silva12@correio.example'],
+  ...['barros@', '@correio.example', '.example', '@carta', '+5511', '90000', '12345'],
   ...['zq', 'zz', 'kw', 'si', 'jo', 'a', 'x', 'z', '7'],
   ...['---', 'a%b', '%', '_', '--', '@', '#', '. .', '+55', '(11)', 'a b', 's.c', 'q@'],
   ...['日本語', '日本', '語', '株式会社', '会社 山', '山田 日', 'иван', 'ив', 'ж', '😀'],

@@ -207,13 +207,13 @@ describe('a seeded database', () => {
       `select default_address->>'complement' as text from customers
         where strpos(default_address->>'complement', chr(92)) > 0 limit 1`,
     );
-    expect(rows[0].text).toMatch(/^Bloco [A-E] \\ apto \d+$/);
+    expect(rows[0].text).toBe('Bloco B \\ apto 12');
     expect(
       await count('flows where description = $1', ['Apresenta a loja\ne entrega o primeiro cupom']),
     ).toBe(OPTIONS.organizations);
-    expect(await count(`customers where default_address->>'city' = 'São Paulo'`)).toBeGreaterThan(
-      0,
-    );
+    expect(
+      await count(`customers where name like 'João %' and email like 'joao%'`),
+    ).toBeGreaterThan(0);
   });
 
   it('has different organizations', async () => {

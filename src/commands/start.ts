@@ -16,7 +16,6 @@ import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
-import { seedWithProgress } from './seed-progress.ts';
 import { superviseWorker } from './worker-supervisor.ts';
 
 /** How long the banner waits for the worker: large organizations take minutes to load. */
@@ -120,6 +119,8 @@ async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<A
     const [existing = null] = await listOrganizations(database);
     if (existing !== null || !mayAddDemo) return { organization: existing, secret: null };
     console.log('The database is empty: adding demo data.');
+    // Loaded only here: with faker, it takes memory that the API does not need.
+    const { seedWithProgress } = await import('./seed-progress.ts');
     const until = new Date(new Date().toISOString().slice(0, 10));
     await seedWithProgress(databaseUrl, { ...demo, until });
     const [organization] = await listOrganizations(database);

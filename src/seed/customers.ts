@@ -1,158 +1,102 @@
-import { type AttributeDefinition, drawAttributeValues } from './attributes.ts';
-import { FIRST_NAMES, SURNAMES, slugOf } from './brazilian-names.ts';
-import { NEIGHBORHOODS, PLACES, type Place, STREETS } from './brazilian-places.ts';
-import { copyLine } from './copy-text.ts';
-import { CONTACT, type CustomerPlan, hasContact } from './customer-plan.ts';
-import type { CustomerTotals } from './customer-totals.ts';
-import { instantText, MICROS_PER_DAY, optionalInstantText } from './instants.ts';
-import type { OrganizationProfile } from './organization-profile.ts';
-import { createWeightedPicker, type RandomSource, zipfWeights } from './random-source.ts';
+import { drawInstants } from './calendar.ts';
+import type { Row } from './copy-rows.ts';
+import { drawAttributes } from './definitions.ts';
+import type { CustomerTotals } from './purchases.ts';
+import { createWeightedPicker, firstAbove, type RandomSource } from './random-source.ts';
+import { type Shop, slugOf } from './shop.ts';
 
-export const COPY_CUSTOMERS =
-  'copy customers (id, organization_id, created_at, updated_at, name, email, phone, source, is_subscribed, is_subscribed_to_email, total_spent_in_cents, total_orders, first_purchase_date, last_purchase_date, identification, default_address, attributes) from stdin';
+/** `.example` is reserved: these domains receive no mail. */
+const emailDomains = ['correio.example', 'caixa.example', 'carta.example', 'empresa.example'];
+const areaCodes = ['11', '11', '11', '21', '21', '31', '41', '48', '51', '61', '71', '81', '92'];
+const complements = ['Apto 31', 'Casa 2', 'Fundos', 'Bloco B \\ apto 12', 'Portão "azul"'];
 
-/** Reserved for examples: nobody can be written to by mistake. */
-const EMAIL_DOMAINS = [
-  'correio.example',
-  'correio.example',
-  'caixa.example',
-  'carta.example',
-  'empresa.example',
-] as const;
+export type Customers = ReturnType<typeof drawCustomers>;
 
-const FIRST_NAME_SLUGS = FIRST_NAMES.map(slugOf);
-const SURNAME_SLUGS = SURNAMES.map(slugOf);
-const pickFirstName = createWeightedPicker(zipfWeights(FIRST_NAMES.length, 0.6));
-const pickSurname = createWeightedPicker(zipfWeights(SURNAMES.length, 0.6));
-
-export function* customerLines(
-  profile: OrganizationProfile,
-  plan: CustomerPlan,
-  totals: CustomerTotals,
-  definitions: readonly AttributeDefinition[],
-  organizationId: string,
-  firstId: number,
-): Generator<string> {
-  const random = profile.random('customers');
-  const sources = [
-    ...profile.platforms.slice(0, 3),
-    'popup',
-    'importação',
-    'cadastro manual',
-    null,
-  ];
-  const pickSource = createWeightedPicker([50, 12, 6, 14, 6, 3, 9]);
-  for (let index = 0; index < plan.count; index++) {
-    const firstName = pickFirstName(random);
-    const surname = pickSurname(random);
-    const place = PLACES[plan.place[index] as number] as Place;
-    yield copyLine([
-      firstId + index,
-      organizationId,
-      instantText(plan.createdAt[index] as number),
-      instantText(drawUpdate(plan, totals, index, profile.calendar.until, random)),
-      random.chance(0.02) ? null : drawName(firstName, surname, random),
-      drawEmail(hasContact(plan, index, CONTACT.hasEmail), firstName, surname, index, random),
-      drawPhone(hasContact(plan, index, CONTACT.hasPhone), place, random),
-      sources[pickSource(random)] ?? null,
-      hasContact(plan, index, CONTACT.isSubscribed),
-      hasContact(plan, index, CONTACT.isSubscribedToEmail),
-      totals.spentInCents[index] as number,
-      totals.orders[index] as number,
-      optionalInstantText(totals.firstPurchaseAt[index] as number),
-      optionalInstantText(totals.lastPurchaseAt[index] as number),
-      random.chance(0.4) ? null : drawIdentification(random),
-      jsonText(random.chance(0.18) ? null : drawAddress(place, index, random)),
-      jsonText(drawAttributeValues(definitions, random)),
-    ]);
-  }
-}
-
-function jsonText(value: object | null): string | null {
-  return value === null ? null : JSON.stringify(value);
-}
-
-/** Soon after the last order, or with a later change of their details. */
-function drawUpdate(
-  plan: CustomerPlan,
-  totals: CustomerTotals,
-  index: number,
-  until: number,
-  random: RandomSource,
-): number {
-  const createdAt = plan.createdAt[index] as number;
-  const lastPurchaseAt = totals.lastPurchaseAt[index] as number;
-  const base = Number.isNaN(lastPurchaseAt) ? createdAt : lastPurchaseAt;
-  const days = random.chance(0.25) ? random.between(1, 400) : random.fraction();
-  const after = days * MICROS_PER_DAY;
-  // Drawn anew instead of cut off: thousands of customers must not share `until`.
-  return base + Math.floor(base + after < until ? after : random.fraction() * (until - base));
-}
-
-function drawName(firstName: number, surname: number, random: RandomSource): string {
-  const middle = random.chance(0.3) ? `${SURNAMES[pickSurname(random)]} ` : '';
-  return `${FIRST_NAMES[firstName]} ${middle}${SURNAMES[surname]}`;
-}
-
-/** Mostly unique; namesakes without a number share one, as families do. */
-function drawEmail(
-  hasEmail: boolean,
-  firstName: number,
-  surname: number,
-  index: number,
-  random: RandomSource,
-): string | null {
-  const separator = random.pick(['.', '_', '', '-']);
-  const number = random.chance(0.04) ? '' : index;
-  const domain = random.pick(EMAIL_DOMAINS);
-  if (!hasEmail) return null;
-  return `${FIRST_NAME_SLUGS[firstName]}${separator}${SURNAME_SLUGS[surname]}${number}@${domain}`;
-}
-
-/**
- * Mobile numbers that start with 90 are not handed out, so nobody can be called. Some were
- * typed in without the country code.
- */
-function drawPhone(hasPhone: boolean, place: Place, random: RandomSource): string | null {
-  const number = digits(random.integer(10_000_000), 7);
-  const countryCode = random.chance(0.1) ? '' : '+55';
-  return hasPhone ? `${countryCode}${place.areaCode}90${number}` : null;
-}
-
-/** Shaped like a CPF, but its first check digit is one too high: it belongs to nobody. */
-function drawIdentification(random: RandomSource): string {
-  const number = digits(random.integer(1_000_000_000), 9);
+/** Oldest first. */
+export function drawCustomers(shop: Shop, count: number) {
+  const random = shop.random('customers');
+  const createdAt = drawInstants(shop.calendar, count, random);
+  // Imported when the shop started, so that its first purchase has a buyer.
+  createdAt.fill(shop.calendar.start, 0, Math.ceil(count * 0.06));
+  /** Of weights: how much each one buys. A customer that adds nothing never buys. */
+  const demandSums = new Float64Array(count);
   let sum = 0;
-  for (let place = 0; place < 9; place++) sum += Number(number[place]) * (10 - place);
-  const check = (((sum * 10) % 11) % 10) + 1;
-  return `${number.slice(0, 3)}.${number.slice(3, 6)}.${number.slice(6)}-${check % 10}${random.integer(10)}`;
-}
-
-function drawAddress(place: Place, index: number, random: RandomSource): Record<string, string> {
-  const address: Record<string, string> = {
-    id: String(700_000 + index),
-    street: random.pick(STREETS),
-    number: random.chance(0.03) ? 's/n' : String(1 + Math.floor(Math.exp(random.between(2, 8)))),
-    city: place.city,
-    state: place.state,
-    country: 'BR',
-  };
-  if (random.chance(0.95)) {
-    address.zip_code = `${place.postalPrefix}${digits(random.integer(100), 2)}-${digits(random.integer(1000), 3)}`;
+  for (let index = 0; index < count; index++) {
+    // A Pareto distribution: many buy once, few buy very often.
+    const demand = Math.min(800, (1 - random.fraction()) ** (-1 / 0.9));
+    if (index === 0 || !random.chance(0.13)) sum += demand;
+    demandSums[index] = sum;
   }
-  if (random.chance(0.9)) address.neighborhood = random.pick(NEIGHBORHOODS);
-  if (random.chance(0.3)) address.complement = drawComplement(random);
-  return address;
+  return { createdAt, demandSums };
 }
 
-/** Typed in by hand: quotes and backslashes occur. */
-function drawComplement(random: RandomSource): string {
-  const apartment = 1 + random.integer(180);
-  if (random.chance(0.6)) return `Apto ${apartment}`;
-  if (random.chance(0.5)) return `Bloco ${'ABCDE'[random.integer(5)]} \\ apto ${apartment}`;
-  return random.pick(['Casa 2', 'Fundos', 'Portão "azul"', 'Próximo à padaria', 'Sobreloja']);
+/** Picks who buys at each of `purchases` ascending instants, among the customers of that time. */
+export function createBuyerPicker(customers: Customers, purchases: number, random: RandomSource) {
+  const { createdAt, demandSums } = customers;
+  const newcomerProbability = 0.65 * Math.min(1, createdAt.length / purchases);
+  let joined = 1;
+  return (at: number): number => {
+    while ((createdAt[joined] ?? Number.POSITIVE_INFINITY) <= at) joined++;
+    const demand = demandSums[joined - 1] as number;
+    const isNewcomerBuying = demand > (demandSums[joined - 2] ?? 0);
+    if (isNewcomerBuying && random.chance(newcomerProbability)) return joined - 1;
+    // The square root prefers customers that joined lately.
+    return firstAbove(demandSums, Math.sqrt(random.fraction()) * demand, joined);
+  };
 }
 
-function digits(value: number, length: number): string {
-  return String(value).padStart(length, '0');
+export function* customerRows(shop: Shop, customers: CustomerTotals): Generator<Row> {
+  const random = shop.random('customer rows');
+  const sources = [...shop.platforms.slice(0, 3), 'popup', 'importação', 'cadastro manual', null];
+  const pickSource = createWeightedPicker([50, 12, 6, 14, 6, 3, 9]);
+  for (const [index, createdAt] of customers.createdAt.entries()) {
+    const firstName = random.pick(shop.firstNames);
+    const surname = random.pick(shop.surnames);
+    const middleName = random.chance(0.3) ? ` ${random.pick(shop.surnames)}` : '';
+    const number = random.chance(0.04) ? '' : index;
+    const email = `${slugOf(`${firstName}.${surname}${number}`)}@${random.pick(emailDomains)}`;
+    // A whole number could be somebody's.
+    const maskedCpf = `***.${digits(3, random)}.${digits(3, random)}-**`;
+    const hasEmail = random.chance(0.93);
+    const isSubscribed = random.chance(0.64);
+    const changedAt = Math.max(createdAt, customers.lastAt[index] || 0);
+    const unchangedMs = shop.calendar.until - changedAt;
+    yield {
+      created_at: new Date(createdAt),
+      updated_at: new Date(changedAt + Math.floor(random.fraction() ** 4 * unchangedMs)),
+      name: random.chance(0.02) ? null : `${firstName}${middleName} ${surname}`,
+      email: hasEmail ? email : null,
+      phone: random.chance(0.14) ? null : drawPhone(random),
+      source: sources[pickSource(random)] ?? null,
+      is_subscribed: isSubscribed,
+      is_subscribed_to_email: isSubscribed && hasEmail && random.chance(0.87),
+      total_spent_in_cents: customers.spentInCents[index] as number,
+      total_orders: customers.orders[index] as number,
+      first_purchase_date: optionalDate(customers.firstAt[index] as number),
+      last_purchase_date: optionalDate(customers.lastAt[index] as number),
+      identification: random.chance(0.4) ? null : maskedCpf,
+      default_address: random.chance(0.18) ? null : drawAddress(shop, index, random),
+      attributes: random.chance(0.35) ? null : drawAttributes(random),
+    };
+  }
 }
+
+/** Brazil assigns no mobile numbers that start with 90. Some phones lack the country code. */
+function drawPhone(random: RandomSource): string {
+  const countryCode = random.chance(0.1) ? '' : '+55';
+  return `${countryCode}${random.pick(areaCodes)}90${digits(7, random)}`;
+}
+
+function drawAddress(shop: Shop, index: number, random: RandomSource): object {
+  return {
+    id: String(700_000 + index),
+    number: String(1 + random.integer(2000)),
+    ...random.pick(shop.addresses),
+    ...(random.chance(0.3) ? { complement: random.pick(complements) } : {}),
+  };
+}
+
+const optionalDate = (at: number): Date | null => (Number.isNaN(at) ? null : new Date(at));
+
+const digits = (length: number, random: RandomSource): string =>
+  String(random.integer(10 ** length)).padStart(length, '0');

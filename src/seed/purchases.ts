@@ -1,53 +1,161 @@
-import { COPY_NULL, copyText } from './copy-text.ts';
-import type { Coupon } from './coupons.ts';
-import { instantText } from './instants.ts';
-import type { OrderNumberSource } from './order-numbers.ts';
-import { type PurchasePlan, totalInCents } from './purchase-plan.ts';
-import { isBare, PURCHASE_STATES } from './purchase-states.ts';
-import type { TrafficSource } from './traffic.ts';
+import { hourMs } from './calendar.ts';
+import type { Campaign } from './campaigns.ts';
+import { type Customers, createBuyerPicker } from './customers.ts';
+import { createWeightedPicker, type RandomSource, zipfWeights } from './random-source.ts';
+import type { Shop } from './shop.ts';
+import { createUtmPicker } from './traffic.ts';
 
-export const COPY_PURCHASES =
-  'copy purchases (id, organization_id, customer_id, purchase_value_in_cents, created_at, updated_at, order_id_on_integration_platform, order_number, platform, status, payment_status, shipping_status, currency, subtotal_amount_in_cents, total_amount_in_cents, discount_in_cents, shipping_cost_customer_in_cents, coupons, utm_source, utm_medium, utm_campaign, utm_content, utm_term) from stdin';
+/** `status`, `payment_status` and `shipping_status`. */
+const states = {
+  pending: ['open', 'pending', 'unpacked'],
+  authorized: ['open', 'authorized', 'unpacked'],
+  paid: ['open', 'paid', 'unpacked'],
+  packed: ['open', 'paid', 'unshipped'],
+  shipped: ['open', 'paid', 'shipped'],
+  delivered: ['closed', 'paid', 'shipped'],
+  abandoned: ['open', 'abandoned', 'unpacked'],
+  expired: ['cancelled', 'abandoned', 'unpacked'],
+  voided: ['cancelled', 'voided', 'unpacked'],
+  refunded: ['cancelled', 'refunded', 'unpacked'],
+  returned: ['closed', 'refunded', 'shipped'],
+} as const;
+type State = keyof typeof states;
 
-export type PurchaseWriting = {
-  plan: PurchasePlan;
-  couponSets: readonly (readonly Coupon[])[];
-  drawOrderNumber: OrderNumberSource;
-  drawTraffic: TrafficSource;
-  organizationId: string;
-  firstId: number;
-  firstCustomerId: number;
-};
+const delivery = { packed: 25, shipped: 38, delivered: 190 };
+/** Percent of the purchases, and what follows `pending`: the mean hours before each state. */
+const courses: readonly (readonly [number, Partial<Record<State, number>>])[] = [
+  [37, { paid: 0.2, ...delivery }],
+  [31, { authorized: 0.03, paid: 18, ...delivery }],
+  [10, { paid: 44, ...delivery }],
+  [3, { paid: 0.2, ...delivery, returned: 310 }],
+  [3, { authorized: 0.03, paid: 18, refunded: 38 }],
+  [7, { abandoned: 25, expired: 180 }],
+  [4, { abandoned: 25 }],
+  [5, { voided: 36 }],
+];
+const courseSteps = courses.map(([, hours]) => Object.entries(hours) as [State, number][]);
+const pickCourse = createWeightedPicker(courses.map(([percent]) => percent));
+const pickPlatform = createWeightedPicker([68, 14, 8, 5, 3, 2]);
 
-/** Escaped once here instead of once per purchase. */
-const STATE_COLUMNS = PURCHASE_STATES.map(
-  ({ status, payment, shipping }) =>
-    `${status ?? COPY_NULL}\t${payment ?? COPY_NULL}\t${shipping ?? COPY_NULL}`,
-);
+/** A `shipping` coupon waives the shipping cost. */
+const freeShipping = { id: '7000', code: 'FRETEGRÁTIS', value: 100, type: 'shipping' };
+const codeWords = ['BEMVINDO', 'VOLTEI', 'VIP', 'BLACK', 'NATAL', 'MAES', 'PIX', 'AMIGO'] as const;
 
-/** From order_id_on_integration_platform on. */
-const BARE_COLUMNS = Array(17).fill(COPY_NULL).join('\t');
-
-/** Lines of the purchases from `from` up to, but not including, `to`; call it in this order. */
-export function* purchaseLines(
-  writing: PurchaseWriting,
-  from: number,
-  to: number,
-): Generator<string> {
-  const { plan, drawOrderNumber, drawTraffic, organizationId, firstId, firstCustomerId } = writing;
-  const couponColumns = writing.couponSets.map((coupons) => copyText(JSON.stringify(coupons)));
-  for (let index = from; index < to; index++) {
-    const createdAt = plan.createdAt[index] as number;
-    const total = totalInCents(plan, index);
-    const customerId = firstCustomerId + (plan.customer[index] as number);
-    const required = `${firstId + index}\t${organizationId}\t${customerId}\t${total}\t${instantText(createdAt)}\t${instantText(plan.updatedAt[index] as number)}`;
-    if (isBare(plan.state[index] as number)) {
-      yield `${required}\t${BARE_COLUMNS}\n`;
-      continue;
-    }
-    const state = STATE_COLUMNS[plan.state[index] as number];
-    const currency = plan.isDollar[index] === 1 ? 'USD' : 'BRL';
-    const coupons = couponColumns[plan.couponSet[index] as number] ?? COPY_NULL;
-    yield `${required}\t${drawOrderNumber()}\t${state}\t${currency}\t${plan.subtotalInCents[index]}\t${total}\t${plan.discountInCents[index]}\t${plan.shippingInCents[index]}\t${coupons}\t${drawTraffic(createdAt)}\n`;
+/** One at each of the ascending instants. A second call draws the same ones. */
+export function* purchaseRows(
+  shop: Shop,
+  customers: Customers,
+  instants: Float64Array,
+  campaigns: readonly Campaign[],
+  firstCustomerId: number,
+) {
+  const random = shop.random('purchases');
+  const pickBuyer = createBuyerPicker(customers, instants.length, random);
+  const drawAmounts = createAmountSource(shop, random);
+  const pickUtm = createUtmPicker(campaigns, random);
+  for (const [index, at] of instants.entries()) {
+    const { state, updatedAt } = follow(at, shop.calendar.until, random);
+    const [status, payment_status, shipping_status] = states[state];
+    const platform = shop.platforms[pickPlatform(random)] as string;
+    const amounts = drawAmounts();
+    const optional = {
+      order_id_on_integration_platform: String(4_500_000_000_000 + index * 90_017),
+      order_number: platform === 'popup' ? null : `#${1001 + index}`,
+      platform,
+      status,
+      payment_status,
+      shipping_status,
+      ...amounts,
+      ...pickUtm(at),
+    };
+    // Some have only the values that every purchase has.
+    const isBare = index % 500 === 499;
+    yield {
+      customer_id: firstCustomerId + pickBuyer(at),
+      purchase_value_in_cents: amounts.total_amount_in_cents,
+      created_at: new Date(at),
+      updated_at: new Date(updatedAt),
+      ...(isBare ? withoutValues(optional) : optional),
+    };
   }
+}
+
+const withoutValues = <Column extends string>(row: Record<Column, unknown>) =>
+  Object.fromEntries(Object.keys(row).map((column) => [column, null])) as Record<Column, null>;
+
+/** The last state before `until`: so only recent purchases are pending or on their way. */
+function follow(createdAt: number, until: number, random: RandomSource) {
+  let state: State = 'pending';
+  let updatedAt = createdAt;
+  for (const [next, meanHours] of courseSteps[pickCourse(random)] ?? []) {
+    const at = updatedAt + Math.floor(random.between(0, 2 * meanHours) * hourMs);
+    if (at > until) break;
+    state = next;
+    updatedAt = at;
+  }
+  return { state, updatedAt };
+}
+
+function createAmountSource(shop: Shop, random: RandomSource) {
+  const couponSets = drawCouponSets(random);
+  const pickCoupons = createWeightedPicker(zipfWeights(couponSets.length, 1.1));
+  const pickProduct = createWeightedPicker(zipfWeights(shop.pricesInCents.length, 0.8));
+  return () => {
+    const isDollar = shop.hasDollars && random.chance(0.015);
+    let basket = 0;
+    do basket += shop.pricesInCents[pickProduct(random)] as number;
+    while (random.chance(0.4));
+    const subtotal = isDollar ? Math.round(basket / 5) : basket;
+    const isFree = basket >= shop.freeShippingFromInCents || random.chance(0.08);
+    const shipping = isFree ? 0 : 990 + random.integer(2000);
+    const coupons = random.chance(0.13) ? (couponSets[pickCoupons(random)] ?? null) : null;
+    let discount = 0;
+    for (const { type, value } of coupons ?? []) {
+      if (type === 'shipping') discount += shipping;
+      else if (type === 'absolute') discount += Math.min(subtotal, value * 100);
+      else discount += Math.round((subtotal * value) / 100);
+    }
+    return {
+      currency: isDollar ? 'USD' : 'BRL',
+      subtotal_amount_in_cents: subtotal,
+      total_amount_in_cents: subtotal + shipping - discount,
+      discount_in_cents: discount,
+      shipping_cost_customer_in_cents: shipping,
+      coupons,
+    };
+  };
+}
+
+/** What a purchase may carry, most used first. */
+function drawCouponSets(random: RandomSource) {
+  const coupons = [10, 20, 5].flatMap((value) =>
+    codeWords.map((word, index) => {
+      const type = random.chance(0.7) ? 'percentage' : 'absolute';
+      return { id: String(100 * value + index), code: `${word}${value}`, value, type };
+    }),
+  );
+  return [...coupons, freeShipping].map((coupon, index) =>
+    index % 8 === 3 ? [coupon, freeShipping] : [coupon],
+  );
+}
+
+export type CustomerTotals = ReturnType<typeof totalPaid>;
+
+/** The customers with the totals of their paid purchases; without one, the instants are NaN. */
+export function totalPaid({ createdAt }: Customers, purchases: ReturnType<typeof purchaseRows>) {
+  const { length } = createdAt;
+  const spentInCents = new Float64Array(length);
+  const orders = new Float64Array(length);
+  const firstAt = new Float64Array(length).fill(Number.NaN);
+  const lastAt = new Float64Array(length).fill(Number.NaN);
+  for (const purchase of purchases) {
+    if (purchase.payment_status !== 'paid') continue;
+    const index = purchase.customer_id;
+    const at = purchase.created_at.getTime();
+    if (orders[index] === 0) firstAt[index] = at;
+    lastAt[index] = at;
+    orders[index] = (orders[index] as number) + 1;
+    spentInCents[index] = (spentInCents[index] as number) + purchase.purchase_value_in_cents;
+  }
+  return { createdAt, spentInCents, orders, firstAt, lastAt };
 }

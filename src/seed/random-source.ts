@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 
 /** A stream of random values that depends on its seed alone. */
@@ -19,7 +20,8 @@ export type RandomSource = {
  * rows stay the same when another resource draws more values.
  */
 export function createRandomSource(...parts: readonly (number | string)[]): RandomSource {
-  const generator = xoroshiro128plus(mixSeed(parts));
+  const seed = createHash('sha256').update(parts.join('/')).digest().readInt32LE();
+  const generator = xoroshiro128plus(seed);
   // Its first values still show how alike all initial states are.
   for (let skipped = 0; skipped < 32; skipped++) generator.next();
   const fraction = () => (generator.next() >>> 0) / 0x1_0000_0000;
@@ -31,17 +33,6 @@ export function createRandomSource(...parts: readonly (number | string)[]): Rand
     pick: <T>(items: readonly T[]) => items[Math.floor(fraction() * items.length)] as T,
     normal: () => Math.sqrt(-2 * Math.log(1 - fraction())) * Math.cos(2 * Math.PI * fraction()),
   };
-}
-
-/** Neighbouring seeds must not give similar streams, hence a full avalanche per character. */
-function mixSeed(parts: readonly (number | string)[]): number {
-  let hash = 0x9e3779b9;
-  for (const character of parts.join('/')) {
-    hash = Math.imul(hash ^ (character.codePointAt(0) as number), 0x85ebca6b);
-    hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-    hash ^= hash >>> 16;
-  }
-  return hash | 0;
 }
 
 /** Picks an index with a probability proportional to its weight. */

@@ -1,52 +1,52 @@
 import pg from 'pg';
-import { instantOf } from './instants.ts';
-import { createOrganizationProfile } from './organization-profile.ts';
-import { seedOrganization } from './seed-organization.ts';
+import { drawInstants } from './calendar.ts';
+import { drawEmailCampaigns, drawTemplateCampaigns } from './campaigns.ts';
+import { copyRows, type Row } from './copy-rows.ts';
+import { drawSegments, drawTags, type Group } from './customer-groups.ts';
+import { customerRows, drawCustomers } from './customers.ts';
+import { attributeRows, flowRows } from './definitions.ts';
+import { purchaseRows, totalPaid } from './purchases.ts';
+import { createShop, type Shop } from './shop.ts';
 
 export type SeedOptions = {
   organizations: number;
-  /** Per organization. */
+  /** These two of each organization. */
   customers: number;
-  /** Per organization. */
   purchases: number;
   /** The same options on an empty database give the same rows, ids included. */
   seed: number;
-  /** The moment that the data was taken: nothing but scheduled campaigns lies after it. */
+  /** The end of the data: only scheduled campaigns have later instants. */
   until: Date;
   /** Purchases of all organizations. */
   onProgress?: (done: number, total: number) => void;
 };
-
 export type SeededOrganization = { organizationId: bigint; name: string };
 
-/**
- * Fills a migrated database with shops that look real. Each organization becomes
- * visible at once with all that belongs to it; if one fails, those before it stay.
- */
+/** Bounds what Postgres queues for the triggers and foreign keys of one statement. */
+const purchasesPerCopy = 50_000;
+
+/** Adds demo data to a migrated database, in one transaction for each organization. */
 export async function seedDatabase(
   databaseUrl: string,
   options: SeedOptions,
 ): Promise<SeededOrganization[]> {
-  checkOptions(options);
-  const { organizations, customers, purchases, seed, onProgress } = options;
-  const until = instantOf(options.until);
+  const { organizations, customers, purchases, seed, until, onProgress } = options;
+  if (purchases > 0 && customers === 0) throw new RangeError('purchases need customers');
   const client = new pg.Client({ connectionString: databaseUrl });
-  // A connection that is lost fails its query, too.
+  // If the connection is lost, the query fails too.
   client.on('error', () => {});
   await client.connect();
   try {
     const seeded: SeededOrganization[] = [];
     for (let index = 0; index < organizations; index++) {
-      const profile = createOrganizationProfile(seed, index, until);
-      // Without a commit, closing the connection rolls back, also amid a broken COPY.
+      const shop = createShop(seed, index, until);
+      // If this fails before the commit, the end of the connection rolls it back.
       await client.query('begin');
-      const organizationId = await seedOrganization(client, profile, {
-        customers,
-        purchases,
-        onProgress: (done) => onProgress?.(index * purchases + done, organizations * purchases),
-      });
+      const organizationId = await seedOrganization(client, shop, options, (done) =>
+        onProgress?.(index * purchases + done, organizations * purchases),
+      );
       await client.query('commit');
-      seeded.push({ organizationId: BigInt(organizationId), name: profile.name });
+      seeded.push({ organizationId: BigInt(organizationId), name: shop.name });
     }
     return seeded;
   } finally {
@@ -54,13 +54,51 @@ export async function seedDatabase(
   }
 }
 
-function checkOptions({ organizations, customers, purchases, seed, until }: SeedOptions): void {
-  for (const [name, value] of Object.entries({ organizations, customers, purchases })) {
-    if (!Number.isSafeInteger(value) || value < 0) {
-      throw new RangeError(`${name} must be a whole number, not ${value}`);
+/** Returns the organization's id. */
+async function seedOrganization(
+  client: pg.Client,
+  shop: Shop,
+  size: SeedOptions,
+  onProgress: (purchasesDone: number) => void,
+): Promise<string> {
+  const instants = drawInstants(shop.calendar, size.purchases, shop.random('instants'));
+  const customers = drawCustomers(shop, size.customers);
+  const emails = drawEmailCampaigns(shop, customers);
+  const templates = drawTemplateCampaigns(shop, customers);
+  const draw = (firstCustomerId: number) =>
+    purchaseRows(shop, customers, instants, [...emails, ...templates], firstCustomerId);
+  const totals = totalPaid(customers, draw(0));
+
+  const { rows } = await client.query<{ id: string }>(
+    'insert into organizations (name, created_at) values ($1, $2) returning id',
+    [shop.name, new Date(shop.calendar.start)],
+  );
+  const { id } = rows[0] as { id: string };
+  const copy = (table: string, lines: readonly Row[]) =>
+    copyRows(client, table, id, lines.values(), lines.length);
+  const lines = customerRows(shop, totals);
+  const firstCustomerId = await copyRows(client, 'customers', id, lines, size.customers);
+  const copyGroups = async (kind: 'tag' | 'segment', links: string, groups: readonly Group[]) => {
+    const groupRows = groups.map(({ row }) => row);
+    const firstId = await copy(`${kind}s`, groupRows);
+    const insert = `insert into ${links} (organization_id, ${kind}_id, customer_id)
+      select $1, $2, $3 + member from unnest($4::bigint[]) as member`;
+    for (const [index, { members }] of groups.entries()) {
+      await client.query(insert, [id, firstId + index, firstCustomerId, members]);
     }
+  };
+  await copyGroups('tag', 'customer_tags', drawTags(shop, customers));
+  await copyGroups('segment', 'segment_customers', drawSegments(shop, totals));
+  await copy('attributes', attributeRows(shop));
+  await copy('flows', flowRows(shop, size.customers));
+  await copy('email_campaigns', emails);
+  await copy('template_campaigns', templates);
+  const purchases = draw(firstCustomerId);
+  for (let done = 0; done < size.purchases; ) {
+    const count = Math.min(purchasesPerCopy, size.purchases - done);
+    await copyRows(client, 'purchases', id, purchases, count);
+    done += count;
+    onProgress(done);
   }
-  if (!Number.isSafeInteger(seed)) throw new RangeError(`seed must be a whole number, not ${seed}`);
-  if (purchases > 0 && customers === 0) throw new RangeError('purchases need customers');
-  if (Number.isNaN(until.getTime())) throw new RangeError('until must be a valid date');
+  return id;
 }
