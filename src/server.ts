@@ -6,8 +6,7 @@ import type { Logger } from 'pino';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
-import { createExportProcesses } from './exports/export-process.ts';
-import { createExportWriter } from './exports/writer.ts';
+import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
@@ -80,13 +79,11 @@ export async function startServer(
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
   });
   const purchases = firstAvailable(duckdb, createPostgresEngine(fallbackDatabase));
-  const writeExport = createExportWriter(
-    createExportProcesses({
-      dataDirectory,
-      threads: settings.duckdbThreads,
-      memoryLimit: settings.exportMemoryLimit,
-    }),
-  );
+  const writeExport = createExportWriter({
+    dataDirectory,
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.exportMemoryLimit,
+  });
   const app = createApp({
     resources,
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },

@@ -37,25 +37,13 @@ export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): s
  * What sqids makes of a number that it takes as one depends on the remainder by the
  * alphabet's length: a first character, the digits, and what fills up to the least length.
  */
-export type Spelling = {
+type Spelling = {
   readonly first: string;
   readonly digits: readonly string[];
   readonly filling: string;
 };
 const base = alphabet.length - 1;
 let spellings: readonly Spelling[] | undefined;
-
-/**
- * How ids are spelled, for what spells many of them outside of JavaScript: the spelling
- * of a number is the one at its remainder by their count; the digits' base is one less.
- * `least` characters follow the first one; the digits, then filling.
- */
-export const idSpellings = (): {
-  readonly spellings: readonly Spelling[];
-  readonly least: number;
-} => {
-  return { spellings: allSpellings(), least: leastLength - 1 };
-};
 
 function allSpellings(): readonly Spelling[] {
   spellings ??= readSpellings();

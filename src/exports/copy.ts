@@ -1,81 +1,66 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
-import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
-import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import type { PurchaseColumn } from '../domain/purchase.ts';
 import { queryRows, runStatement } from '../duckdb/connection.ts';
 import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
-import { labelTable } from '../purchase-store/layout.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
-import { forEachPart } from './parts.ts';
-import { createProjection, type Projection, whole } from './projection.ts';
+import { type MatchingPurchases, showPurchases } from './shown-purchases.ts';
 
-// DuckDB opens it anew, so it must be a pipe or a file.
-const standardOutput = raw(`'/dev/stdout'`);
+// DuckDB opens it by path, so it must be a pipe or a file.
+const toStandardOutput = raw(`to '/dev/stdout'`);
 
 /**
- * Writes the lines of an attached file's purchases, each composed by DuckDB. `begin` is
- * called before the first of them, once they are known to be readable.
+ * Writes purchases as lines. DuckDB composes each line as one text: its own CSV has other
+ * line ends, and its own JSON writes `null` for a missing value.
  */
 export async function copyLines(
   connection: DuckDBConnection,
-  catalog: string,
-  filters: PurchaseFilters,
+  purchases: MatchingPurchases,
   format: LinesFormat,
-  begin: () => void,
 ): Promise<void> {
   const { before, cells, after } = format.line(purchaseTable);
-  const present = (value: Sql, index: number) =>
-    presentCell(cells[index] as LineCell, purchaseColumns[index] as PurchaseColumn, value);
-  // COPY ends each line itself.
-  const ending = after.replace(/\n$/, '');
-  let isBegun = false;
-  await forEachPart(
+  const { columns, from } = showPurchases(purchases, (value, column, index) =>
+    lineCell(value, column, cells[index] as LineCell),
+  );
+  // COPY ends each line itself. The name of the only column is the first line.
+  const line = sql`concat(${join([before, ...columns, after.replace(/\n$/, '')])})`;
+  const name = format.begin(purchaseTable).replace(/\n$/, '');
+  await copyAll(
     connection,
-    catalog,
-    filters,
-    (part) => createProjection(connection, catalog, part, present),
-    async (shown) => {
-      const line = whole([sql`${before}`, ...shown.columns.flat(), sql`${ending}`]);
-      if (!isBegun) begin();
-      isBegun = true;
-      await copyAll(
-        connection,
-        shown,
-        sql`copy (select ${line} from ${shown.from}) to ${standardOutput}
-          (format csv, header false, delim '', quote '', force_quote *, escape '', nullstr '')`,
-      );
-    },
+    purchases,
+    sql`copy (select ${line} as ${raw(`"${name || 'line'}"`)} from ${from}) ${toStandardOutput}
+      (format csv, header ${raw(String(name !== ''))}, delim '', quote '', force_quote *, escape '', nullstr '')`,
   );
 }
 
-/** Throws where not all purchases were copied. */
+/** Throws if not all were copied: the joins drop a purchase whose key no dictionary has. */
 async function copyAll(
   connection: DuckDBConnection,
-  { purchases }: Projection,
+  { count }: MatchingPurchases,
   statement: Sql,
 ): Promise<void> {
   const [copied] = await queryRows(connection, statement);
-  if (copied?.[0] === purchases) return;
-  throw new Error(`the file is damaged: of ${purchases} purchases ${copied?.[0]} were written`);
+  if (copied?.[0] === count) return;
+  throw new Error(`the file is damaged: of ${count} purchases ${copied?.[0]} were written`);
 }
 
-/** A column's part of the line, in pieces; where one is null it is nothing. */
-function presentCell(
-  { before, quoting, after, absent }: LineCell,
-  { kind, required }: PurchaseColumn,
+/** A part of a line. `concat` leaves out what is null. */
+function lineCell(
   value: Sql,
-): Sql[] {
-  // Letters and digits: nothing in them is ever escaped.
-  const isPlain = kind === 'purchase_id' || kind === 'customer_id';
+  { kind, required }: PurchaseColumn,
+  { before, quoting, after, absent }: LineCell,
+): Sql {
+  // Letters and digits need no quotes.
+  const isId = kind === 'purchase_id' || kind === 'customer_id';
   const text = kind === 'instant' ? sql`strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
-  const quoted = sqlQuotings[isPlain && quoting !== 'json' ? 'none' : quoting](text);
-  const piece = (present: string, otherwise: string): Sql[] => {
-    if (required || present === otherwise) return present === '' ? [] : [sql`${present}`];
-    return [sql`case when ${value} is null then ${otherwise} else ${present} end`];
-  };
-  return [...piece(before, absent), quoted, ...piece(after, '')];
+  const quoted = sqlQuotings[isId && quoting !== 'json' ? 'none' : quoting](text);
+  const around = (present: string, otherwise: string): Sql =>
+    required || present === otherwise
+      ? sql`${present}`
+      : sql`case when ${value} is null then ${otherwise} else ${present} end`;
+  return sql`concat(${around(before, absent)}, ${quoted}, ${around(after, '')})`;
 }
 
 /** A regular expression takes twice as long to find none of them. */
@@ -97,92 +82,50 @@ const sqlQuotings: Readonly<Record<Quoting, (text: Sql) => Sql>> = {
       then ${sqlQuotings.csv(sql`'''' || ${text}`)} else ${sqlQuotings.csv(text)} end`,
 };
 
-const columnTypes: Readonly<Record<TableColumn['kind'], string>> = {
+/** The texts of a row group are kept in memory, in each thread. Most row groups are smaller. */
+const rowGroup = '64MiB';
+/** For rows that may be long: besides them, the reader of CSV keeps buffers. */
+const smallRowGroup = '8MiB';
+const asParquet = (rowGroupBytes: string): Sql =>
+  raw(`(format parquet, row_group_size_bytes '${rowGroupBytes}')`);
+
+/** Writes purchases as Parquet. */
+export async function copyParquet(
+  connection: DuckDBConnection,
+  purchases: MatchingPurchases,
+): Promise<void> {
+  const { columns, from } = showPurchases(purchases, (value, { kind }) =>
+    // A cast to timestamptz goes through the calendar, and takes twenty times as long.
+    kind === 'instant' ? sql`make_timestamptz(epoch_us(${value}))` : value,
+  );
+  const named = columns.map((value, index) => {
+    const { name } = purchaseTable.columns[index] as TableColumn;
+    return sql`${value} as ${raw(name)}`;
+  });
+  await copyAll(
+    connection,
+    purchases,
+    sql`copy (select ${join(named)} from ${from}) ${toStandardOutput} ${asParquet(rowGroup)}`,
+  );
+}
+
+const csvTypes: Readonly<Record<TableColumn['kind'], string>> = {
   text: 'varchar',
   label: 'varchar',
   integer: 'bigint',
   instant: 'timestamptz',
   json: 'varchar',
 };
-const named = (value: Sql, { name }: TableColumn): Sql => sql`${value} as ${raw(name)}`;
-/** The texts of a row group wait in memory, in each thread. Usual purchases do not take so much. */
-const rowGroup = '64MiB';
-const smallRowGroup = '8MiB';
-const toParquet = (rowGroupBytes: string): Sql =>
-  sql`to ${standardOutput} (format parquet, row_group_size_bytes ${raw(`'${rowGroupBytes}'`)})`;
-
-/** Writes an attached file's purchases as Parquet. */
-export async function copyParquet(
-  connection: DuckDBConnection,
-  catalog: string,
-  filters: PurchaseFilters,
-): Promise<void> {
-  const { columns } = purchaseTable;
-  const enumerated = await createEnumerations(connection, catalog);
-  const present = (value: Sql, index: number) => {
-    const { kind, name } = columns[index] as TableColumn;
-    // A cast to timestamptz goes through the calendar, and takes twenty times as long.
-    if (kind === 'instant') return [sql`make_timestamptz(epoch_us(${value}))`];
-    return [sql`${value}::${raw(enumerated.get(name) ?? columnTypes[kind])}`];
-  };
-  let isCollected = false;
-  await forEachPart(
-    connection,
-    catalog,
-    filters,
-    (part) => createProjection(connection, catalog, part, present),
-    async (shown, { isPart }) => {
-      const selected = shown.columns.map((pieces, index) =>
-        named(whole(pieces), columns[index] as TableColumn),
-      );
-      const rows = sql`select ${join(selected, ', ')} from ${shown.from}`;
-      if (!isPart) return copyAll(connection, shown, sql`copy (${rows}) ${toParquet(rowGroup)}`);
-      // Only one statement writes a file. DuckDB keeps the parts on disk until then.
-      const into = isCollected ? sql`insert into collected` : sql`create temp table collected as`;
-      await copyAll(connection, shown, sql`${into} ${rows}`);
-      isCollected = true;
-    },
-  );
-  if (isCollected) {
-    await runStatement(connection, sql`copy collected ${toParquet(smallRowGroup)}`);
-  }
-}
-
-/** Each row group of a file would hold all the values of an enumeration. */
-const mostEnumerated = 1_000n;
-
-/**
- * Creates a type for each label of few values, and returns their names. In Parquet an
- * enumeration is the same as text in a dictionary; of text DuckDB hashes each row's to make one.
- */
-async function createEnumerations(
-  connection: DuckDBConnection,
-  catalog: string,
-): Promise<ReadonlyMap<string, string>> {
-  const types = new Map<string, string>();
-  for (const label of purchaseLabels) {
-    const table = raw(`${catalog}.${labelTable(label)}`);
-    const [size] = await queryRows(connection, sql`select count(*) from ${table}`);
-    if ((size?.[0] as bigint) > mostEnumerated) continue;
-    const type = `enumerated_${label}`;
-    await runStatement(
-      connection,
-      sql`create type ${raw(type)} as enum (select distinct value from ${table})`,
-    );
-    types.set(label, type);
-  }
-  return types;
-}
 
 /** Writes a CSV file of `purchaseTable` as Parquet. It may be a pipe. */
 export async function copyCsvAsParquet(connection: DuckDBConnection, path: string): Promise<void> {
-  const columns = purchaseTable.columns.map(({ name, kind }) => `${name}: '${columnTypes[kind]}'`);
+  const columns = purchaseTable.columns.map(({ name, kind }) => `${name}: '${csvTypes[kind]}'`);
   await runStatement(
     connection,
     sql`copy (
       select * from read_csv(${path}, columns = {${raw(columns.join(', '))}},
         auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', new_line = '\\r\\n',
-        nullstr = '', allow_quoted_nulls = false, parallel = false, max_line_size = 8388608, buffer_size = 33554432)
-    ) ${toParquet(rowGroup)}`,
+        nullstr = '', allow_quoted_nulls = false, parallel = false, max_line_size = 8388608, buffer_size = 16777216)
+    ) ${toStandardOutput} ${asParquet(smallRowGroup)}`,
   );
 }

@@ -6,92 +6,75 @@ import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { PurchaseFilters } from '../domain/purchase-query.ts';
-import type { ExportFormatName } from '../http/formats/negotiation.ts';
+import { writeBatches } from '../http/formats/format.ts';
+import { formats } from '../http/formats/negotiation.ts';
+import type { ExportWriter } from '../http/services.ts';
 import { builtProgram } from '../package-files.ts';
+import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
 import { childEnvironment } from '../settings.ts';
-import type { ExportFailure, ExportJob } from './job.ts';
-import { openPipe, type Pipe } from './pipe.ts';
+import { openPipe } from './pipe.ts';
+import type { ExportJob } from './run-job.ts';
 
 const program = builtProgram('src/exports/export-worker.ts');
 
-/** Exports take what questions leave of the processors. */
+/** Queries have priority. */
 const niceness = 10;
 
-export type ExportProcessOptions = {
+export type ExportOptions = {
   readonly threads: number;
   /** Of each process; as DuckDB writes sizes. */
   readonly memoryLimit: string;
   readonly dataDirectory: string;
 };
 
-/** What a process of its own writes. Its memory, and its work, end with it. */
-export type ExportProcesses = {
-  /** The purchases of an open file of the DuckDB layout. */
-  writeFile(
-    descriptor: number,
-    filters: PurchaseFilters,
-    format: ExportFormatName,
-    signal: AbortSignal,
-  ): AsyncGenerator<Uint8Array, void>;
-  /** The CSV of an export as Parquet. */
-  writeParquet(
-    csv: AsyncIterable<Uint8Array>,
-    signal: AbortSignal,
-  ): AsyncGenerator<Uint8Array, void>;
-};
+type Input = { readonly descriptor: number } | { readonly csv: AsyncIterable<Uint8Array> };
 
-export function createExportProcesses(options: ExportProcessOptions): ExportProcesses {
-  const { threads, memoryLimit, dataDirectory } = options;
+/** Writes files, and all Parquet, in processes of their own, and other batches here. */
+export function createExportWriter({ dataDirectory, ...limits }: ExportOptions): ExportWriter {
   let started = 0;
-  const limits = () => {
+  return (source, filters, format, signal) => {
     started += 1;
-    const folder = `export-${process.pid}-${started}`;
-    return { threads, memoryLimit, spillDirectory: join(dataDirectory, 'spill', folder) };
-  };
-  return {
-    writeFile: (descriptor, filters, format, signal) =>
-      writtenBy({ ...limits(), format, source: { filters } }, { descriptor }, signal),
-    writeParquet: (csv, signal) =>
-      writtenBy({ ...limits(), format: 'parquet', source: 'csv' }, { csv }, signal),
+    const spillDirectory = join(dataDirectory, 'spill', `export-${process.pid}-${started}`);
+    const job = { ...limits, format, spillDirectory };
+    if ('descriptor' in source) return writtenBy({ ...job, source: { filters } }, source, signal);
+    const batches = purchaseBatches(source.purchases);
+    if (format !== 'parquet') return writeBatches(formats[format], purchaseTable, batches);
+    const csv = writeBatches(formats.csv, purchaseTable, batches);
+    return writtenBy({ ...job, source: 'csv' }, { csv }, signal);
   };
 }
 
-type Input = { readonly descriptor: number } | { readonly csv: AsyncIterable<Uint8Array> };
-
-/** Throws what the process says where it fails; the process ends with the generator. */
+/** If the process fails, throws its message. */
 async function* writtenBy(
-  order: ExportJob,
+  job: ExportJob,
   input: Input,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   signal.throwIfAborted();
-  const output = await openPipe();
-  const child = start(input, output);
-  const ended = outcomeOf(child);
-  const bytes = new Socket({ fd: output.readable, readable: true, writable: false });
+  const { child, output } = await start(input);
+  const exited = failureOf(child);
   const fed =
     'csv' in input && child.stdin !== null
       ? pipeline(Readable.from(input.csv), child.stdin)
       : Promise.resolve();
-  // Awaited below, once there is nothing more to read.
+  // Awaited below, after the last byte.
   fed.catch(() => {});
   const end = () => {
     child.kill('SIGKILL');
-    bytes.destroy();
+    output.destroy();
   };
   signal.addEventListener('abort', end, { once: true });
   try {
-    // Opening the pipe took a while, in which nobody listened.
+    // The signal may have been aborted while the pipe was opened.
     signal.throwIfAborted();
-    // Whatever has a lower priority already may not raise it.
+    // A process may not raise its priority.
     if (child.pid !== undefined) setPriority(child.pid, Math.max(niceness, getPriority()));
-    // Where it cannot be sent, the process ends without a word.
-    child.send(order, () => {});
-    yield* bytes;
+    // If the job cannot be sent, the process has ended, and `exited` says so.
+    child.send(job, () => {});
+    yield* output;
     signal.throwIfAborted();
     await fed;
-    const failure = await ended;
+    const failure = await exited;
     if (failure !== null) throw new Error(`the export process failed: ${failure}`);
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
@@ -99,15 +82,16 @@ async function* writtenBy(
     signal.removeEventListener('abort', end);
     end();
     // `fed` is not awaited: since Node 22 a pipeline settles only after its source has ended.
-    await ended;
-    await rm(order.spillDirectory, { recursive: true, force: true });
+    await exited;
+    await rm(job.spillDirectory, { recursive: true, force: true });
   }
 }
 
-/** Starts a process, and closes its end of the pipe here; both where there can be no process. */
-function start(input: Input, { readable, writable }: Pipe): ChildProcess {
+async function start(input: Input): Promise<{ child: ChildProcess; output: Socket }> {
+  const { readable, writable } = await openPipe();
+  const output = new Socket({ fd: readable, readable: true, writable: false });
   try {
-    return fork(program, [], {
+    const child = fork(program, [], {
       env: childEnvironment(undefined),
       serialization: 'advanced',
       stdio: [
@@ -118,25 +102,27 @@ function start(input: Input, { readable, writable }: Pipe): ChildProcess {
         'ipc',
       ],
     });
+    return { child, output };
   } catch (error) {
-    closeSync(readable);
+    output.destroy();
     throw error;
   } finally {
     closeSync(writable);
   }
 }
 
-/** Null where the process ended well; otherwise what it says of its failure. */
-function outcomeOf(child: ChildProcess): Promise<string | null> {
+/** Null if the process succeeds; otherwise its message. */
+function failureOf(child: ChildProcess): Promise<string | null> {
   return new Promise((resolve) => {
-    let told: string | undefined;
-    child.once('message', ({ failure }: ExportFailure) => {
-      told = failure;
+    let message: string | undefined;
+    child.once('message', (text: string) => {
+      message = text;
     });
-    child.once('error', ({ message }) => resolve(message));
+    child.once('error', (error) => resolve(error.message));
+    // After the exit and the last message.
     child.once('exit', (code, signal) => {
-      const settle = () => resolve(code === 0 ? null : (told ?? `it ended with ${signal ?? code}`));
-      // What it said may still be on its way.
+      const settle = () =>
+        resolve(code === 0 ? null : (message ?? `it ended with ${signal ?? code}`));
       if (child.connected) child.once('disconnect', settle);
       else settle();
     });

@@ -1,19 +1,17 @@
 import { errorText } from '../error-text.ts';
-import type { ExportFailure, ExportJob } from './job.ts';
-import { runJob } from './run-job.ts';
+import { type ExportJob, runJob } from './run-job.ts';
 
-// Started by the API (export-process.ts), which ends it. A terminal's Ctrl-C reaches both.
+// The API starts and ends this process (export-process.ts). Ctrl-C in a terminal reaches both.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => {});
-// Nobody is left who reads; DuckDB's threads are not asked.
+// Nobody reads any more. An exit would wait for DuckDB's threads.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
-process.once('message', async (order: ExportJob) => {
+process.once('message', async (job: ExportJob) => {
   try {
-    await runJob(order);
+    await runJob(job);
     process.exit(0);
   } catch (error) {
-    const told: ExportFailure = { failure: errorText(error) };
-    process.send?.(told, () => process.exit(1));
+    process.send?.(errorText(error), () => process.exit(1));
   }
 });

@@ -1,74 +1,73 @@
-import { openSync, writeSync } from 'node:fs';
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { createWriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../duckdb/connection.ts';
+import { createGeneration } from '../engines/duckdb/labels.ts';
+import { streamPurchases } from '../engines/duckdb/list.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
+import { type Format, writeBatches } from '../http/formats/format.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
-import { purchaseTable } from '../resources/purchase-table.ts';
-import { readColumnarPurchases } from './columnar-purchases.ts';
+import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
-import { type ExportJob, fileDescriptor } from './job.ts';
-import { withStandardInput } from './pipe.ts';
-import { writtenIn } from './written-batches.ts';
+import { registerFunctions } from './functions.ts';
+import { makePipe } from './pipe.ts';
+import { matchingPurchases } from './shown-purchases.ts';
+
+/** What an export process writes to its standard output. */
+export type ExportJob = {
+  readonly format: ExportFormatName;
+  /** The matching purchases of the file at descriptor 3, or the CSV of the standard input. */
+  readonly source: { readonly filters: PurchaseFilters } | 'csv';
+  readonly threads: number;
+  /** As DuckDB writes sizes. */
+  readonly memoryLimit: string;
+  readonly spillDirectory: string;
+};
 
 const catalog = 'exported';
+const lineFormats = { csv, csv_excel: csvForExcel, ndjson };
 
-/** Writes what is ordered to the standard output. */
 export async function runJob({ format, source, ...options }: ExportJob): Promise<void> {
   const instance = await createInstance(options);
   const connection = await instance.connect();
-  // The joins are few rows each to the purchases, and their order is the one that is written.
+  registerFunctions(connection);
+  // Dictionaries are joined to the purchases, never the other way round.
   await connection.run(`set disabled_optimizers = 'join_order,build_side_probe_side'`);
-  // Otherwise rows would wait for those before them, in memory.
-  await connection.run('set preserve_insertion_order = false');
-  await connection.run(`set timezone = 'UTC'`);
-  if (source === 'csv') {
-    await withStandardInput(options.spillDirectory, (path) => copyCsvAsParquet(connection, path));
-  } else {
-    await connection.run(`attach '/dev/fd/${fileDescriptor}' as ${catalog} (read_only)`);
-    await writers[format](connection, source.filters, instance);
+  // Rows would wait in memory for the rows before them.
+  await connection.run('set global preserve_insertion_order = false');
+  await connection.run(`set global timezone = 'UTC'`);
+  const parquetOf = async (lines: AsyncIterable<Uint8Array>, on: DuckDBConnection) => {
+    // The standard input of a child of Node is a socket, which DuckDB cannot open.
+    await mkdir(options.spillDirectory, { recursive: true });
+    const pipe = join(options.spillDirectory, 'csv');
+    await makePipe(pipe);
+    const fed = pipeline(lines, createWriteStream(pipe));
+    await Promise.all([fed, copyCsvAsParquet(on, pipe)]);
+  };
+  if (source === 'csv') return parquetOf(process.stdin, connection);
+
+  await connection.run(`attach '/dev/fd/3' as ${catalog} (read_only)`);
+  const purchases = await matchingPurchases(connection, catalog, source.filters);
+  if (format !== 'arrow' && !purchases.hasLongLabels) {
+    if (format === 'parquet') return copyParquet(connection, purchases);
+    return copyLines(connection, purchases, lineFormats[format]);
   }
-  connection.closeSync();
-  instance.closeSync();
+  const written = async (of: Format) => {
+    const generation = await createGeneration(connection, catalog);
+    const second = await instance.connect();
+    const all = streamPurchases(connection, second, generation, source.filters);
+    return writeBatches(of, purchaseTable, purchaseBatches(all));
+  };
+  if (format === 'parquet') return parquetOf(await written(csv), await instance.connect());
+  // Its package takes as long to load as everything else together.
+  const { arrow } = await import('../http/formats/arrow.ts');
+  for await (const part of await written(format === 'arrow' ? arrow : lineFormats[format])) {
+    await new Promise<void>((resolve, reject) => {
+      process.stdout.write(part, (error) => (error ? reject(error) : resolve()));
+    });
+  }
 }
-
-type Writer = (
-  connection: DuckDBConnection,
-  filters: PurchaseFilters,
-  instance: DuckDBInstance,
-) => Promise<void>;
-
-const linesOf =
-  (format: typeof csv): Writer =>
-  (connection, filters) =>
-    copyLines(connection, catalog, filters, format, () =>
-      write(Buffer.from(format.begin(purchaseTable))),
-    );
-
-const writers: Readonly<Record<ExportFormatName, Writer>> = {
-  csv: linesOf(csv),
-  csv_excel: linesOf(csvForExcel),
-  ndjson: linesOf(ndjson),
-  parquet: (connection, filters) => copyParquet(connection, catalog, filters),
-  arrow: async (connection, filters, instance) => {
-    // Takes longer to load than everything else together.
-    const { arrow } = await import('../http/formats/arrow.ts');
-    // While what one has read is written, the other reads.
-    const connections = [connection, await instance.connect()];
-    for await (const part of writtenIn(
-      arrow,
-      readColumnarPurchases(connections, catalog, filters),
-    )) {
-      write(part);
-    }
-  },
-};
-
-/** Waits for the reader. */
-function write(bytes: Uint8Array): void {
-  // Node may have made its own one such that it does not wait.
-  output ??= openSync('/dev/stdout', 'w');
-  for (let start = 0; start < bytes.length; ) start += writeSync(output, bytes, start);
-}
-let output: number | undefined;

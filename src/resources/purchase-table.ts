@@ -27,7 +27,13 @@ export const purchaseTable: Table = {
 };
 
 /** Purchases as rows of that table: with public ids, and coupons as responses show them. */
-export function purchasesAsRows(purchases: readonly Purchase[]): TableBatch {
+export async function* purchaseBatches(
+  batches: AsyncIterable<readonly Purchase[]>,
+): AsyncGenerator<TableBatch> {
+  for await (const purchases of batches) yield asRows(purchases);
+}
+
+function asRows(purchases: readonly Purchase[]): TableBatch {
   const data = purchaseColumns.map(({ name, kind }) => {
     const write = written[kind];
     return purchases.map((purchase) => {

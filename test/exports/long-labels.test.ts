@@ -7,7 +7,7 @@ import sql, { raw } from 'sql-template-tag';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { maxTextBytes, trackingLabels } from '../../src/domain/purchase.ts';
 import { queryRows } from '../../src/duckdb/connection.ts';
-import { createExportProcesses } from '../../src/exports/export-process.ts';
+import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
 import { createLayout } from '../../src/purchase-store/layout.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -47,14 +47,15 @@ describe('an export of many labels of the greatest length', { timeout: 120_000 }
   afterAll(() => directory.remove());
 
   const exported = async (format: ExportFormatName): Promise<Buffer> => {
-    const processes = createExportProcesses({
+    const writeExport = createExportWriter({
       threads: 2,
       memoryLimit: '128MiB',
       dataDirectory: directory.path,
     });
     const parts: Buffer[] = [];
     const { signal } = new AbortController();
-    for await (const part of processes.writeFile(openSync(path, 'r'), {}, format, signal)) {
+    const source = { descriptor: openSync(path, 'r') };
+    for await (const part of writeExport(source, {}, format, signal)) {
       parts.push(Buffer.from(part));
     }
     return Buffer.concat(parts);

@@ -1,13 +1,14 @@
 import { tmpdir } from 'node:os';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createExportProcesses } from '../../src/exports/export-process.ts';
-import { createExportWriter } from '../../src/exports/writer.ts';
+import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 
-export const testExportWriter = createExportWriter(
-  createExportProcesses({ threads: 2, memoryLimit: '256MiB', dataDirectory: tmpdir() }),
-);
+export const testExportWriter = createExportWriter({
+  threads: 2,
+  memoryLimit: '256MiB',
+  dataDirectory: tmpdir(),
+});
 
 /** What the API serves from, as the server wires it. */
 export function testServices(database: Database, purchases: PurchaseEngine): Services {

@@ -8,6 +8,7 @@ import {
   type PurchaseAnswers,
   type PurchaseEngine,
 } from '../../domain/purchase-engine.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance } from '../../duckdb/connection.ts';
 import { isChecksumFailure, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
@@ -39,8 +40,8 @@ export type DuckDBEngineOptions = {
 /** Of an organization that is attached: enough to have all of a small one's file in memory. */
 const memoryOfEach = 2 ** 20;
 
-/** An export of more gets the file: whoever writes it can do so elsewhere, at no cost to others. */
-const mostListed = 2_000;
+/** An export of more purchases gets the file: another process can write it, at no cost to queries. */
+const maxListed = 2_000;
 
 /**
  * Answers from the generations that the sync worker publishes. Every method
@@ -100,6 +101,20 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     }
   });
 
+  /** All purchases that match; null if they are more than `maxListed`. */
+  const listFew = async (
+    generation: Generation,
+    filters: PurchaseFilters,
+    signal: AbortSignal,
+  ): Promise<readonly Purchase[] | null> => {
+    const connection = await instance.connect();
+    const list = () => listPurchases(connection, generation, { filters, limit: maxListed });
+    const { purchases, hasMore } = await interruptible(signal, connection, () =>
+      generations.withRoom(list),
+    ).finally(() => connection.closeSync());
+    return hasMore ? null : purchases;
+  };
+
   const answersFrom = (source: string | null): PurchaseAnswers => {
     const answer = <Answer>(
       organizationId: bigint,
@@ -134,17 +149,9 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       export: (organizationId, filters, take, signal) =>
         exports.run(signal, (either) =>
           withLease(organizationId, source, async ({ generation, descriptor, asOf }) => {
-            if (generation.extent.purchases > mostListed)
-              return take({ answer: { descriptor }, asOf }, either);
-            const connection = await instance.connect();
-            const purchases = exportListed(() =>
-              generations.withRoom(() =>
-                listPurchases(connection, generation, { filters, limit: mostListed }),
-              ),
-            );
-            return interruptible(either, connection, () =>
-              take({ answer: { purchases }, asOf }, either),
-            ).finally(() => connection.closeSync());
+            const few = await listFew(generation, filters, either);
+            const answer = few === null ? { descriptor } : { purchases: oneBatch(few) };
+            return take({ answer, asOf }, either);
           }),
         ),
       freshness: async (organizationId) => (await look(organizationId, source))?.asOf ?? null,
@@ -167,9 +174,6 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   };
 }
 
-async function* exportListed(
-  list: () => Promise<{ readonly purchases: readonly Purchase[] }>,
-): AsyncGenerator<readonly Purchase[]> {
-  const { purchases } = await list();
+async function* oneBatch(purchases: readonly Purchase[]): AsyncGenerator<readonly Purchase[]> {
   if (purchases.length > 0) yield purchases;
 }

@@ -9,11 +9,11 @@ import {
   purchaseFromRow,
 } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
-import { type DuckDBRow, queryRows } from '../../duckdb/connection.ts';
+import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import { type DuckDBRow, queryRows, streamChunks } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { purchasesMatching } from './filters.ts';
-import { type Generation, type LabelKeys, stretchOf } from './labels.ts';
+import { type Generation, type LabelCache, type LabelKeys, stretchOf } from './labels.ts';
 import { narrowWindow } from './time-window.ts';
 
 export async function listPurchases(
@@ -106,6 +106,24 @@ async function readPage(
 const isSince = (instant: bigint): Sql =>
   sql`and created_at >= ${new DuckDBTimestampValue(instant)}`;
 
+/**
+ * All purchases that match, in no order, some thousands at a time. Labels are looked up on
+ * a second connection: another statement would end the stream of the first.
+ */
+export async function* streamPurchases(
+  connection: DuckDBConnection,
+  second: DuckDBConnection,
+  { catalog, labels }: Generation,
+  filters: PurchaseFilters,
+): AsyncGenerator<readonly Purchase[]> {
+  const matching = await purchasesMatching(connection, catalog, filters);
+  if (matching === null) return;
+  const statement = sql`select ${raw(selectList)} from ${raw(catalog)}.purchase where ${matching}`;
+  for await (const chunk of streamChunks(connection, statement)) {
+    yield await withLabels(second, labels, chunk.getRows() as DuckDBRow[]);
+  }
+}
+
 /** The purchases that `selection` (where, order, limit) picks, their labels looked up. */
 async function readPurchases(
   connection: DuckDBConnection,
@@ -116,6 +134,14 @@ async function readPurchases(
     connection,
     sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${selection}`,
   );
+  return withLabels(connection, labels, rows);
+}
+
+async function withLabels(
+  connection: DuckDBConnection,
+  labels: LabelCache,
+  rows: readonly DuckDBRow[],
+): Promise<Purchase[]> {
   const labelOf = await labels.lookUp(connection, labelKeysIn(rows));
   return rows.map((row) =>
     purchaseFromRow(

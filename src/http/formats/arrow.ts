@@ -16,19 +16,8 @@ import {
   Vector,
 } from 'apache-arrow';
 import { ApiError } from '../response/errors.ts';
-import {
-  bitmapOf,
-  type ColumnData,
-  isPackedIntegers,
-  isPackedLabels,
-  isPackedTexts,
-  type PackedIntegers,
-  type PackedLabels,
-  type PackedTexts,
-  type PlainValues,
-} from './column-data.ts';
 import type { Format } from './format.ts';
-import type { TableColumn, TableColumnKind } from './table.ts';
+import type { ColumnData, TableColumn, TableColumnKind } from './table.ts';
 
 /**
  * An Arrow IPC stream: int64, timestamps in microseconds of UTC, labels as dictionaries,
@@ -49,7 +38,6 @@ export const arrow: Format = {
     }
     const queue = new WrittenBytes();
     const writer = new RecordBatchStreamWriter({ autoDestroy: false });
-    const dictionaries: Dictionaries = new WeakMap();
     return {
       begin: () => {
         writer.reset(queue, schema);
@@ -57,7 +45,7 @@ export const arrow: Format = {
       },
       write: ({ rowCount, data }) => {
         const children = columns.map((column, index) =>
-          childOf(column, type(index), data[index] ?? [], rowCount, dictionaries),
+          childOf(column, type(index), data[index] ?? []),
         );
         const struct = makeData({ type: new Struct(schema.fields), length: rowCount, children });
         writer.write(new RecordBatch(schema, struct));
@@ -99,61 +87,14 @@ function typeOf(kind: TableColumnKind, index: number): DataType {
   }
 }
 
-type Dictionaries = WeakMap<readonly string[], Vector<Utf8>>;
-
-function childOf(
-  { name, kind }: TableColumn,
-  type: DataType,
-  data: ColumnData,
-  length: number,
-  dictionaries: Dictionaries,
-): Data {
-  if (kind === 'integer' || kind === 'instant') {
-    const { integers, present } = isPackedIntegers(data)
-      ? data
-      : packIntegers(name, data as PlainValues);
-    return makeData({ type: type as Int64, length, data: integers, nullBitmap: present });
-  }
-  if (kind === 'label') {
-    const { keys, present, values } = isPackedLabels(data)
-      ? data
-      : columnarLabels(data as PlainValues);
-    const dictionary = dictionaryOf(values, dictionaries);
-    const packed = { length, data: keys, nullBitmap: present, dictionary };
-    return makeData({ type: type as Dictionary<Utf8, Int32>, ...packed });
-  }
-  return textOf(isPackedTexts(data) ? data : packTexts(data as readonly (string | null)[]));
+function childOf({ name, kind }: TableColumn, type: DataType, values: ColumnData): Data {
+  if (kind === 'integer' || kind === 'instant') return integersOf(type as Int64, name, values);
+  if (kind === 'label') return labelsOf(type as Dictionary<Utf8, Int32>, values);
+  return textsOf(values as readonly (string | null)[]);
 }
 
-function dictionaryOf(values: readonly string[], dictionaries: Dictionaries): Vector<Utf8> {
-  const known = dictionaries.get(values);
-  if (known !== undefined) return known;
-  const dictionary = new Vector([textOf(packTexts(values))]);
-  dictionaries.set(values, dictionary);
-  return dictionary;
-}
-
-const textOf = ({ bytes, offsets, present }: PackedTexts): Data<Utf8> =>
-  makeData({
-    type: new Utf8(),
-    length: offsets.length - 1,
-    valueOffsets: offsets,
-    data: bytes,
-    nullBitmap: present,
-  });
-
-function packTexts(values: readonly (string | null)[]): PackedTexts {
-  const offsets = new Int32Array(values.length + 1);
-  let end = 0;
-  values.forEach((value, index) => {
-    end += value === null ? 0 : Buffer.byteLength(value);
-    offsets[index + 1] = end;
-  });
-  return { bytes: Buffer.from(values.join('')), offsets, present: bitmapOf(values, null) };
-}
-
-function packIntegers(name: string, values: PlainValues): PackedIntegers {
-  const integers = new BigInt64Array(values.length);
+function integersOf(type: Int64, name: string, values: ColumnData): Data<Int64> {
+  const data = new BigInt64Array(values.length);
   values.forEach((value, index) => {
     const integer = (value ?? 0n) as bigint;
     // A sum of cents may: JSON and CSV write it to the last digit.
@@ -161,18 +102,54 @@ function packIntegers(name: string, values: PlainValues): PackedIntegers {
       const message = `${name} is beyond 64 bits, which this format cannot hold; ask for JSON.`;
       throw new ApiError('validation_error', message, { param: 'format' });
     }
-    integers[index] = integer;
+    data[index] = integer;
   });
-  return { integers, present: bitmapOf(values, null) };
+  return makeData({ type, length: values.length, data, nullBitmap: presenceOf(values) });
 }
 
-function columnarLabels(labels: PlainValues): PackedLabels {
+function labelsOf(
+  type: Dictionary<Utf8, Int32>,
+  values: ColumnData,
+): Data<Dictionary<Utf8, Int32>> {
   const known = new Map<string, number>();
-  const keys = Int32Array.from(labels, (label) => {
+  const data = Int32Array.from(values, (label) => {
     if (label === null) return 0;
     const key = known.get(label as string) ?? known.size;
     known.set(label as string, key);
     return key;
   });
-  return { keys, present: bitmapOf(labels, null), values: [...known.keys()] };
+  const dictionary = new Vector([textsOf([...known.keys()])]);
+  return makeData({
+    type,
+    length: values.length,
+    data,
+    nullBitmap: presenceOf(values),
+    dictionary,
+  });
+}
+
+function textsOf(values: readonly (string | null)[]): Data<Utf8> {
+  const valueOffsets = new Int32Array(values.length + 1);
+  let end = 0;
+  values.forEach((value, index) => {
+    end += value === null ? 0 : Buffer.byteLength(value);
+    valueOffsets[index + 1] = end;
+  });
+  return makeData({
+    type: new Utf8(),
+    length: values.length,
+    valueOffsets,
+    data: Buffer.from(values.join('')),
+    nullBitmap: presenceOf(values),
+  });
+}
+
+/** Bit `row & 7` of byte `row >> 3` is set if the row has a value. Null: all rows have one. */
+function presenceOf(values: ColumnData): Uint8Array | null {
+  if (!values.includes(null)) return null;
+  const bitmap = new Uint8Array(Math.ceil(values.length / 8));
+  values.forEach((value, row) => {
+    if (value !== null) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
+  });
+  return bitmap;
 }

@@ -26,3 +26,20 @@ export function writeWhole(format: Format, table: Table, batch: TableBatch): Buf
   const writer = format.writer(table);
   return Buffer.concat([writer.begin(), writer.write(batch), writer.end()]);
 }
+
+/** A table in batches: nothing of it before the first batch could be read. */
+export async function* writeBatches(
+  format: Format,
+  table: Table,
+  batches: AsyncIterable<TableBatch>,
+): AsyncGenerator<Uint8Array, void> {
+  const writer = format.writer(table);
+  let beginning: Uint8Array | null = writer.begin();
+  for await (const batch of batches) {
+    if (beginning !== null) yield beginning;
+    beginning = null;
+    yield writer.write(batch);
+  }
+  if (beginning !== null) yield beginning;
+  yield writer.end();
+}

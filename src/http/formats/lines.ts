@@ -1,8 +1,7 @@
 import { formatInstant } from '../../domain/instant.ts';
-import { type ColumnData, valueAt } from './column-data.ts';
 import { type Format, nothing } from './format.ts';
 import { type Quoting, quotings } from './quoting.ts';
-import type { Table, TableColumnKind } from './table.ts';
+import type { ColumnData, Table, TableColumnKind } from './table.ts';
 
 /** How a format writes a row as a line of text. */
 export type Line = {
@@ -62,7 +61,7 @@ function cellWriter({
 }: LineCell): (data: ColumnData) => Cell {
   const quote = quotings[quoting];
   return (data) => (row) => {
-    const value = valueAt(data, row);
+    const value = data[row] ?? null;
     if (value === null) return absent;
     const text = kind === 'instant' ? formatInstant(value as bigint) : String(value);
     return before + quote(text) + after;

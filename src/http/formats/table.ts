@@ -1,6 +1,5 @@
 import { parseInstant } from '../../domain/instant.ts';
 import { writeExactly } from '../response/exact-numbers.ts';
-import type { ColumnData } from './column-data.ts';
 
 /** What formats tell apart. */
 export type TableColumnKind =
@@ -29,6 +28,9 @@ export type Table = {
   readonly before?: Readonly<Record<string, unknown>>;
   readonly after?: Readonly<Record<string, unknown>>;
 };
+
+/** The values of a column of several rows; null where a row has none. */
+export type ColumnData = readonly (bigint | string | null)[];
 
 /** Some rows of a table: the data of each column, in the table's order. */
 export type TableBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };

@@ -60,7 +60,14 @@ export async function sendExport(
           reply.send(Readable.from([]));
           return;
         }
-        const body = Readable.from(startingWith(first, parts, leave));
+        const body = Readable.from(
+          (async function* all() {
+            if (!first.done) yield first.value;
+            for await (const part of parts) yield part;
+            // Before the client can see the end, and ask for the next export.
+            leave();
+          })(),
+        );
         // Whoever does not read on would not be told otherwise.
         const breakOff = () => body.destroy(either.reason as Error);
         either.addEventListener('abort', breakOff, { once: true });
@@ -113,15 +120,4 @@ async function* watched(
       watch.refresh();
     }
   }
-}
-
-/** Its caller ends `rest`. `atEnd` is called before anybody can see that there is no more. */
-async function* startingWith(
-  first: IteratorResult<Uint8Array, void>,
-  rest: AsyncGenerator<Uint8Array, void>,
-  atEnd: () => void,
-): AsyncGenerator<Uint8Array> {
-  if (!first.done) yield first.value;
-  for await (const part of rest) yield part;
-  atEnd();
 }

@@ -1,0 +1,89 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/purchase.ts';
+import type { PurchaseFilters } from '../domain/purchase-query.ts';
+import { queryRows } from '../duckdb/connection.ts';
+import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import {
+  customerDictionary,
+  type Dictionary,
+  labelDictionary,
+  labelTable,
+} from '../purchase-store/layout.ts';
+import { functionOf } from './functions.ts';
+
+/** DuckDB keeps the hash tables of several joins in memory. */
+const maxLabelBytes = 16n * 2n ** 20n;
+/** Some 70 MiB in a hash table. */
+const maxJoinedCustomers = 1_000_000n;
+
+export type MatchingPurchases = Awaited<ReturnType<typeof matchingPurchases>>;
+
+/** The purchases of an attached file that match: the source of every statement of an export. */
+export async function matchingPurchases(
+  connection: DuckDBConnection,
+  catalog: string,
+  filters: PurchaseFilters,
+) {
+  // A relation called `purchase`, with the columns of the layout.
+  const purchase = sql`${raw(catalog)}.purchase`;
+  const condition = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
+  const labelBytes = purchaseLabels.map(
+    (label) =>
+      sql`select sum(strlen(value)) as bytes from ${raw(`${catalog}.${labelTable(label)}`)}`,
+  );
+  const [row] = await queryRows(
+    connection,
+    sql`select (select count(*) from ${purchase} where ${condition}),
+      (select count(*) from ${raw(`${catalog}.${customerDictionary.table}`)}),
+      (select coalesce(sum(bytes), 0)::bigint from (${join(labelBytes, ' union all ')}))`,
+  );
+  const [count, customers, bytes] = row as [bigint, bigint, bigint];
+  return {
+    catalog,
+    purchase,
+    condition,
+    count,
+    /** Whether the values of labels are too large to be joined in memory. */
+    hasLongLabels: bytes > maxLabelBytes,
+    /** Whether to encode the id of each customer once, rather than that of each row. */
+    joinsCustomers: customers <= maxJoinedCustomers && customers <= count,
+  };
+}
+
+/**
+ * The columns of `purchaseTable` as the API shows them, and what follows `from`. `present`
+ * gives the SQL of a value in a format; the value may be null. That SQL runs once for each
+ * value of a dictionary, not for each row.
+ */
+export function showPurchases(
+  { catalog, purchase, condition, joinsCustomers }: MatchingPurchases,
+  present: (value: Sql, column: PurchaseColumn, index: number) => Sql,
+) {
+  const joins: Sql[] = [];
+  const columns = purchaseColumns.map((column, index) => {
+    const name = raw(column.name);
+    const called = functionOf[column.kind];
+    const show = (stored: Sql) => {
+      const shown = called === undefined ? stored : sql`${raw(called)}(${stored})`;
+      return present(shown, column, index);
+    };
+    const dictionary = dictionaryOf(column, joinsCustomers);
+    if (dictionary === null) return show(sql`purchase.${name}`);
+    const { table, key, value, absent } = dictionary;
+    const ofAbsent = sql`union all
+      select ${raw(String(absent))}, ${present(sql`null::varchar`, column, index)}`;
+    joins.push(sql`
+      join (
+        select key, ${show(raw(value))} as shown from ${raw(`${catalog}.${table}`)}
+        ${absent === null ? empty : ofAbsent}
+      ) as of_${name} on of_${name}.key = purchase.${raw(key)}`);
+    return sql`of_${name}.shown`;
+  });
+  return { columns, from: sql`${purchase} ${join(joins, ' ')} where ${condition}` };
+}
+
+function dictionaryOf({ name, kind }: PurchaseColumn, joinsCustomers: boolean): Dictionary | null {
+  if (kind === 'customer_id' && joinsCustomers) return customerDictionary;
+  return kind === 'label' ? labelDictionary(name) : null;
+}
