@@ -1,7 +1,6 @@
 import { dayMs } from './calendar.ts';
 import type { Row } from './copy-rows.ts';
-import type { Customers } from './customers.ts';
-import type { CustomerTotals } from './purchases.ts';
+import type { Customers, CustomerTotals } from './customers.ts';
 import { drawPeriod, type Shop } from './shop.ts';
 
 /** A tag or a segment, and the indexes of its customers. */

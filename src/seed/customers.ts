@@ -1,7 +1,6 @@
 import { drawInstants } from './calendar.ts';
 import type { Row } from './copy-rows.ts';
 import { drawAttributes } from './definitions.ts';
-import type { CustomerTotals } from './purchases.ts';
 import { createWeightedPicker, firstAbove, type RandomSource } from './random-source.ts';
 import { type Shop, slugOf } from './shop.ts';
 
@@ -29,6 +28,14 @@ export function drawCustomers(shop: Shop, count: number) {
   }
   return { createdAt, demandSums };
 }
+
+/** Of each customer's paid purchases; instants are milliseconds, NaN without a purchase. */
+export type CustomerTotals = Pick<Customers, 'createdAt'> & {
+  readonly spentInCents: Float64Array;
+  readonly orders: Float64Array;
+  readonly firstAt: Float64Array;
+  readonly lastAt: Float64Array;
+};
 
 /** Picks who buys at each of `purchases` ascending instants, among the customers of that time. */
 export function createBuyerPicker(customers: Customers, purchases: number, random: RandomSource) {

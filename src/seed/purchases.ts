@@ -1,6 +1,6 @@
 import { hourMs } from './calendar.ts';
 import type { Campaign } from './campaigns.ts';
-import { type Customers, createBuyerPicker } from './customers.ts';
+import { type Customers, type CustomerTotals, createBuyerPicker } from './customers.ts';
 import { createWeightedPicker, type RandomSource, zipfWeights } from './random-source.ts';
 import type { Shop } from './shop.ts';
 import { createUtmPicker } from './traffic.ts';
@@ -139,10 +139,11 @@ function drawCouponSets(random: RandomSource) {
   );
 }
 
-export type CustomerTotals = ReturnType<typeof totalPaid>;
-
 /** The customers with the totals of their paid purchases; without one, the instants are NaN. */
-export function totalPaid({ createdAt }: Customers, purchases: ReturnType<typeof purchaseRows>) {
+export function totalPaid(
+  { createdAt }: Customers,
+  purchases: ReturnType<typeof purchaseRows>,
+): CustomerTotals {
   const { length } = createdAt;
   const spentInCents = new Float64Array(length);
   const orders = new Float64Array(length);
