@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { readCircumstances } from './circumstances.ts';
+import { readEnvironment } from './environment.ts';
 import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
 import { startServer } from './postgres.ts';
 import { measuredSuite, type OutputFiles, requireWritableFiles, tellSuite } from './run.ts';
@@ -48,7 +48,7 @@ const program = addBenchmarkOptions(
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const measured: MeasuredSuite[] = [];
-      const run = { circumstances: await readCircumstances(server), suites: measured };
+      const run = { environment: await readEnvironment(server), suites: measured };
       for (const each of suite ?? suites.filter(({ isQuick }) => isQuick)) {
         console.log(`\n== ${each.name}`);
         const report = await withScope(scope.signal, (inner) =>

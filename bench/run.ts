@@ -1,6 +1,6 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { OperatorError } from '../src/operator-error.ts';
-import { loadAverage } from './circumstances.ts';
+import { loadAverage } from './environment.ts';
 import { commandOf } from './options.ts';
 import { decimal, figureTable } from './report.ts';
 import { writePage } from './report-html/page.ts';
@@ -33,7 +33,7 @@ export function tellSuite(latest: MeasuredSuite, run: Run, { json, html }: Outpu
 }
 
 function printSuite({ command, loadAverage: load, report }: MeasuredSuite, run: Run): void {
-  const { machine, versions } = run.circumstances;
+  const { machine, versions } = run.environment;
   for (const passage of [report.text].flat()) {
     console.log(typeof passage === 'string' ? passage : figureTable(passage.head, passage.rows));
   }
@@ -54,12 +54,12 @@ export function requireWritableFiles({ json, html }: OutputFiles): void {
   }
 }
 
-function writeFigures(file: string, { circumstances, suites }: Run): void {
+function writeFigures(file: string, { environment, suites }: Run): void {
   const figures = Object.fromEntries(
     suites.map(({ name, command, seed, loadAverage: load, report }) => [
       name,
       { command, seed, loadAverage: load, ...report.figures },
     ]),
   );
-  writeFileSync(file, `${JSON.stringify({ ...circumstances, suites: figures }, null, 2)}\n`);
+  writeFileSync(file, `${JSON.stringify({ ...environment, suites: figures }, null, 2)}\n`);
 }

@@ -1,5 +1,5 @@
 import type { EmbeddedPostgres } from '../src/embedded-postgres/cluster.ts';
-import type { Circumstances } from './circumstances.ts';
+import type { Environment } from './environment.ts';
 import type { BenchmarkOptions } from './options.ts';
 import type { Plot } from './plots.ts';
 import type { FigureTable } from './report.ts';
@@ -37,7 +37,7 @@ export type Suite = {
 };
 
 export type Run = {
-  readonly circumstances: Circumstances;
+  readonly environment: Environment;
   readonly suites: readonly MeasuredSuite[];
 };
 

@@ -8,7 +8,7 @@ const exactly = (median: number) => ({ median, lowerQuartile: median, upperQuart
 
 const pageOf = (plots: readonly Plot[], text: ReportText = []): string =>
   drawPage({
-    circumstances: {
+    environment: {
       startedAt: '2026-01-31T12:00:00.000Z',
       commit: null,
       isChanged: false,

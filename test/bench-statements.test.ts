@@ -1,6 +1,6 @@
 import sql from 'sql-template-tag';
 import { expect, it } from 'vitest';
-import { statementsOf } from '../bench/peers/statements.ts';
+import { statementsOf } from '../bench/clickhouse/statements.ts';
 import { createInstance, queryRows, runStatement } from '../src/duckdb/connection.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import type { Circumstances } from '../circumstances.ts';
+import type { Environment } from '../environment.ts';
 import type { Plot } from '../plots.ts';
 import { decimal, type FigureTable, mebibytes } from '../report.ts';
 import type { MeasuredSuite, Run } from '../suite.ts';
@@ -12,7 +12,7 @@ export function writePage(file: string, run: Run): void {
   writeFileSync(file, drawPage(run));
 }
 
-export function drawPage({ circumstances, suites }: Run): string {
+export function drawPage({ environment, suites }: Run): string {
   // The policy makes the browser refuse what the page must not need.
   const { text } = markup`<!doctype html>
 <html lang="en">
@@ -26,7 +26,7 @@ export function drawPage({ circumstances, suites }: Run): string {
 <body>
 <header>
 <h1>What crm-data-service measured</h1>
-${drawCircumstances(circumstances)}
+${drawEnvironment(environment)}
 <nav>${suites.map(({ name }) => markup`<a href="#${name}">${name}</a>`)}</nav>
 <p class="note">What can be compared was compared in interleaved rounds. Values are medians; lines and parentheses reach from the lower to the upper quartile.</p>
 </header>
@@ -39,8 +39,8 @@ ${suites.map(drawSuite)}
   return text;
 }
 
-function drawCircumstances(circumstances: Circumstances): Markup {
-  const { commit, isChanged, machine, versions, startedAt } = circumstances;
+function drawEnvironment(environment: Environment): Markup {
+  const { commit, isChanged, machine, versions, startedAt } = environment;
   const commitText = commit === null ? 'unknown' : `${commit}${isChanged ? ', with changes' : ''}`;
   const lines = {
     Begun: startedAt.replace('T', ' ').replace(/\..*/, ' UTC'),

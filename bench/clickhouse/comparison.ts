@@ -20,7 +20,7 @@ import { type PeerQuestion, peerQuestions } from './questions.ts';
 import { type Service, startApi } from './service.ts';
 import { statementsOf } from './statements.ts';
 
-export type PeerOptions = {
+export type ComparisonOptions = {
   readonly purchases: number;
   readonly seed: number;
   readonly rounds: number;
@@ -39,10 +39,10 @@ type Contenders = {
 };
 
 /** Loads the same rows everywhere, proves the answers the same, then times them. */
-export async function comparePeers(
+export async function compareWithClickHouse(
   scope: Scope,
   server: EmbeddedPostgres,
-  options: PeerOptions,
+  options: ComparisonOptions,
 ): Promise<{ clickhouseVersion: string; figures: Figure[] }> {
   const { purchases, seed, rounds, customerIndex = false, withPostgres = false } = options;
   // First: where it cannot be loaded, nobody should wait for millions of rows.

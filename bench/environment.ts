@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
 
 /** Where figures come from: what somebody else needs to make, or to doubt, them. */
-export type Circumstances = {
+export type Environment = {
   /** ISO 8601, UTC. */
   readonly startedAt: string;
   /** Null where this is no git repository, or git is missing. */
@@ -26,7 +26,7 @@ export type Circumstances = {
   readonly versions: { readonly node: string; readonly duckdb: string; readonly postgres: string };
 };
 
-export async function readCircumstances(server: EmbeddedPostgres): Promise<Circumstances> {
+export async function readEnvironment(server: EmbeddedPostgres): Promise<Environment> {
   const startedAt = new Date().toISOString();
   const git = async (...args: string[]) => {
     const { stdout } = await run('git', args, { cwd: root });

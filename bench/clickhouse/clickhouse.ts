@@ -13,7 +13,7 @@ export type ClickHouse = {
   close(): Promise<void>;
 };
 
-/** What of the package `chdb` is used here; it is installed for `npm run bench:peers` alone. */
+/** What of the package `chdb` is used here; it is installed for `npm run bench:clickhouse` alone. */
 type Chdb = {
   readonly Session: new (
     directory: string,
@@ -62,7 +62,7 @@ async function loadChdb(): Promise<Chdb> {
   } catch (error) {
     const { message } = error as Error;
     throw new OperatorError(
-      `ClickHouse cannot be loaded: ${message}\nnpm run bench:peers installs it, on Linux with glibc and on macOS.`,
+      `ClickHouse cannot be loaded: ${message}\nnpm run bench:clickhouse installs it, on Linux with glibc and on macOS.`,
     );
   }
 }

@@ -1,18 +1,18 @@
 import { createProgram, runProgram, wholeNumberOption } from '../../src/commands/command-line.ts';
 import { untilStopped } from '../../src/stop-signals.ts';
-import { loadAverage, readCircumstances } from '../circumstances.ts';
+import { loadAverage, readEnvironment } from '../environment.ts';
 import { givenSettings } from '../options.ts';
 import { startServer } from '../postgres.ts';
 import { type OutputFiles, requireWritableFiles, tellSuite } from '../run.ts';
 import { withScope } from '../scope.ts';
-import { comparePeers, type PeerOptions } from './comparison.ts';
+import { type ComparisonOptions, compareWithClickHouse } from './comparison.ts';
 import { describeFigures, plotFigures } from './figures.ts';
 
-type Options = PeerOptions & OutputFiles;
+type Options = ComparisonOptions & OutputFiles;
 
 const description = 'The service against ClickHouse on the same purchases, in interleaved rounds.';
 
-const program = createProgram('npm run bench:peers --', description)
+const program = createProgram('npm run bench:clickhouse --', description)
   .option('--purchases <number>', 'of the one organization', wholeNumberOption(1000), 1_000_000)
   .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1), 42)
   .option('--rounds <number>', 'measurements of each question', wholeNumberOption(1), 15)
@@ -25,11 +25,11 @@ const program = createProgram('npm run bench:peers --', description)
     requireWritableFiles({ json, html });
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
-      const circumstances = await readCircumstances(server);
-      const { figures, clickhouseVersion } = await comparePeers(scope, server, options);
+      const environment = await readEnvironment(server);
+      const { figures, clickhouseVersion } = await compareWithClickHouse(scope, server, options);
       const { purchases, seed, rounds } = options;
       const measured = {
-        name: 'peers',
+        name: 'clickhouse',
         description,
         command: commandOf(options),
         seed,
@@ -41,7 +41,7 @@ const program = createProgram('npm run bench:peers --', description)
           figures: { clickhouseVersion, questions: figures },
         },
       };
-      const run = { circumstances, suites: [measured] };
+      const run = { environment, suites: [measured] };
       tellSuite(measured, run, { json, html });
     }).catch((error: unknown) => {
       if (!stopped.aborted) throw error;
@@ -53,8 +53,14 @@ const program = createProgram('npm run bench:peers --', description)
 await runProgram(program);
 
 /** The command that makes the figures again. */
-function commandOf({ purchases, seed, rounds, customerIndex, withPostgres }: PeerOptions): string {
+function commandOf({
+  purchases,
+  seed,
+  rounds,
+  customerIndex,
+  withPostgres,
+}: ComparisonOptions): string {
   const sizes = `--purchases ${purchases} --seed ${seed} --rounds ${rounds}`;
   const flags = `${customerIndex ? ' --customer-index' : ''}${withPostgres ? ' --with-postgres' : ''}`;
-  return `${givenSettings()}npm run bench:peers -- ${sizes}${flags}`;
+  return `${givenSettings()}npm run bench:clickhouse -- ${sizes}${flags}`;
 }
