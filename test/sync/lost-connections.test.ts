@@ -1,41 +1,35 @@
 import { join } from 'node:path';
 import sql from 'sql-template-tag';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
 import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { stream } from '../../sync/capture/source.ts';
 import { copyPurchases } from '../../sync/load/copy-purchases.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest } from '../support/fixtures.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
+import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const it = isolatedTest.extend(
+  'addMany',
+  ({ database, shop, customerId }) =>
+    (count: number) =>
+      addPurchases(database.pool, shop.organizationId, customerId, count),
+);
 
 describe.each([
   ['tells why', true],
   ['tells nothing', false],
 ])('a connection that breaks, wherever that is, and %s', (_, tellsWhy) => {
-  let database: TestDatabase;
   let proxy: PostgresProxy;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organization: bigint;
-  let customer: bigint;
 
-  beforeEach(async () => {
-    database = await createTestDatabase();
+  it.beforeEach(async ({ database }) => {
     proxy = await createPostgresProxy(database.url);
     proxy.tellsWhy = tellsWhy;
-    directory = await temporaryDirectory();
-    organization = await addOrganization(database.pool);
-    customer = await addCustomer(database.pool, organization);
   });
   afterEach(async () => {
     await proxy.close();
-    await database.drop();
-    await directory.remove();
   });
-
-  const addMany = (count: number) => addPurchases(database.pool, organization, customer, count);
   /** What the work comes to where its connections are lost after each number of messages in turn. */
   const afterEachMessage = async <Outcome>(
     work: () => Promise<Outcome>,
@@ -74,10 +68,10 @@ describe.each([
     for (const rows of outcomes) expect(rows).toEqual([1, 2, 3]);
   });
 
-  it('ends a copy of purchases with an error', async () => {
+  it('ends a copy of purchases with an error', async ({ directory, shop, addMany }) => {
     await addMany(3);
-    const file = join(directory.path, 'chunk.csv');
-    const from = { organizationId: organization, after: null, rows: 10 };
+    const file = join(directory, 'chunk.csv');
+    const from = { organizationId: shop.organizationId, after: null, rows: 10 };
     const limits = { maxBytes: 1000, beforeWriting: async () => {} };
     const { lost, outcomes } = await afterEachMessageTo((pool) =>
       copyPurchases(pool, from, file, limits, new AbortController().signal),
@@ -86,9 +80,14 @@ describe.each([
     for (const chunk of outcomes) expect(chunk).toMatchObject({ rows: 3, until: null });
   });
 
-  it('fails a pass of the worker, and the next one goes on from there', async () => {
+  it('fails a pass of the worker, and the next one goes on from there', async ({
+    database,
+    directory,
+    shop,
+    addMany,
+  }) => {
     const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
-    const worker = await createTestWorker(pool, directory.path);
+    const worker = await createTestWorker(pool, directory);
     await addMany(3);
     const loads = await afterEachMessage(worker.syncAll);
     const passes = await afterEachMessage(worker.syncAll, async () => {
@@ -99,8 +98,8 @@ describe.each([
     expect(passes.lost).toBeGreaterThan(40);
     await worker.close();
     await pool.end();
-    expect(await publishedPurchases(directory.path, organization)).toEqual(
-      await storedPurchases(database.pool, organization),
+    expect(await publishedPurchases(directory, shop.organizationId)).toEqual(
+      await storedPurchases(database.pool, shop.organizationId),
     );
   });
 });

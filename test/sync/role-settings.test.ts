@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
@@ -7,7 +7,7 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { prepareSession } from '../../sync/commands/session.ts';
 import { tryWorkerLock } from '../../sync/commands/worker-lock.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
 import { createWorkerRole, type TestRole } from '../support/role.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
@@ -22,10 +22,8 @@ const bindingSettings = [
 ];
 
 describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () => {
-  let database: TestDatabase;
   let role: TestRole;
-  beforeEach(async () => {
-    database = await createTestDatabase();
+  it.beforeEach(async ({ database }) => {
     role = await createWorkerRole(database);
     for (const setting of bindingSettings) {
       await database.pool.query(`alter role ${role.name} set ${setting}`);
@@ -33,7 +31,6 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
   });
   afterEach(async () => {
     await role.drop();
-    await database.drop();
   });
 
   it('do not end its statements, its transactions or its connections', async () => {
@@ -73,7 +70,9 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
     await lock?.release();
   });
 
-  it('leave a worker able to load, with `options` of its own in DATABASE_URL', async () => {
+  it('leave a worker able to load, with `options` of its own in DATABASE_URL', async ({
+    database,
+  }) => {
     const organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
     await addPurchases(database.pool, organization, customer, 200_000);
