@@ -7,13 +7,8 @@ import { createPool, type Database, withConnection } from '../../src/postgres/po
 import { test } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { testServices } from '../support/services.ts';
-import { connectTo, type SocketClient } from '../support/sockets.ts';
+import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
 import { recordedLog } from './recorded-log.ts';
-
-const connectionsOf = (app: FastifyInstance) =>
-  new Promise<number>((resolve, reject) =>
-    app.server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
-  );
 
 const it = test
   /** How many statements of the API wait for a lock. */

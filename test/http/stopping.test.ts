@@ -3,8 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
+import type { TestApi } from '../support/api.ts';
 import { isolatedTest } from '../support/fixtures.ts';
-import { connectTo, type SocketClient } from '../support/sockets.ts';
+import type { TestDatabase } from '../support/postgres.ts';
+import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
 
 const it = isolatedTest.extend(
   'ask',
@@ -13,12 +15,26 @@ const it = isolatedTest.extend(
       `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
 );
 
+async function untilLeft({ app }: TestApi, others: number): Promise<void> {
+  while ((await connectionsOf(app)) > others) await sleep(5);
+}
+
+/** Resolves once a key check waits for a lock. */
+async function untilKeyIsChecked({ pool }: TestDatabase): Promise<void> {
+  const waiting = `select from pg_locks join pg_stat_activity using (pid)
+    where not granted and datname = current_database()`;
+  while ((await pool.query(waiting)).rowCount === 0) await sleep(5);
+}
+
 describe('an API on sockets', () => {
   let client: SocketClient;
   let isClosed: boolean;
+  /** Connections of the client that checks responses. */
+  let others: number;
   it.beforeEach(async ({ api }) => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     client = await connectTo((api.app.server.address() as AddressInfo).port);
+    others = await connectionsOf(api.app);
     isClosed = false;
   });
   it.afterEach(async ({ api }) => {
@@ -26,13 +42,16 @@ describe('an API on sockets', () => {
     if (!isClosed) await api.close();
   });
 
-  it('goes on after whoever asked for a tunnel has broken the connection off', async ({ get }) => {
+  it('goes on after whoever asked for a tunnel has broken the connection off', async ({
+    api,
+    get,
+  }) => {
     for (let round = 0; round < 5; round += 1) {
       const socket = client.ask('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(socket, 'data');
       socket.resetAndDestroy();
     }
-    await sleep(50);
+    await untilLeft(api, others);
     expect((await get('/v1/me')).statusCode).toBe(200);
   });
 
@@ -42,7 +61,10 @@ describe('an API on sockets', () => {
     ['asked for a tunnel', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
   ] as const)('stops though somebody keeps a connection who %s', async ([_, bytes], { api }) => {
     const socket = client.ask(bytes);
-    await sleep(100);
+    const [connection] = (await once(api.app.server, 'connection')) as [
+      { readonly bytesRead: number },
+    ];
+    while (connection.bytesRead < bytes.length) await sleep(5);
     await api.close();
     isClosed = true;
     socket.destroy();
@@ -56,13 +78,13 @@ describe('an API on sockets', () => {
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
     const leaving = client.ask(ask() + ask());
-    await sleep(100);
+    await untilKeyIsChecked(database);
     leaving.destroy();
-    await sleep(100);
+    await untilLeft(api, others);
     await locking.query('rollback');
     locking.release();
     const quiet = client.ask('');
-    await sleep(100);
+    await once(api.app.server, 'connection');
     await api.close();
     isClosed = true;
     quiet.destroy();
@@ -79,10 +101,10 @@ describe('an API on sockets', () => {
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
     socket.write(ask());
-    await sleep(100);
+    await untilKeyIsChecked(database);
     const closing = api.close();
     isClosed = true;
-    await sleep(100);
+    while (api.app.server.listening) await sleep(5);
     socket.write(ask());
     await locking.query('rollback');
     locking.release();

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { afterEach, describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
 import {
@@ -33,6 +33,14 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
     await role.drop();
   });
 
+  /** Resolves once Postgres has ended a connection that keeps the role's settings. */
+  const idleConnectionEnds = async () => {
+    const client = new pg.Client({ connectionString: role.url });
+    client.on('error', () => {});
+    await client.connect();
+    await new Promise<void>((resolve) => client.once('end', resolve));
+  };
+
   it('do not end its statements, its transactions or its connections', async () => {
     const pool = createPool(role.url, {
       max: 1,
@@ -43,9 +51,9 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
     try {
       await connection.query('select pg_sleep(0.2)');
       await connection.query('begin');
-      await sleep(200);
+      await idleConnectionEnds();
       await connection.query('commit');
-      await sleep(300);
+      await idleConnectionEnds();
       const { rows } = await connection.query(`
         select name, setting from pg_settings
         where name in ('statement_timeout', 'idle_in_transaction_session_timeout',
@@ -65,7 +73,7 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
 
   it('do not end the connection that holds its lock', async () => {
     const lock = await tryWorkerLock(role.url, 'folder-1', { number: 1, of: 1 });
-    await sleep(500);
+    await idleConnectionEnds();
     expect(lock?.lost.aborted).toBe(false);
     await lock?.release();
   });
