@@ -4,13 +4,13 @@ import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../src/domain/public-id.ts';
 import { recordedLog } from './http/recorded-log.ts';
 import { createTestApi, type TestApi } from './support/api.ts';
 import { mountDisk } from './support/disk.ts';
-import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
-import { addKey, addOrganization } from './support/shop.ts';
+import { test as it } from './support/fixtures.ts';
+import { addKey } from './support/shop.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
 describe('a process whose log is on a full disk', () => {
@@ -78,20 +78,12 @@ describe('a log line with an error of Postgres', () => {
 
 describe('the log line of a request', () => {
   const { log, lines } = recordedLog();
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
-  let organization: bigint;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    organization = await addOrganization(database.pool);
-    api = await createTestApi(database.pool, directory.path, { log, rateLimitPerMinute: 3 });
+  it.beforeAll(async ({ database, directory }) => {
+    api = await createTestApi(database.pool, directory, { log, rateLimitPerMinute: 3 });
   });
   afterAll(async () => {
     await api.close();
-    await database.drop();
-    await directory.remove();
   });
   const lineOf = async (url: string, secret?: string) => {
     const { headers } = await api.get(url, secret);
@@ -99,13 +91,16 @@ describe('the log line of a request', () => {
     return own.find(({ reqId, msg }) => msg === 'answered' && reqId === headers['request-id']);
   };
 
-  it('names the route, the organization and the key, and no value of the path', async () => {
-    const { id, secret } = await addKey(database.pool, organization);
-    const writer = await addKey(database.pool, organization, { scopes: ['write'] });
+  it('names the route, the organization and the key, and no value of the path', async ({
+    database,
+    shop,
+  }) => {
+    const { id, secret } = await addKey(database.pool, shop.organizationId);
+    const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
     const identity = {
       level: 30,
       method: 'GET',
-      organization: encodeId('organization', organization),
+      organization: encodeId('organization', shop.organizationId),
     };
     const key = encodeId('api_key', id);
     const route = '/v1/customers/:customer_id';

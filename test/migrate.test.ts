@@ -1,20 +1,28 @@
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { migrate } from '../src/postgres/migrate.ts';
+import { test } from './support/fixtures.ts';
 import { sqlOf } from './support/markdown.ts';
-import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { addCustomer, addOrganization, addPurchase } from './support/shop.ts';
 
-describe('migrate', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createTestDatabase();
+const it = test
+  /** An empty schema of an earlier version. */
+  .extend('startFrom', ({ database }) => async (version: string) => {
+    const { pool } = database;
+    await pool.query('drop schema public cascade; create schema public');
+    await new Postgrator({
+      migrationPattern: fileURLToPath(new URL('../src/migrations/*.sql', import.meta.url)),
+      driver: 'pg',
+      schemaTable: 'schema_migrations',
+      currentSchema: 'public',
+      execQuery: (query) => pool.query(query),
+    }).migrate(version);
   });
-  afterAll(() => database.drop());
 
-  it('does nothing the second time', async () => {
+describe('migrate', () => {
+  it('does nothing the second time', async ({ database }) => {
     expect(await migrate(database.url)).toEqual({
       applied: [],
       isCaptureRestored: false,
@@ -23,7 +31,7 @@ describe('migrate', () => {
     });
   });
 
-  it('applies each file once when it runs from two places at once', async () => {
+  it('applies each file once when it runs from two places at once', async ({ database }) => {
     await database.pool.query('drop schema public cascade; create schema public');
     const runs = await Promise.all([migrate(database.url), migrate(database.url)]);
     expect(runs.flatMap(({ applied }) => applied).sort()).toEqual([
@@ -41,20 +49,10 @@ describe('migrate', () => {
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
 
-  /** An empty schema of an earlier version. */
-  const startFrom = async (version: string) => {
-    const { pool } = database;
-    await pool.query('drop schema public cascade; create schema public');
-    await new Postgrator({
-      migrationPattern: fileURLToPath(new URL('../src/migrations/*.sql', import.meta.url)),
-      driver: 'pg',
-      schemaTable: 'schema_migrations',
-      currentSchema: 'public',
-      execQuery: (query) => pool.query(query),
-    }).migrate(version);
-  };
-
-  it('tells links from before what their customers are sorted by', async () => {
+  it('tells links from before what their customers are sorted by', async ({
+    database,
+    startFrom,
+  }) => {
     const { pool, url } = database;
     await startFrom('4');
     const organization_id = await addOrganization(pool);
@@ -75,7 +73,10 @@ describe('migrate', () => {
     }
   });
 
-  it('keeps rows of two organizations, and checks all once they are corrected', async () => {
+  it('keeps rows of two organizations, and checks all once they are corrected', async ({
+    database,
+    startFrom,
+  }) => {
     const { pool, url } = database;
     await startFrom('7');
     const [one, other] = [await addOrganization(pool), await addOrganization(pool)];

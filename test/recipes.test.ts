@@ -4,12 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from './support/api.ts';
-import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
+import { test } from './support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from './support/shop.ts';
 import { createTestWorker } from './support/sync.ts';
-import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '..');
@@ -36,8 +35,6 @@ const idOf = ({ id }: { id: string }) => id;
 describe('the recipes', () => {
   const purchases = 130;
   const cents = (purchases * (purchases + 1)) / 2;
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
   let secret: string;
   let origin: string;
@@ -47,9 +44,13 @@ describe('the recipes', () => {
   /** Each purchase has a day of its own. */
   const dayOf = (value: number) => new Date(Date.UTC(2025, 0, value, 15)).toISOString();
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  const it = test.extend('shell', ({ directory }) => async (code: string): Promise<string> => {
+    const env = { ...process.env, KEY: secret };
+    const options = { cwd: directory, env };
+    return (await run('bash', ['-euo', 'pipefail', '-c', pointed(code)], options)).stdout;
+  });
+
+  it.beforeAll(async ({ database, directory }) => {
     const organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
     for (let value = 1; value <= purchases; value += 1) {
@@ -61,11 +62,11 @@ describe('the recipes', () => {
         coupons: JSON.stringify([{ id: '1', code: value % 3 === 0 ? 'TEN, "off"' : 'FREE' }]),
       });
     }
-    const worker = await createTestWorker(database.pool, join(folder.path, 'data'));
+    const worker = await createTestWorker(database.pool, join(directory, 'data'));
     await worker.syncAll();
     await worker.close();
     const rateLimitPerMinute = 1_000;
-    api = await createTestApi(database.pool, join(folder.path, 'data'), {
+    api = await createTestApi(database.pool, join(directory, 'data'), {
       rateLimitStore: 'postgres',
       rateLimitPerMinute,
     });
@@ -85,8 +86,6 @@ describe('the recipes', () => {
   });
   afterAll(async () => {
     await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   /** Runs a recipe that goes on after the second of its requests was refused. */
@@ -97,13 +96,11 @@ describe('the recipes', () => {
     expect(statuses.slice(0, 3)).toEqual([200, 429, 200]);
   };
   const pointed = (code: string) => code.replaceAll('http://127.0.0.1:3000', origin);
-  const shell = async (code: string): Promise<string> => {
-    const env = { ...process.env, KEY: secret };
-    const options = { cwd: folder.path, env };
-    return (await run('bash', ['-euo', 'pipefail', '-c', pointed(code)], options)).stdout;
-  };
 
-  it('for curl work as printed, and DuckDB reads the files that they leave', async () => {
+  it('for curl work as printed, and DuckDB reads the files that they leave', async ({
+    directory,
+    shell,
+  }) => {
     const [totals, pages, files, conditional] = (await codeOf('curl', 'sh')) as [
       string,
       string,
@@ -112,7 +109,7 @@ describe('the recipes', () => {
     ];
     expect(await shell(totals)).toContain(`"revenue_in_cents":${cents}`);
     await atRateLimit(() => shell(pages));
-    const customers = (await readFile(join(folder.path, 'customers.ndjson'), 'utf8')).trimEnd();
+    const customers = (await readFile(join(directory, 'customers.ndjson'), 'utf8')).trimEnd();
     const ids = customers.split('\n').flatMap((line) => JSON.parse(line).data.map(idOf));
     expect(new Set(ids).size).toBe(purchases);
     await shell(files);
@@ -126,7 +123,7 @@ describe('the recipes', () => {
       for (const statement of statements.split(';').filter((text) => text.trim() !== '')) {
         const found = statement.replaceAll(
           /'(\w+\.\w+)'/g,
-          (_, name) => `'${join(folder.path, name)}'`,
+          (_, name) => `'${join(directory, name)}'`,
         );
         answers.push((await connection.runAndReadAll(found)).getRows());
       }
@@ -157,13 +154,15 @@ describe('the recipes', () => {
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
   });
 
-  it('for revenue by day loses no day of a long range, at the rate limit too', async () => {
+  it('for revenue by day loses no day of a long range, at the rate limit too', async ({
+    directory,
+  }) => {
     const [code = ''] = await codeOf('Revenue by day', 'js');
-    const options = { cwd: folder.path, env: { ...process.env, KEY: secret } };
+    const options = { cwd: directory, env: { ...process.env, KEY: secret } };
     await atRateLimit(() =>
       run(process.execPath, ['--input-type=module', '--eval', pointed(code)], options),
     );
-    const file = await readFile(join(folder.path, 'revenue-by-day.csv'), 'utf8');
+    const file = await readFile(join(directory, 'revenue-by-day.csv'), 'utf8');
     expect(file).toBe(
       [
         'day,purchase_count,revenue_in_cents',

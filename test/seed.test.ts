@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { withConnection } from '../src/postgres/pool.ts';
 import { type SeedOptions, seedDatabase } from '../src/seed/seed-database.ts';
+import { test } from './support/fixtures.ts';
 import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
 
 const OPTIONS: SeedOptions = {
@@ -25,13 +26,6 @@ const TABLES = [
   'purchases',
 ] as const;
 
-let database: TestDatabase;
-
-async function count(sql: string, values: unknown[] = []): Promise<number> {
-  const { rows } = await database.pool.query(`select count(*)::int as count from ${sql}`, values);
-  return rows[0].count;
-}
-
 async function checksums({ pool }: TestDatabase): Promise<Record<string, string>> {
   const sums: Record<string, string> = {};
   for (const table of TABLES) {
@@ -45,24 +39,29 @@ async function checksums({ pool }: TestDatabase): Promise<Record<string, string>
   return sums;
 }
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
-afterAll(async () => {
-  await database.drop();
-});
+const it = test.extend(
+  'count',
+  ({ database }) =>
+    async (sql: string, values: unknown[] = []): Promise<number> => {
+      const { rows } = await database.pool.query(
+        `select count(*)::int as count from ${sql}`,
+        values,
+      );
+      return rows[0].count;
+    },
+);
 
 describe('a seeded database', () => {
   const progress: [number, number][] = [];
 
-  beforeAll(async () => {
+  it.beforeAll(async ({ database }) => {
     await seedDatabase(database.url, {
       ...OPTIONS,
       onProgress: (done, total) => progress.push([done, total]),
     });
   });
 
-  it('has rows of every resource for every organization', async () => {
+  it('has rows of every resource for every organization', async ({ database, count }) => {
     for (const table of TABLES.slice(1)) {
       const { rows } = await database.pool.query(
         `select organization_id, count(*)::int as count from ${table} group by 1 order by 1`,
@@ -81,7 +80,7 @@ describe('a seeded database', () => {
     );
   });
 
-  it('gives customers the totals of their paid purchases', async () => {
+  it('gives customers the totals of their paid purchases', async ({ count }) => {
     const wrong = `customers c left join lateral (
         select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
                min(created_at) as first, max(created_at) as last
@@ -95,13 +94,15 @@ describe('a seeded database', () => {
     expect(await count('customers where total_orders = 0')).toBeGreaterThan(0);
   });
 
-  it('never lets a customer buy before joining, or from another organization', async () => {
+  it('never lets a customer buy before joining, or from another organization', async ({
+    count,
+  }) => {
     const wrong = `purchases p join customers c on c.id = p.customer_id
       where p.created_at < c.created_at or p.organization_id <> c.organization_id`;
     expect(await count(wrong)).toBe(0);
   });
 
-  it('has amounts that add up', async () => {
+  it('has amounts that add up', async ({ count }) => {
     const wrong = `purchases where payment_status is not null and (total_amount_in_cents < 0
        or purchase_value_in_cents is distinct from total_amount_in_cents
        or total_amount_in_cents is distinct from
@@ -111,7 +112,7 @@ describe('a seeded database', () => {
     expect(await count('purchases where coupons is not null')).toBeGreaterThan(0);
   });
 
-  it('has one currency in the first organization, and two in the second', async () => {
+  it('has one currency in the first organization, and two in the second', async ({ database }) => {
     const { rows } = await database.pool.query(
       `select array_agg(distinct currency order by currency) filter (where currency is not null)
          as currencies
@@ -120,7 +121,9 @@ describe('a seeded database', () => {
     expect(rows).toEqual([{ currencies: ['BRL'] }, { currencies: ['BRL', 'USD'] }]);
   });
 
-  it('has rows without a value in each field that may lack one, in each organization', async () => {
+  it('has rows without a value in each field that may lack one, in each organization', async ({
+    database,
+  }) => {
     const { rows: columns } = await database.pool.query(
       `select table_name as table, column_name as column from information_schema.columns
        where table_schema = 'public' and is_nullable = 'YES' and is_generated = 'NEVER'
@@ -136,12 +139,12 @@ describe('a seeded database', () => {
     }
   });
 
-  it('has phones with and without a country code', async () => {
+  it('has phones with and without a country code', async ({ count }) => {
     expect(await count(`customers where phone like '+55%'`)).toBeGreaterThan(0);
     expect(await count(`customers where phone ~ '^[1-9]{2}90\\d{7}$'`)).toBeGreaterThan(0);
   });
 
-  it('has campaign metrics that add up', async () => {
+  it('has campaign metrics that add up', async ({ count }) => {
     const wrongEmails = `email_campaigns,
         jsonb_to_record(metrics) as m(sent int, delivered int, opened int, clicked int)
       where not (clicked <= opened and opened <= delivered and delivered <= sent)`;
@@ -153,14 +156,14 @@ describe('a seeded database', () => {
     expect(await count(`email_campaigns where (metrics->>'sent')::int > 0`)).toBeGreaterThan(0);
   });
 
-  it('counts the customers of a segment', async () => {
+  it('counts the customers of a segment', async ({ count }) => {
     const wrong = `segments s where customer_count <>
       (select count(*) from segment_customers m where m.segment_id = s.id)`;
     expect(await count(wrong)).toBe(0);
     expect(await count('segments where customer_count > 0')).toBeGreaterThan(0);
   });
 
-  it('gives links what their customers are sorted by', async () => {
+  it('gives links what their customers are sorted by', async ({ count }) => {
     for (const table of ['customer_tags', 'segment_customers']) {
       const wrong = `${table} join customers on id = customer_id
         where (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
@@ -169,14 +172,16 @@ describe('a seeded database', () => {
     }
   });
 
-  it('numbers purchases in the order of their creation', async () => {
+  it('numbers purchases in the order of their creation', async ({ count }) => {
     const wrong = `(select created_at < lag(created_at) over
       (partition by organization_id order by id) as is_earlier from purchases) as p
       where is_earlier`;
     expect(await count(wrong)).toBe(0);
   });
 
-  it('leaves the past in the past: no change before creation or after the end', async () => {
+  it('leaves the past in the past: no change before creation or after the end', async ({
+    count,
+  }) => {
     for (const table of ['customers', 'purchases', 'segments', 'attributes', 'flows'] as const) {
       const wrong = `${table} where updated_at < created_at or updated_at > $1`;
       expect(await count(wrong, [OPTIONS.until]), table).toBe(0);
@@ -187,13 +192,13 @@ describe('a seeded database', () => {
     expect(await count(wrong, [OPTIONS.until])).toBe(0);
   });
 
-  it('has no old purchase that still waits for its payment', async () => {
+  it('has no old purchase that still waits for its payment', async ({ count }) => {
     const old = `purchases where payment_status in ('pending', 'authorized')
       and created_at < $1::timestamptz - interval '30 days'`;
     expect(await count(old, [OPTIONS.until])).toBe(0);
   });
 
-  it('gives attributes values of the type that their definition names', async () => {
+  it('gives attributes values of the type that their definition names', async ({ count }) => {
     const wrong = `customers c cross join lateral jsonb_each(c.attributes) as v
       left join attributes a on a.name = v.key and a.organization_id = c.organization_id
       where a.id is null or jsonb_typeof(v.value) <> case a.type
@@ -202,7 +207,7 @@ describe('a seeded database', () => {
     expect(await count(`customers where attributes <> '{}'`)).toBeGreaterThan(0);
   });
 
-  it('keeps backslashes, line breaks and accents as they are', async () => {
+  it('keeps backslashes, line breaks and accents as they are', async ({ database, count }) => {
     const { rows } = await database.pool.query(
       `select default_address->>'complement' as text from customers
         where strpos(default_address->>'complement', chr(92)) > 0 limit 1`,
@@ -216,7 +221,7 @@ describe('a seeded database', () => {
     ).toBeGreaterThan(0);
   });
 
-  it('has different organizations', async () => {
+  it('has different organizations', async ({ database }) => {
     const { rows } = await database.pool.query(
       'select count(distinct name)::int as names from organizations',
     );
@@ -274,7 +279,7 @@ describe('seeding', () => {
     }
   });
 
-  it('refuses purchases that nobody could make', async () => {
+  it('refuses purchases that nobody could make', async ({ database }) => {
     const impossible = { ...OPTIONS, customers: 0 };
     await expect(seedDatabase(database.url, impossible)).rejects.toThrow(
       'purchases need customers',

@@ -1,11 +1,11 @@
 import { chmodSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { isolatedTest as it } from '../support/fixtures.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** Every path below a folder that others than its owner have rights to. */
 function openPaths(folder: string): string[] {
@@ -17,20 +17,17 @@ function openPaths(folder: string): string[] {
 }
 
 describe('what the service writes to the data folder', { timeout: 120_000 }, () => {
-  let temporary: Awaited<ReturnType<typeof temporaryDirectory>>;
   let data: string;
   const programs: Program[] = [];
-  beforeEach(async () => {
-    temporary = await temporaryDirectory();
+  it.beforeEach(async ({ directory }) => {
     // Where root runs this, Postgres runs as another user.
-    chmodSync(temporary.path, 0o755);
-    data = join(temporary.path, 'deep', 'data');
+    chmodSync(directory, 0o755);
+    data = join(directory, 'deep', 'data');
   });
   afterEach(async () => {
     for (const program of programs.splice(0)) {
       if (program.child.exitCode === null) await program.end('SIGINT');
     }
-    await temporary.remove();
   });
   const run = (path: string, args: string[], environment: Record<string, string> = {}): Program => {
     const program = runProgram(path, args, { DATA_DIR: data, PORT: '0', ...environment });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { earliestInstant, latestInstant, parseInstant } from '../../src/domain/instant.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
@@ -15,29 +15,20 @@ import {
   awkwardLabels,
   awkwardPurchase,
 } from '../support/awkward-purchases.ts';
-import { createTestDuckDBEngine } from '../support/engines.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
 const asText = (answer: unknown): string =>
   JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
 
 describe('the DuckDB engine and the Postgres engine', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: Awaited<ReturnType<typeof createTestWorker>>;
-  let duckdb: PurchaseEngine;
   let postgres: PurchaseEngine;
   let organization: bigint;
   let customers: bigint[];
   let ids: bigint[];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
+  it.beforeAll(async ({ database, worker }) => {
     organization = await addOrganization(database.pool);
     const other = await addOrganization(database.pool);
     customers = [];
@@ -53,7 +44,6 @@ describe('the DuckDB engine and the Postgres engine', () => {
     for (const values of fc.sample(foreign, { numRuns: 50, seed: 8 })) {
       await addPurchase(database.pool, other, values);
     }
-    worker = await createTestWorker(database.pool, directory.path);
     await worker.syncAll();
     // Half of them once more, through the road that updates take.
     for (const values of fc.sample(shop, { numRuns: 150, seed: 9 })) {
@@ -65,15 +55,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
     );
     await database.pool.query('delete from purchases where id % 11 = 0');
     await worker.syncAll();
-    duckdb = await createTestDuckDBEngine(directory.path);
     postgres = createPostgresEngine(database.pool);
-  });
-
-  afterAll(async () => {
-    await duckdb?.close();
-    await worker?.close();
-    await database?.drop();
-    await directory?.remove();
   });
 
   const label = fc.constantFrom<string>(...awkwardLabels, 'in no purchase');
@@ -100,7 +82,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
       { requiredKeys: [] },
     );
 
-  it('give the same statistics to any question', async () => {
+  it('give the same statistics to any question', async ({ engine }) => {
     const question: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
       {
         filters: filters(),
@@ -112,7 +94,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
     await fc.assert(
       fc.asyncProperty(question, async (query) => {
         const [fast, exact] = await Promise.all([
-          duckdb.stats(organization, query),
+          engine.stats(organization, query),
           postgres.stats(organization, query),
         ]);
         expect(asText(fast.answer)).toBe(asText(exact.answer));
@@ -121,7 +103,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
     );
   });
 
-  it('give the same page to any question, from any cursor', async () => {
+  it('give the same page to any question, from any cursor', async ({ engine }) => {
     const question: fc.Arbitrary<PurchaseListQuery> = fc.record(
       {
         filters: filters(),
@@ -131,8 +113,8 @@ describe('the DuckDB engine and the Postgres engine', () => {
       },
       { requiredKeys: ['filters', 'limit'] },
     );
-    const pageOf = async (engine: PurchaseEngine, query: PurchaseListQuery) =>
-      engine.list(organization, query).then(
+    const pageOf = async (of: PurchaseEngine, query: PurchaseListQuery) =>
+      of.list(organization, query).then(
         ({ answer }) => asText(answer),
         (error) => {
           if (error instanceof UnknownCursorError) return 'unknown cursor';
@@ -141,16 +123,16 @@ describe('the DuckDB engine and the Postgres engine', () => {
       );
     await fc.assert(
       fc.asyncProperty(question, async (query) => {
-        expect(await pageOf(duckdb, query)).toBe(await pageOf(postgres, query));
+        expect(await pageOf(engine, query)).toBe(await pageOf(postgres, query));
       }),
       { numRuns: 400 },
     );
   });
 
-  it('find the same purchase under every number', async () => {
+  it('find the same purchase under every number', async ({ engine }) => {
     for (const id of ids) {
       const [fast, exact] = await Promise.all([
-        duckdb.get(organization, id),
+        engine.get(organization, id),
         postgres.get(organization, id),
       ]);
       expect(asText(fast.answer)).toBe(asText(exact.answer));

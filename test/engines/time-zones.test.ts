@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
 import { dayGrouping } from '../../src/engines/duckdb/local-day.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
+import { test as it } from '../support/fixtures.ts';
 import { localDayReader } from '../support/local-day.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const zones = [
   'UTC',
@@ -56,9 +54,6 @@ function dense(): bigint[] {
 }
 
 describe('a day in a time zone', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: Awaited<ReturnType<typeof createTestWorker>>;
   let engines: Record<'postgres' | 'duckdb', PurchaseEngine>;
   const shops = { near: 0n, dense: 0n, far: 0n, empty: 0n };
   const instants = {
@@ -72,10 +67,7 @@ describe('a day in a time zone', () => {
     empty: [],
   };
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    worker = await createTestWorker(database.pool, folder.path);
+  it.beforeAll(async ({ database, directory, worker }) => {
     for (const name of ['near', 'dense', 'far', 'empty'] as const) {
       const organization = await addOrganization(database.pool);
       const customer = await addCustomer(database.pool, organization);
@@ -89,14 +81,11 @@ describe('a day in a time zone', () => {
     await worker.syncAll();
     engines = {
       postgres: createPostgresEngine(database.pool),
-      duckdb: await createTestDuckDBEngine(folder.path),
+      duckdb: await createTestDuckDBEngine(directory),
     };
   });
   afterAll(async () => {
     await engines.duckdb.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const daysBy = async (

@@ -1,31 +1,34 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
+import { test } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { testServices } from '../support/services.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { connectTo, type SocketClient } from '../support/sockets.ts';
+import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
 import { recordedLog } from './recorded-log.ts';
 
-const connectionsOf = (app: FastifyInstance) =>
-  new Promise<number>((resolve, reject) =>
-    app.server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
-  );
+const it = test
+  /** How many statements of the API wait for a lock. */
+  .extend('waiting', ({ database }) => async (): Promise<number> => {
+    const { rows } = await database.pool.query(
+      `select from pg_stat_activity
+       where application_name = 'hung up on' and wait_event_type = 'Lock'`,
+    );
+    return rows.length;
+  })
+  .extend('untilWaiting', ({ waiting }) => async (count: number) => {
+    while ((await waiting()) !== count) await sleep(10);
+  });
 
 describe('a caller who hangs up', () => {
   const { log, lines } = recordedLog();
-  let database: TestDatabase;
-  let secret: string;
   let pool: Database;
   let app: FastifyInstance;
   let client: SocketClient;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
+  it.beforeAll(async ({ database }) => {
     pool = createPool(database.url, { max: 2, applicationName: 'hung up on' });
     app = createCheckedApp({
       services: testServices(pool, createPostgresEngine(pool)),
@@ -40,56 +43,46 @@ describe('a caller who hangs up', () => {
     client.close();
     await app.close();
     await pool.end();
-    await database.drop();
   });
 
-  /** How many statements of the API wait for a lock. */
-  const waiting = async (): Promise<number> => {
-    const { rows } = await database.pool.query(
-      `select from pg_stat_activity
-       where application_name = 'hung up on' and wait_event_type = 'Lock'`,
-    );
-    return rows.length;
-  };
-  const untilWaiting = async (count: number) => {
-    while ((await waiting()) !== count) await sleep(10);
-  };
-
-  it.each([
+  it.for([
     ['tags', '/v1/tags'],
     ['customers', '/v1/customers?q=silva'],
     ['segments', '/v1/segments/seg_3vW8kQmZ'],
     ['purchases', '/v1/purchases'],
     ['purchases', '/v1/purchases/stats'],
-  ])('leaves no statement on %s running: %s', async (table, url) => {
-    await withConnection(database.pool, async (connection) => {
-      await connection.query(`begin; lock table ${table} in access exclusive mode`);
-      try {
-        const socket = client.ask(
-          `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
-        );
-        await untilWaiting(1);
-        socket.destroy();
-        await untilWaiting(0);
-      } finally {
-        await connection.query('rollback');
-      }
-    });
-    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
-    while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
-    expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
-  });
+  ] as const)(
+    'leaves no statement on %s running: %s',
+    async ([table, url], { database, shop, untilWaiting }) => {
+      await withConnection(database.pool, async (connection) => {
+        await connection.query(`begin; lock table ${table} in access exclusive mode`);
+        try {
+          const socket = client.ask(
+            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
+          );
+          await untilWaiting(1);
+          socket.destroy();
+          await untilWaiting(0);
+        } finally {
+          await connection.query('rollback');
+        }
+      });
+      expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+      while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
+      expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
+    },
+  );
 
-  it.each(['/v1/tags', '/v1/purchases'])(
+  it.for(['/v1/tags', '/v1/purchases'])(
     'while the key is checked leaves no question behind: %s',
-    async (url) => {
+    async (url, { database, shop, untilWaiting }) => {
       lines.length = 0;
       const others = await connectionsOf(app);
       await withConnection(database.pool, async (connection) => {
         await connection.query('begin; lock table organizations in access exclusive mode');
         try {
           const socket = client.ask(
-            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
+            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
           );
           await untilWaiting(1);
           socket.destroy();

@@ -1,36 +1,34 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('conditional requests', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let organizationId: bigint;
   let customerId: bigint;
   let purchaseId: bigint;
   let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
-  });
-  beforeEach(async () => {
+
+  const it = test.extend(
+    'change',
+    ({ database }) =>
+      () =>
+        database.pool.query(
+          'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id = $1',
+          [purchaseId],
+        ),
+  );
+
+  it.beforeEach(async ({ database }) => {
     organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     customerId = await addCustomer(database.pool, organizationId);
     purchaseId = await addPurchase(database.pool, organizationId, { customer_id: customerId });
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const urlOf = {
@@ -41,20 +39,15 @@ describe('conditional requests', () => {
   const tagged = Object.entries(urlOf);
   const dated = tagged.filter(([name]) => name !== 'the identity');
   const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
-  const change = () =>
-    database.pool.query(
-      'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id = $1',
-      [purchaseId],
-    );
 
-  it.each(tagged)('tag %s with a quoted string', async (_name, url) => {
+  it.for(tagged)('tag %s with a quoted string', async ([_name, url], { api }) => {
     const response = await api.get(url(), secret);
     expect(response.statusCode).toBe(200);
     expect(tagOf(response)).toMatch(/^"[\x21\x23-\x7e]+"$/);
     expect(tagOf(await api.get(url(), secret))).toBe(tagOf(response));
   });
 
-  it('do not concern lists', async () => {
+  it('do not concern lists', async ({ api }) => {
     const ofCustomer = `/v1/customers/${encodeId('customer', customerId)}/purchases`;
     for (const url of ['/v1/purchases', ofCustomer]) {
       const response = await api.get(url, secret, { 'if-none-match': '*' });
@@ -75,7 +68,7 @@ describe('conditional requests', () => {
     ['a list after a tag with a comma', (tag) => `"a,b", ${tag}`],
   ];
   describe.each(tagged)('of %s', (_name, url) => {
-    it.each(matching)('are answered with 304 where %s is sent', async (_case, header) => {
+    it.for(matching)('are answered with 304 where %s is sent', async ([_case, header], { api }) => {
       const tag = tagOf(await api.get(url(), secret));
       const response = await api.get(url(), secret, { 'if-none-match': header(tag) });
       expect(response.statusCode).toBe(304);
@@ -84,52 +77,58 @@ describe('conditional requests', () => {
     });
   });
 
-  it.each([
+  it.for([
     ['another tag', () => '"other"'],
     ['the tag without quotes', (tag: string) => tag.slice(1, -1)],
     ['the tag cut short', (tag: string) => `${tag.slice(0, -2)}"`],
     ['a star in quotes', () => '"*"'],
     ['nothing', () => ''],
     ['an empty tag', () => '""'],
-  ])('are answered in full where %s is sent', async (_case, header) => {
+  ] as const)('are answered in full where %s is sent', async ([_case, header], { api }) => {
     const tag = tagOf(await api.get('/v1/me', secret));
     const response = await api.get('/v1/me', secret, { 'if-none-match': header(tag) });
     expect(response.statusCode).toBe(200);
     expect(response.json()).toHaveProperty('object', 'identity');
   });
 
-  it.each(tagged)('leave the 304 of %s every header but those of a body', async (name, url) => {
-    const full = await api.get(url(), secret);
-    const response = await api.get(url(), secret, { 'if-none-match': '*' });
-    expect(response.headers).toMatchObject({
-      etag: tagOf(full),
-      'cache-control': full.headers['cache-control'],
-      vary: full.headers.vary,
-      'request-id': expect.stringMatching(/^req_[a-f0-9]{24}$/),
-      'x-ratelimit-limit': '1000000',
-      'x-ratelimit-remaining': expect.stringMatching(/^\d+$/),
-      'x-ratelimit-reset': expect.stringMatching(/Z$/),
-    });
-    for (const header of ['content-length', 'content-type', 'transfer-encoding']) {
-      expect(response.headers).not.toHaveProperty(header);
-    }
-    expect('x-data-as-of' in response.headers).toBe(name !== 'the identity');
-  });
+  it.for(tagged)(
+    'leave the 304 of %s every header but those of a body',
+    async ([name, url], { api }) => {
+      const full = await api.get(url(), secret);
+      const response = await api.get(url(), secret, { 'if-none-match': '*' });
+      expect(response.headers).toMatchObject({
+        etag: tagOf(full),
+        'cache-control': full.headers['cache-control'],
+        vary: full.headers.vary,
+        'request-id': expect.stringMatching(/^req_[a-f0-9]{24}$/),
+        'x-ratelimit-limit': '1000000',
+        'x-ratelimit-remaining': expect.stringMatching(/^\d+$/),
+        'x-ratelimit-reset': expect.stringMatching(/Z$/),
+      });
+      for (const header of ['content-length', 'content-type', 'transfer-encoding']) {
+        expect(response.headers).not.toHaveProperty(header);
+      }
+      expect('x-data-as-of' in response.headers).toBe(name !== 'the identity');
+    },
+  );
 
-  it('are cached by nobody but the caller, and never without asking', async () => {
+  it('are cached by nobody but the caller, and never without asking', async ({ api }) => {
     const { headers } = await api.get('/v1/me', secret);
     expect(headers['cache-control']).toBe('private, no-cache');
     expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');
   });
 
-  it.each(dated)('keep the tag of %s where only the data have aged', async (_name, url) => {
-    const before = await api.get(url(), secret);
-    const after = await api.get(url(), secret);
-    expect(after.headers['x-data-as-of']).not.toBe(before.headers['x-data-as-of']);
-    expect(tagOf(after)).toBe(tagOf(before));
-  });
+  it.for(dated)(
+    'keep the tag of %s where only the data have aged',
+    async ([_name, url], { api }) => {
+      const before = await api.get(url(), secret);
+      const after = await api.get(url(), secret);
+      expect(after.headers['x-data-as-of']).not.toBe(before.headers['x-data-as-of']);
+      expect(tagOf(after)).toBe(tagOf(before));
+    },
+  );
 
-  it.each(dated)('change the tag of %s with the content', async (_name, url) => {
+  it.for(dated)('change the tag of %s with the content', async ([_name, url], { api, change }) => {
     const before = tagOf(await api.get(url(), secret));
     await change();
     const after = await api.get(url(), secret, { 'if-none-match': before });
@@ -137,7 +136,10 @@ describe('conditional requests', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('change the tag of the identity with the name of the organization', async () => {
+  it('change the tag of the identity with the name of the organization', async ({
+    database,
+    api,
+  }) => {
     const before = tagOf(await api.get('/v1/me', secret));
     await database.pool.query(`update organizations set name = 'Other' where id = $1`, [
       organizationId,
@@ -147,7 +149,11 @@ describe('conditional requests', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('have the same tags in another instance, and from a published generation', async () => {
+  it('have the same tags in another instance, and from a published generation', async ({
+    database,
+    api,
+    change,
+  }) => {
     const tags = async (from: TestApi) =>
       Promise.all(tagged.map(async ([, url]) => tagOf(await from.get(url(), secret))));
     const before = await tags(api);
@@ -169,7 +175,10 @@ describe('conditional requests', () => {
     }
   });
 
-  it('are looked at after the key, the route, the parameters and existence', async () => {
+  it('are looked at after the key, the route, the parameters and existence', async ({
+    database,
+    api,
+  }) => {
     const any = { 'if-none-match': '*' };
     const writer = await addKey(database.pool, organizationId, { scopes: ['write'] });
     expectRefusal(await api.get('/v1/me', undefined, any), 'authentication_error');

@@ -1,42 +1,35 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
+import { test } from '../support/fixtures.ts';
+import { addKey } from '../support/shop.ts';
 import { connectTo, type SocketClient } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 type Socket = ReturnType<SocketClient['ask']>;
 
 describe('connections', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organizationId: bigint;
   const opened: { readonly api: TestApi; readonly client: SocketClient }[] = [];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    organizationId = await addOrganization(database.pool);
-  });
+  const it = test.extend(
+    'start',
+    ({ database, directory }) =>
+      async (options: Parameters<typeof createTestApi>[2] = {}) => {
+        const api = await createTestApi(database.pool, directory, options);
+        await api.app.listen({ host: '127.0.0.1', port: 0 });
+        const client = await connectTo((api.app.server.address() as AddressInfo).port);
+        opened.push({ api, client });
+        return { server: api.app.server, client };
+      },
+  );
+
   afterAll(async () => {
     for (const { api, client } of opened) {
       client.close();
       await api.close();
     }
-    await database.drop();
-    await folder.remove();
   });
-
-  async function start(options: Parameters<typeof createTestApi>[2] = {}) {
-    const api = await createTestApi(database.pool, folder.path, options);
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    const client = await connectTo((api.app.server.address() as AddressInfo).port);
-    opened.push({ api, client });
-    return { server: api.app.server, client };
-  }
 
   describe('of a request with a body are closed after the response, without reading the body', () => {
     const bodies = [
@@ -45,33 +38,36 @@ describe('connections', () => {
       ['a body not yet begun', 'Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n'],
     ] as const;
 
-    it.each(bodies)('%s, in the order of refusals', async (_name, body) => {
-      const { client } = await start({ rateLimitPerMinute: 1 });
-      const reading = await addKey(database.pool, organizationId);
-      const writing = await addKey(database.pool, organizationId, { scopes: ['write'] });
-      const refusals = [
-        ['GET /v1/me', '', 401],
-        ['GET /v1/%ZZ', '', 401],
-        ['POST /v1/nothing', '', 401],
-        ['GET /v1/tags?limit=x', reading.secret, 400],
-        ['GET /v1/tags', reading.secret, 429],
-        ['GET /v1/me', writing.secret, 403],
-      ] as const;
-      for (const [request, secret, status] of refusals) {
-        const head = `${request} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n`;
-        const [answer, ...others] = await client.sendBytes(head + body);
-        expect([request, answer?.status]).toEqual([request, status]);
-        expect(answer?.headers.connection).toBe('close');
-        expect(others).toEqual([]);
-      }
-    });
+    it.for(bodies)(
+      '%s, in the order of refusals',
+      async ([_name, body], { database, shop, start }) => {
+        const { client } = await start({ rateLimitPerMinute: 1 });
+        const reading = await addKey(database.pool, shop.organizationId);
+        const writing = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
+        const refusals = [
+          ['GET /v1/me', '', 401],
+          ['GET /v1/%ZZ', '', 401],
+          ['POST /v1/nothing', '', 401],
+          ['GET /v1/tags?limit=x', reading.secret, 400],
+          ['GET /v1/tags', reading.secret, 429],
+          ['GET /v1/me', writing.secret, 403],
+        ] as const;
+        for (const [request, secret, status] of refusals) {
+          const head = `${request} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n`;
+          const [answer, ...others] = await client.sendBytes(head + body);
+          expect([request, answer?.status]).toEqual([request, status]);
+          expect(answer?.headers.connection).toBe('close');
+          expect(others).toEqual([]);
+        }
+      },
+    );
   });
 
-  it.each([
+  it.for([
     ['sends nothing', ''],
     ['does not finish its headers', 'GET /v1/me HTTP/1.1\r\nHost: a\r\n'],
     ['sends what is not HTTP and stays connected', 'GARBAGE\r\n\r\n'],
-  ])('of a client that %s are closed', async (_name, bytes) => {
+  ] as const)('of a client that %s are closed', async ([_name, bytes], { start }) => {
     const { server, client } = await start({ requestTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
     const socket = client.ask(bytes);
@@ -80,7 +76,7 @@ describe('connections', () => {
     socket.destroy();
   });
 
-  it('whose request does not arrive in time are told so', async () => {
+  it('whose request does not arrive in time are told so', async ({ start }) => {
     const { client } = await start({ requestTimeoutMs: 200 });
     const [answer] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
     expect(answer?.status).toBe(400);
@@ -98,7 +94,7 @@ describe('connections', () => {
     return Promise.race([answered, closed]);
   }
 
-  it('are bounded for each address', async () => {
+  it('are bounded for each address', async ({ start }) => {
     const connectionsPerAddress = 5;
     const { client } = await start({ connectionsPerAddress });
     const sockets: Socket[] = [];
@@ -118,9 +114,9 @@ describe('connections', () => {
     for (const socket of [...sockets, next]) socket.destroy();
   });
 
-  it.each(['127.0.0.1', '127.0.0.0/8'])(
+  it.for(['127.0.0.1', '127.0.0.0/8'])(
     'are not bounded for the trusted proxy %s',
-    async (proxy) => {
+    async (proxy, { start }) => {
       const { client } = await start({ connectionsPerAddress: 1, trustedProxies: [proxy] });
       const sockets: (Socket | null)[] = [];
       for (let count = 0; count < 5; count += 1) sockets.push(await connectAndAsk(client));

@@ -1,9 +1,8 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 const listed = 'https://app.example.com';
@@ -20,25 +19,19 @@ describe.each([
   ['on', [listed, 'http://127.0.0.1:5173']],
   ['off', []],
 ] as const)('with CORS %s,', (state, corsOrigins) => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
   let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  it.beforeAll(async ({ database, directory }) => {
     const organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
     const customer_id = await addCustomer(database.pool, organization);
     for (let index = 0; index < 3; index += 1) {
       await addPurchase(database.pool, organization, { customer_id });
     }
-    api = await createTestApi(database.pool, folder.path, { corsOrigins });
+    api = await createTestApi(database.pool, directory, { corsOrigins });
   });
   afterAll(async () => {
     await api.close();
-    await database.drop();
-    await folder.remove();
   });
   const options = (url: string, headers: Record<string, string>) =>
     api.app.inject({ method: 'OPTIONS', url, headers });

@@ -1,9 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
@@ -12,13 +10,22 @@ const first = '2026-01-01T00:00:00.000001Z';
 const second = '2026-01-01T00:00:00.000002Z';
 
 describe.each(servings)('date parameters, %s', (serving) => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+
+  const it = test.extend(
+    'matching',
+    ({ api }) =>
+      async (name: string, value: string): Promise<string[]> => {
+        const list = await api.get(`/v1/purchases?${name}=${value}`, secret);
+        expect(list.statusCode, list.body).toBe(200);
+        const stats = await api.get(`/v1/purchases/stats?${name}=${value}`, secret);
+        const created = list.json().data.map((item: { created_at: string }) => item.created_at);
+        expect(stats.json().purchase_count).toBe(created.length);
+        return created;
+      },
+  );
+
+  it.beforeAll(async ({ database, directory }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     const customer = { customer_id: await addCustomer(database.pool, organizationId) };
@@ -27,28 +34,13 @@ describe.each(servings)('date parameters, %s', (serving) => {
       await addPurchase(database.pool, organizationId, values);
     }
     if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, folder.path);
+      const worker = await createTestWorker(database.pool, directory);
       await worker.syncAll();
       await worker.close();
     }
-    api = await createTestApi(database.pool, folder.path);
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
-  async function matching(name: string, value: string): Promise<string[]> {
-    const list = await api.get(`/v1/purchases?${name}=${value}`, secret);
-    expect(list.statusCode, list.body).toBe(200);
-    const stats = await api.get(`/v1/purchases/stats?${name}=${value}`, secret);
-    const created = list.json().data.map((item: { created_at: string }) => item.created_at);
-    expect(stats.json().purchase_count).toBe(created.length);
-    return created;
-  }
-
-  it.each([
+  it.for([
     ['inclusively', '2026-01-01T00:00:00.000002Z'],
     ['without an offset, as UTC', '2026-01-01T00:00:00.000002'],
     ['with small letters', '2026-01-01t00:00:00.000002z'],
@@ -58,43 +50,43 @@ describe.each(servings)('date parameters, %s', (serving) => {
     ['with an offset of nothing', '2026-01-01T00:00:00.000002-00:00'],
     ['with the colons encoded', '2026-01-01T00%3A00%3A00.000002Z'],
     ['with nanoseconds, rounded into the range', '2026-01-01T00:00:00.000001001Z'],
-  ])('bound below, %s', async (_how, value) => {
+  ] as const)('bound below, %s', async ([_how, value], { matching }) => {
     expect(await matching('created_since', value)).toEqual([second]);
   });
 
-  it.each([
+  it.for([
     ['inclusively', '2026-01-01T00:00:00.000001Z'],
     ['without an offset, as UTC', '2026-01-01T00:00:00.000001'],
     ['with an offset whose + is encoded', '2026-01-01T14:00:00.000001%2B14:00'],
     ['with an offset whose + arrives as a space', '2026-01-01T03:00:00.000001+03:00'],
     ['with an offset west of Greenwich', '2025-12-31T12:00:00.000001-12:00'],
     ['with nanoseconds, rounded into the range', '2026-01-01T00:00:00.000001999Z'],
-  ])('bound above, %s', async (_how, value) => {
+  ] as const)('bound above, %s', async ([_how, value], { matching }) => {
     expect(await matching('created_until', value)).toEqual([first]);
   });
 
-  it.each([
+  it.for([
     ['without a fraction', '2026-01-01T00:00:00Z'],
     ['without seconds', '2026-01-01T00:00Z'],
     ['from the first year', '0001-01-01T00:00:00Z'],
     ['from a leap day', '2024-02-29T00:00:00Z'],
-  ])('take in everything, %s', async (_how, value) => {
+  ] as const)('take in everything, %s', async ([_how, value], { matching }) => {
     expect(await matching('created_since', value)).toEqual([second, first]);
   });
 
-  it('may lie at the end of time', async () => {
+  it('may lie at the end of time', async ({ matching }) => {
     const end = '9999-12-31T23:59:59.999999Z';
     expect(await matching('created_since', end)).toEqual([]);
     expect(await matching('created_until', end)).toEqual([second, first]);
   });
 
-  it('bound both sides at once, to a single microsecond', async () => {
+  it('bound both sides at once, to a single microsecond', async ({ api }) => {
     const query = `created_since=${first}&created_until=${first}`;
     const list = await api.get(`/v1/purchases?${query}`, secret);
     expect(list.json().data).toMatchObject([{ created_at: first }]);
   });
 
-  it.each([
+  it.for([
     ['nothing', ''],
     ['a date alone', '2026-01-01'],
     ['a month', '2026-01'],
@@ -130,7 +122,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
     ['a NUL', '2026-01-01T00:00:00Z%00'],
     ['digits of another script', '%D9%A2026-01-01T00:00:00Z'],
     ['SQL', "2026-01-01T00:00:00Z'%20or%201=1"],
-  ])('that are %s are refused', async (_what, value) => {
+  ] as const)('that are %s are refused', async ([_what, value], { api }) => {
     for (const name of ['created_since', 'created_until']) {
       for (const url of ['/v1/purchases', '/v1/purchases/stats']) {
         const response = await api.get(`${url}?${name}=${value.replaceAll(' ', '%20')}`, secret);

@@ -1,24 +1,23 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { readSettings } from '../../src/settings.ts';
 import { createTestApi } from '../support/api.ts';
+import { test } from '../support/fixtures.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
-});
-afterAll(() => shops.close());
-
-const statusOf = async (url: string) => (await shops.api.get(url, shops.secret)).statusCode;
+const it = test.extend(
+  'statusOf',
+  ({ api, shop }) =>
+    async (url: string) =>
+      (await api.get(url, shop.secret)).statusCode,
+);
 
 describe('the limits', () => {
-  it('are of 600 requests a minute where nothing else is set', async () => {
+  it('are of 600 requests a minute where nothing else is set', async ({ database, shop }) => {
     const { rateLimitPerMinute } = readSettings({});
     expect(rateLimitPerMinute).toBe(600);
     const folder = await temporaryDirectory();
-    const api = await createTestApi(shops.database.pool, folder.path, { rateLimitPerMinute });
-    const { headers } = await api.get('/v1/me', shops.secret);
+    const api = await createTestApi(database.pool, folder.path, { rateLimitPerMinute });
+    const { headers } = await api.get('/v1/me', shop.secret);
     expect(headers).toMatchObject({
       'x-ratelimit-limit': '600',
       'x-ratelimit-remaining': '599',
@@ -31,16 +30,19 @@ describe('the limits', () => {
     expect(readSettings({}).failedKeysPerMinute).toBe(600);
   });
 
-  it.each(['customers', 'segments'])('of a search text in %s are 1 and 256', async (path) => {
-    for (const text of ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256)]) {
-      expect(await statusOf(`/v1/${path}?q=${text}`)).toBe(200);
-    }
-    for (const text of ['', 'a'.repeat(257)]) {
-      expect(await statusOf(`/v1/${path}?q=${text}`)).toBe(422);
-    }
-  });
+  it.for(['customers', 'segments'])(
+    'of a search text in %s are 1 and 256',
+    async (path, { statusOf }) => {
+      for (const text of ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256)]) {
+        expect(await statusOf(`/v1/${path}?q=${text}`)).toBe(200);
+      }
+      for (const text of ['', 'a'.repeat(257)]) {
+        expect(await statusOf(`/v1/${path}?q=${text}`)).toBe(422);
+      }
+    },
+  );
 
-  it('of a phone are 3 and 32 characters', async () => {
+  it('of a phone are 3 and 32 characters', async ({ statusOf }) => {
     for (const [phone, status] of [
       ['12', 422],
       ['123', 200],

@@ -1,12 +1,11 @@
 import type { FastifyInstance, InjectOptions } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { ApiError, errorStatuses } from '../../src/http/response/errors.ts';
+import { test } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { testServices } from '../support/services.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
 import { recordedLog } from './recorded-log.ts';
 import { expectRefusal, statusOf } from './refusal.ts';
 
@@ -14,12 +13,21 @@ const types = Object.keys(statusOf) as (keyof typeof statusOf)[];
 
 describe('errors', () => {
   const { log, lines } = recordedLog();
-  let database: TestDatabase;
   let app: FastifyInstance;
-  let organizationId: bigint;
-  let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
+
+  const it = test.extend(
+    'ask',
+    ({ shop }) =>
+      (url: string, options: InjectOptions = {}) =>
+        app.inject({
+          method: 'GET',
+          url,
+          ...options,
+          headers: { authorization: `Bearer ${shop.secret}`, ...options.headers },
+        }),
+  );
+
+  it.beforeAll(async ({ database }) => {
     app = createCheckedApp({
       services: testServices(database.pool, createPostgresEngine(database.pool)),
       rateLimitPerMinute: 1_000_000,
@@ -44,33 +52,25 @@ describe('errors', () => {
     app.get('/throws/with-a-status', async () => {
       throw Object.assign(new Error('the password is hunter2'), { statusCode: 503 });
     });
-    organizationId = await addOrganization(database.pool);
-    ({ secret } = await addKey(database.pool, organizationId));
   });
   afterAll(async () => {
     await app.close();
-    await database.drop();
   });
-
-  const ask = (url: string, options: InjectOptions = {}) =>
-    app.inject({
-      method: 'GET',
-      url,
-      ...options,
-      headers: { authorization: `Bearer ${secret}`, ...options.headers },
-    });
 
   it('are of exactly the eight types of the specification', () => {
     expect(errorStatuses).toStrictEqual(statusOf);
   });
 
-  it.each(types)('of type %s have the status and the body of the specification', async (type) => {
-    expectRefusal(await ask(`/throws/${type}`), type);
-  });
+  it.for(types)(
+    'of type %s have the status and the body of the specification',
+    async (type, { ask }) => {
+      expectRefusal(await ask(`/throws/${type}`), type);
+    },
+  );
 
-  it.each(['unexpected', 'synchronously', 'text', 'with-a-status'])(
+  it.for(['unexpected', 'synchronously', 'text', 'with-a-status'])(
     'that nobody foresaw (%s) tell the caller nothing but their id',
-    async (kind) => {
+    async (kind, { ask }) => {
       const response = await ask(`/throws/${kind}`);
       const { error } = expectRefusal(response, 'internal_error');
       expect(response.body).not.toMatch(/hunter2|TypeError|stack|\.ts/);
@@ -78,15 +78,15 @@ describe('errors', () => {
     },
   );
 
-  it('that are answered as such are told apart by their ids', async () => {
+  it('that are answered as such are told apart by their ids', async ({ ask }) => {
     const responses = await Promise.all(Array.from({ length: 50 }, () => ask('/v1/nothing')));
     const ids = responses.map((response) => expectRefusal(response, 'invalid_request').error);
     expect(new Set(ids.map(({ request_id }) => request_id)).size).toBe(50);
   });
 
-  it.each(['Request-Id', 'X-Request-Id'])(
+  it.for(['Request-Id', 'X-Request-Id'])(
     'do not take their id from an inbound %s',
-    async (name) => {
+    async (name, { ask }) => {
       const sent = 'req_0123456789abcdef01234567';
       for (const url of ['/v1/me', '/v1/nothing', '/v1/purchases/%ZZ']) {
         const response = await ask(url, { headers: { [name]: sent } });
@@ -97,7 +97,7 @@ describe('errors', () => {
     },
   );
 
-  it('and answers alike carry a request id', async () => {
+  it('and answers alike carry a request id', async ({ ask }) => {
     for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/healthz']) {
       const response = await ask(url);
       expect(response.statusCode).toBe(200);
@@ -106,7 +106,7 @@ describe('errors', () => {
   });
 
   describe('of the route', () => {
-    it.each([
+    it.for([
       '/v1',
       '/v1/',
       '/v1/nothing',
@@ -120,7 +120,7 @@ describe('errors', () => {
       `/v1/purchases/${encodeId('purchase', 1n)}/items`,
       `/v1/customers/${encodeId('customer', 1n)}/purchases/stats`,
       '/v1/nothing?limit=x&limit=y',
-    ])('answer %s with 400', async (url) => {
+    ])('answer %s with 400', async (url, { ask }) => {
       expectRefusal(await ask(url), 'invalid_request');
     });
 
@@ -132,7 +132,7 @@ describe('errors', () => {
     );
 
     const methods = ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'] as const;
-    it.each(methods)('answer the method %s with 400', async (method) => {
+    it.for(methods)('answer the method %s with 400', async (method, { ask }) => {
       for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/v1/nothing']) {
         const options = { method } as InjectOptions;
         expectRefusal(await ask(url, options), 'invalid_request');
@@ -140,13 +140,13 @@ describe('errors', () => {
       }
     });
 
-    it.each([
+    it.for([
       ['JSON', 'application/json', '{"a":1}'],
       ['broken JSON', 'application/json', '{'],
       ['a form', 'application/x-www-form-urlencoded', 'a=1'],
       ['something unknown', 'application/x-unknown', 'a'],
       ['too much', 'application/json', JSON.stringify('a'.repeat(100_000))],
-    ])('answer a POST of %s with 400', async (_name, type, payload) => {
+    ] as const)('answer a POST of %s with 400', async ([_name, type, payload], { ask }) => {
       const options = { method: 'POST', payload, headers: { 'content-type': type } } as const;
       expectRefusal(await ask('/v1/purchases', options), 'invalid_request');
     });
@@ -161,7 +161,7 @@ describe('errors', () => {
       '/v1/customers/cus_nobody/purchases',
     ];
 
-    it.each(routes)('answer a body sent to %s with 400', async (url) => {
+    it.for(routes)('answer a body sent to %s with 400', async (url, { ask }) => {
       expectRefusal(await ask(url, { payload: 'a' }), 'invalid_request');
       const type = { 'content-type': 'application/json' };
       expectRefusal(await ask(url, { payload: '{}', headers: type }), 'invalid_request');
@@ -169,29 +169,29 @@ describe('errors', () => {
       expectRefusal(await ask(url, { headers: chunked }), 'invalid_request');
     });
 
-    it('let a body of no bytes pass', async () => {
+    it('let a body of no bytes pass', async ({ ask }) => {
       const empty = await ask('/v1/me', { headers: { 'content-length': '0' } });
       expect(empty.statusCode).toBe(200);
     });
 
-    it.each(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
+    it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
       'answer the percent-encoding %s in a query with 400 that names the parameter',
-      async (text) => {
+      async (text, { ask }) => {
         const value = await ask(`/v1/purchases/stats?utm_source=${text}`);
         expectRefusal(value, 'invalid_request', 'utm_source');
         expectRefusal(await ask(`/v1/purchases?${text}=1`), 'invalid_request');
       },
     );
 
-    it.each(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
+    it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
       'answer the percent-encoding %s in a path with 400',
-      async (text) => {
+      async (text, { ask }) => {
         expectRefusal(await ask(`/v1/purchases/pur_${text}`), 'invalid_request');
         expectRefusal(await ask(`/v1/customers/cus_${text}/purchases`), 'invalid_request');
       },
     );
 
-    it('answer a path parameter of any length', async () => {
+    it('answer a path parameter of any length', async ({ ask }) => {
       const long = await ask(`/v1/purchases/pur_${'a'.repeat(1000)}`);
       expectRefusal(long, 'not_found');
       const tooLong = await ask(`/v1/purchases/pur_${'a'.repeat(10_000)}`);

@@ -1,33 +1,25 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { test } from '../support/fixtures.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('requests without a valid key', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let secret: string;
   const apis: TestApi[] = [];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
-  });
+  const it = test.extend(
+    'start',
+    ({ database, directory }) =>
+      async (options: Parameters<typeof createTestApi>[2]) => {
+        const api = await createTestApi(database.pool, directory, options);
+        apis.push(api);
+        return api;
+      },
+  );
+
   afterAll(async () => {
     for (const api of apis) await api.close();
-    await database.drop();
-    await directory.remove();
   });
-
-  const start = async (options: Parameters<typeof createTestApi>[2]) => {
-    const api = await createTestApi(database.pool, directory.path, options);
-    apis.push(api);
-    return api;
-  };
 
   /** What the response is about is an address: `X-RateLimit-*` are about a key. */
   const expectThrottled = (response: LightMyRequestResponse) => {
@@ -37,16 +29,19 @@ describe('requests without a valid key', () => {
     expect(names.filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
   };
 
-  it('are throttled by address, while valid keys of that address go on', async () => {
+  it('are throttled by address, while valid keys of that address go on', async ({
+    shop,
+    start,
+  }) => {
     const api = await start({ failedKeysPerMinute: 3 });
     for (let count = 0; count < 3; count += 1) {
       expectRefusal(await api.get('/v1/me', 'crm_live_wrong'), 'authentication_error');
     }
     expectThrottled(await api.get('/v1/me'));
-    expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
+    expect((await api.get('/v1/me', shop.secret)).statusCode).toBe(200);
   });
 
-  it('are told apart by X-Forwarded-For only where the proxy is trusted', async () => {
+  it('are told apart by X-Forwarded-For only where the proxy is trusted', async ({ start }) => {
     const forwarded = (address: string) => ({ 'x-forwarded-for': address });
     const trusting = await start({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
     for (const address of ['192.0.2.1', '192.0.2.2']) {
@@ -64,7 +59,10 @@ describe('requests without a valid key', () => {
     expectRefusal(await wary.get('/v1/me', undefined, forwarded('192.0.2.2')), 'rate_limited');
   });
 
-  it('and with one count together where API processes share their limits', async () => {
+  it('and with one count together where API processes share their limits', async ({
+    shop,
+    start,
+  }) => {
     const options = {
       failedKeysPerMinute: 2,
       rateLimitPerMinute: 3,
@@ -79,9 +77,9 @@ describe('requests without a valid key', () => {
       [other, '1'],
       [one, '0'],
     ] as const) {
-      const response = await api.get('/v1/me', secret);
+      const response = await api.get('/v1/me', shop.secret);
       expect(response.headers['x-ratelimit-remaining']).toBe(remaining);
     }
-    expectRefusal(await other.get('/v1/me', secret), 'rate_limited');
+    expectRefusal(await other.get('/v1/me', shop.secret), 'rate_limited');
   });
 });

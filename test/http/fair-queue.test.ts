@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('a key that asks more than there is room for', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
   let engine: PurchaseEngine;
   let api: TestApi;
   let greedy: string;
@@ -22,15 +17,12 @@ describe('a key that asks more than there is room for', () => {
   /** Lets questions through to DuckDB once so many have come, all in one go. */
   let gate: { readonly awaited: number; readonly open: () => void; readonly opened: Promise<void> };
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    worker = await createTestWorker(database.pool, folder.path);
+  it.beforeAll(async ({ database, directory, worker }) => {
     const organization = await addOrganization(database.pool);
     ({ secret: greedy } = await addKey(database.pool, organization));
     ({ secret: modest } = await addKey(database.pool, organization));
     await worker.syncAll();
-    engine = await createTestDuckDBEngine(folder.path, {
+    engine = await createTestDuckDBEngine(directory, {
       concurrency: 1,
       queueLimit: 3,
       queueLimitPerClient: 2,
@@ -45,16 +37,13 @@ describe('a key that asks more than there is room for', () => {
         return engine.stats(...question);
       },
     };
-    api = await createTestApi(database.pool, folder.path, {
+    api = await createTestApi(database.pool, directory, {
       services: testServices(database.pool, gated),
     });
   });
   afterAll(async () => {
     await api.close();
     await engine.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const holdBack = (awaited: number) => {

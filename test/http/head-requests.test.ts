@@ -1,22 +1,22 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('HEAD', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let secret: string;
   let purchase: string;
   let customer: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
+
+  const it = test.extend(
+    'ask',
+    ({ api }) =>
+      (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
+        api.app.inject({ method, url, headers: { authorization: `Bearer ${secret}`, ...headers } }),
+  );
+
+  it.beforeAll(async ({ database }) => {
     const organizationId = await addOrganization(database.pool, 'Ação');
     ({ secret } = await addKey(database.pool, organizationId));
     const customerId = await addCustomer(database.pool, organizationId);
@@ -27,14 +27,6 @@ describe('HEAD', () => {
     purchase = encodeId('purchase', purchaseId);
     customer = encodeId('customer', customerId);
   });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
-  });
-
-  const ask = (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
-    api.app.inject({ method, url, headers: { authorization: `Bearer ${secret}`, ...headers } });
 
   /** Headers that say the same at every request. */
   function lasting(response: LightMyRequestResponse) {
@@ -59,9 +51,9 @@ describe('HEAD', () => {
     ['a bad parameter', () => '/v1/purchases?limit=0', 422],
   ] as const;
 
-  it.each(urls)(
+  it.for(urls)(
     'of %s has the status and headers of GET, and no body',
-    async (_name, url, status) => {
+    async ([_name, url, status], { ask }) => {
       const get = await ask('GET', url());
       const head = await ask('HEAD', url());
       expect(get.statusCode).toBe(status);
@@ -75,7 +67,7 @@ describe('HEAD', () => {
     },
   );
 
-  it('without a key is refused like GET', async () => {
+  it('without a key is refused like GET', async ({ api }) => {
     const get = await api.app.inject({ method: 'GET', url: '/v1/me' });
     const head = await api.app.inject({ method: 'HEAD', url: '/v1/me' });
     expect(head.statusCode).toBe(401);
@@ -83,9 +75,9 @@ describe('HEAD', () => {
     expect(lasting(head)).toStrictEqual(lasting(get));
   });
 
-  it.each(urls.filter(([, , status]) => status === 200))(
+  it.for(urls.filter(([, , status]) => status === 200))(
     'of %s heeds If-None-Match as GET does',
-    async (_name, url) => {
+    async ([_name, url], { ask }) => {
       const get = await ask('GET', url(), { 'if-none-match': '*' });
       const head = await ask('HEAD', url(), { 'if-none-match': '*' });
       expect(head.statusCode).toBe(get.statusCode);

@@ -1,26 +1,20 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { withoutForeignKeys } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { servings } from './served-shop.ts';
 
 /** Of a row that exists nowhere. */
 const nowhere = 999_999_999n;
 
 describe.each(servings)('one organization, %s,', (serving) => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let own: Shop;
   let other: Shop;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  it.beforeAll(async ({ database, directory }) => {
     own = await addShop(database, 'mine');
     other = await addShop(database, 'theirs');
     // A purchase of the other one that names a customer of this one.
@@ -32,16 +26,10 @@ describe.each(servings)('one organization, %s,', (serving) => {
     );
     other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
     if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, folder.path);
+      const worker = await createTestWorker(database.pool, directory);
       await worker.syncAll();
       await worker.close();
     }
-    api = await createTestApi(database.pool, folder.path);
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   /** What of an answer does not depend on which request it answers. */
@@ -70,7 +58,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   }
 
-  it('sees its own data and nothing else where it asks for all', async () => {
+  it('sees its own data and nothing else where it asks for all', async ({ api }) => {
     for (const [shop, theirs] of [
       [own, other],
       [other, own],
@@ -87,7 +75,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   });
 
-  it('finds nothing of another in any answer to a plain question', async () => {
+  it('finds nothing of another in any answer to a plain question', async ({ api }) => {
     const dimensions = ['status', 'platform', 'currency', 'day', 'utm_source', 'utm_term'];
     for (const url of [
       '/v1/me',
@@ -107,9 +95,9 @@ describe.each(servings)('one organization, %s,', (serving) => {
     (id: string) => `/v1/purchases?starting_after=${id}`,
     (id: string) => `/v1/purchases?limit=1&platform=popup&starting_after=${id}`,
   ];
-  it.each(purchaseQuestions.map((ask) => [ask('{purchase}'), ask] as const))(
+  it.for(purchaseQuestions.map((ask) => [ask('{purchase}'), ask] as const))(
     'gets from %s with another’s id what it gets with nobody’s',
-    async (_url, ask) => {
+    async ([_url, ask], { api }) => {
       const usual = await api.get(ask(encodeId('purchase', nowhere)), own.secret);
       expect([400, 404]).toContain(usual.statusCode);
       for (const id of other.purchaseIds) {
@@ -120,7 +108,9 @@ describe.each(servings)('one organization, %s,', (serving) => {
     },
   );
 
-  it('gets with another’s cursor on its own customer’s list what it gets with nobody’s', async () => {
+  it('gets with another’s cursor on its own customer’s list what it gets with nobody’s', async ({
+    api,
+  }) => {
     const list = `/v1/customers/${encodeId('customer', own.customerId)}/purchases`;
     const ask = (id: bigint) =>
       api.get(`${list}?starting_after=${encodeId('purchase', id)}`, own.secret);
@@ -138,9 +128,9 @@ describe.each(servings)('one organization, %s,', (serving) => {
     [(id: string) => `/v1/purchases/stats?customer_id=${id}`, 200],
     [(id: string) => `/v1/purchases/stats?customer_id=${id}&group_by=utm_source`, 200],
   ] as const;
-  it.each(customerQuestions.map(([ask, status]) => [ask('{customer}'), ask, status] as const))(
+  it.for(customerQuestions.map(([ask, status]) => [ask('{customer}'), ask, status] as const))(
     'gets from %s with another’s id what it gets with nobody’s',
-    async (_url, ask, status) => {
+    async ([_url, ask, status], { api }) => {
       const usual = await api.get(ask(encodeId('customer', nowhere)), own.secret);
       const response = await api.get(ask(encodeId('customer', other.customerId)), own.secret);
       expect(response.statusCode).toBe(status);
@@ -149,7 +139,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     },
   );
 
-  it('gets with another’s labels what it gets with labels that nobody has', async () => {
+  it('gets with another’s labels what it gets with labels that nobody has', async ({ api }) => {
     for (const name of ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term']) {
       const ask = (value: string) =>
         api.get(`/v1/purchases/stats?${name}=${value}&group_by=${name}`, own.secret);
@@ -160,7 +150,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   });
 
-  it('does not see what another’s purchase says of its own customer', async () => {
+  it('does not see what another’s purchase says of its own customer', async ({ api }) => {
     const customer = encodeId('customer', own.customerId);
     const list = await api.get(`/v1/customers/${customer}/purchases`, own.secret);
     expect(list.json().data).toHaveLength(own.purchaseIds.length);
@@ -169,7 +159,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     for (const response of [list, stats]) expectNothingForeign(response);
   });
 
-  it('cannot name another in a parameter or a header', async () => {
+  it('cannot name another in a parameter or a header', async ({ api }) => {
     const organization = encodeId('organization', other.organizationId);
     const named = await api.get(`/v1/purchases?organization_id=${organization}`, own.secret);
     expect(named.statusCode).toBe(422);
@@ -179,7 +169,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     expect(lasting(response)).toStrictEqual(lasting(usual));
   });
 
-  it('does not validate what another has cached', async () => {
+  it('does not validate what another has cached', async ({ api }) => {
     const tag = String((await api.get('/v1/purchases/stats', other.secret)).headers.etag);
     const response = await api.get('/v1/purchases/stats', own.secret, { 'if-none-match': tag });
     expect(response.statusCode).toBe(200);

@@ -1,4 +1,6 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
@@ -7,6 +9,7 @@ import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
+  purchasesDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
@@ -101,7 +104,8 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
           if (purchase !== null) revenue += round;
           if (round % 3 === 0) await buy(other);
           const asOf = await now();
-          await sleep(Math.random() * 150);
+          // Any place between two batches.
+          await sleep((round * 41) % 150);
           const response = await ask(stats, shop, asOf);
           expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
           expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
@@ -237,9 +241,11 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
 
   it('is refused at once where the service stops', async () => {
     const stopping = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 60_000 });
+    const refresh = join(purchasesDirectory(folder.path), 'refresh');
+    rmSync(refresh, { recursive: true, force: true });
     const answer = ask(stats, shop, '9999-01-01T00:00:00Z', stopping);
-    await stopping.get(stats, shop.secret);
-    await sleep(200);
+    // The request that waits asks the worker for a refresh.
+    while (!existsSync(refresh) || readdirSync(refresh).length === 0) await sleep(10);
     await stopping.app.close();
     expect((await answer).statusCode).toBe(409);
     await stopping.purchases.close();

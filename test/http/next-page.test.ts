@@ -1,40 +1,41 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
 import { type Item, readIds } from '../support/paging.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 
 describe('the link to the next page', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
-  let api: TestApi;
   let shop: FullShop;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+
+  const it = test
+    .extend('ask', ({ api }) => async (url: string) => {
+      const response = await api.get(url, shop.secret);
+      expect(response.statusCode, response.body).toBe(200);
+      return response;
+    })
+    .extend(
+      'walk',
+      ({ ask }) =>
+        async (from: string): Promise<{ ids: string[]; pages: number }> => {
+          const ids: string[] = [];
+          let pages = 0;
+          for (let url: string | null = from; url !== null; pages += 1) {
+            const response = await ask(url);
+            const { data, has_more } = response.json<{ data: Item[]; has_more: boolean }>();
+            ids.push(...data.map(({ id }) => id));
+            expect('link' in response.headers).toBe(has_more);
+            url = nextOf(response, url);
+          }
+          return { ids, pages };
+        },
+    );
+
+  it.beforeAll(async ({ database, worker }) => {
     shop = await addFullShop(database.pool, 'Mine', 9);
     await database.pool.query(
       'update purchases set customer_id = (select min(customer_id) from purchases)',
     );
-    worker = await createTestWorker(database.pool, folder.path);
     await worker.syncAll();
-    api = await createTestApi(database.pool, folder.path);
   });
-  afterAll(async () => {
-    await api.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
-  });
-
-  const get = async (url: string) => {
-    const response = await api.get(url, shop.secret);
-    expect(response.statusCode, response.body).toBe(200);
-    return response;
-  };
   /** Where a client goes that reads no body: as RFC 8288 and RFC 3986 say. */
   const nextOf = ({ headers }: { headers: Record<string, unknown> }, url: string) => {
     if (headers.link === undefined) return null;
@@ -42,21 +43,9 @@ describe('the link to the next page', () => {
     const { pathname, search } = new URL(target, `https://api.example${url}`);
     return pathname + search;
   };
-  const walk = async (from: string): Promise<{ ids: string[]; pages: number }> => {
-    const ids: string[] = [];
-    let pages = 0;
-    for (let url: string | null = from; url !== null; pages += 1) {
-      const response = await get(url);
-      const { data, has_more } = response.json<{ data: Item[]; has_more: boolean }>();
-      ids.push(...data.map(({ id }) => id));
-      expect('link' in response.headers).toBe(has_more);
-      url = nextOf(response, url);
-    }
-    return { ids, pages };
-  };
   const first = (resource: 'customer' | 'segment') => shop.ids[resource][0] as string;
 
-  it.each<[string, () => string]>([
+  it.for<[string, () => string]>([
     ['customers', () => '/v1/customers'],
     ["a customer's purchases", () => `/v1/customers/${first('customer')}/purchases`],
     ['segments', () => '/v1/segments'],
@@ -67,19 +56,26 @@ describe('the link to the next page', () => {
     ['flows', () => '/v1/flows'],
     ['email campaigns', () => '/v1/email-campaigns'],
     ['template campaigns', () => '/v1/template-campaigns'],
-  ])('leads through all %s, page by page, and again from memory', async (_list, url) => {
-    const ids = await readIds(api, shop.secret, url());
-    expect(ids).toHaveLength(9);
-    for (let round = 0; round < 2; round += 1) {
-      expect(await walk(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
-    }
-    expect(await walk(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
-  });
+  ] as const)(
+    'leads through all %s, page by page, and again from memory',
+    async ([_list, url], { api, walk }) => {
+      const ids = await readIds(api, shop.secret, url());
+      expect(ids).toHaveLength(9);
+      for (let round = 0; round < 2; round += 1) {
+        expect(await walk(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
+      }
+      expect(await walk(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
+    },
+  );
 
-  it('keeps what was asked, however that was written, and replaces the cursor', async () => {
+  it('keeps what was asked, however that was written, and replaces the cursor', async ({
+    api,
+    ask,
+    walk,
+  }) => {
     const names = encodeURIComponent('Mine');
     const asked = `/v1/customers?q=${names}+n%61me&limit=4&sort=updated&created_since=2026-01-01T00:00:00%2B02:00`;
-    const second = String(nextOf(await get(asked), asked));
+    const second = String(nextOf(await ask(asked), asked));
     const { searchParams } = new URL(second, 'https://api.example');
     expect(Object.fromEntries(searchParams)).toEqual({
       q: 'Mine name',
@@ -94,21 +90,21 @@ describe('the link to the next page', () => {
     expect(await walk(asked)).toEqual({ ids: all, pages });
   });
 
-  it('cannot be broken out of by what was asked', async () => {
+  it('cannot be broken out of by what was asked', async ({ database, ask, walk }) => {
     const inject = '%3E;%20rel=%22prev%22,%20%3Chttps://evil.example%0D%0AX-Evil:%201%C3%A9';
     const url = `/v1/segments?limit=1&q=${inject}`;
     await database.pool.query('update segments set name = $1', [
       '>; rel="prev", <https://evil.example\r\nX-Evil: 1é',
     ]);
-    const response = await get(url);
+    const response = await ask(url);
     expect(response.headers).not.toHaveProperty('x-evil');
     expect((await walk(url)).ids).toHaveLength(9);
   });
 
-  it('is what HEAD tells as well, and refusals do not have one', async () => {
+  it('is what HEAD tells as well, and refusals do not have one', async ({ api, ask }) => {
     const headers = { authorization: `Bearer ${shop.secret}` };
     for (const path of ['/v1/purchases?limit=2', '/v1/tags?limit=2']) {
-      const { headers: asked } = await get(path);
+      const { headers: asked } = await ask(path);
       const head = await api.app.inject({ method: 'HEAD', url: path, headers });
       expect(head.headers.link).toBe(asked.link);
     }

@@ -1,9 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 const filters = {
@@ -24,15 +22,9 @@ const tracking = {
 };
 
 describe('the names of parameters', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let secret: string;
   let routes: { url: string; takes: Record<string, string> }[];
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
+  it.beforeAll(async ({ database }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     const customerId = await addCustomer(database.pool, organizationId);
@@ -60,15 +52,10 @@ describe('the names of parameters', () => {
       },
     ];
   });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
-  });
 
   const names = (): string[] => [...new Set(routes.flatMap(({ takes }) => Object.keys(takes)))];
 
-  it('that a route documents are taken, one by one and all at once', async () => {
+  it('that a route documents are taken, one by one and all at once', async ({ api }) => {
     for (const { url, takes } of routes) {
       const all = Object.entries(takes).map(
         ([name, value]) => `${name}=${encodeURIComponent(value)}`,
@@ -80,7 +67,7 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('that only other routes document are refused and named', async () => {
+  it('that only other routes document are refused and named', async ({ api }) => {
     for (const { url, takes } of routes) {
       for (const name of names().filter((known) => !(known in takes))) {
         expectRefusal(await api.get(`${url}?${name}=1`, secret), 'validation_error', name);
@@ -88,11 +75,11 @@ describe('the names of parameters', () => {
     }
   });
 
-  it.each([
+  it.for([
     ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
     ...['foo', 'Limit', 'LIMIT', 'page', 'sort', 'organization_id', 'customerId', 'limit[]'],
     ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000)],
-  ])('that nobody documents (%s) are refused and named', async (name) => {
+  ])('that nobody documents (%s) are refused and named', async (name, { api }) => {
     for (const { url } of routes) {
       const encoded = encodeURIComponent(name);
       for (const query of [`${encoded}=1`, encoded, `${encoded}=`]) {
@@ -101,14 +88,14 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('that are empty are refused', async () => {
+  it('that are empty are refused', async ({ api }) => {
     for (const { url } of routes) {
       const { error } = expectRefusal(await api.get(`${url}?=1`, secret), 'validation_error', '');
       expect(error.message).toContain('""');
     }
   });
 
-  it('that are repeated are refused and named, whatever their values', async () => {
+  it('that are repeated are refused and named, whatever their values', async ({ api }) => {
     for (const { url, takes } of routes) {
       for (const [name, value] of Object.entries({ ...takes, foo: 'a', __proto__x: 'a' })) {
         const once = `${name}=${encodeURIComponent(value)}`;
@@ -119,22 +106,25 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('that are repeated in another spelling of percent-encoding are refused', async () => {
+  it('that are repeated in another spelling of percent-encoding are refused', async ({ api }) => {
     const response = await api.get('/v1/purchases?limit=5&%6cimit=5', secret);
     expectRefusal(response, 'validation_error', 'limit');
   });
 
-  it.each(['__proto__', 'constructor'])('that are %s twice are refused and named', async (name) => {
-    const response = await api.get(`/v1/purchases?${name}=1&${name}=2`, secret);
-    expectRefusal(response, 'validation_error', name);
-  });
+  it.for(['__proto__', 'constructor'])(
+    'that are %s twice are refused and named',
+    async (name, { api }) => {
+      const response = await api.get(`/v1/purchases?${name}=1&${name}=2`, secret);
+      expectRefusal(response, 'validation_error', name);
+    },
+  );
 
-  it('may be percent-encoded', async () => {
+  it('may be percent-encoded', async ({ api }) => {
     const response = await api.get('/v1/purchases?%6Cimit=1', secret);
     expect(response.json().data).toHaveLength(1);
   });
 
-  it('may be missing from a query string that has nothing in it', async () => {
+  it('may be missing from a query string that has nothing in it', async ({ api }) => {
     for (const { url } of routes) {
       for (const query of ['?', '?&', '?&&']) {
         expect((await api.get(`${url}${query}`, secret)).statusCode).toBe(200);
@@ -142,7 +132,7 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('without a value mean the empty value, which is refused', async () => {
+  it('without a value mean the empty value, which is refused', async ({ api }) => {
     for (const { url, takes } of routes) {
       for (const name of Object.keys(takes)) {
         const [without, empty] = [
@@ -156,7 +146,7 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('are not looked for behind a second question mark', async () => {
+  it('are not looked for behind a second question mark', async ({ api }) => {
     const response = await api.get('/v1/purchases?limit=1?status=paid', secret);
     expectRefusal(response, 'validation_error', 'limit');
   });

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
@@ -13,16 +11,41 @@ const amountNames = ['min_value_in_cents', 'max_value_in_cents'];
 const nobody = encodeId('purchase', 999_999_999n);
 
 describe.each(servings)('a parameter, %s:', (serving) => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let secret: string;
   let customer: string;
   let ownPurchase: string;
   let foreignPurchase: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+
+  const it = test
+    /** The query string is sent as it stands: values are encoded by the test. */
+    .extend(
+      'ask',
+      ({ api }) =>
+        (route: string, query: string) =>
+          api.get(`${urlOf(route)}?${query}`, secret),
+    )
+    .extend('expectTaken', ({ ask }) => async (routes: readonly string[], query: string) => {
+      for (const route of routes) {
+        const response = await ask(route, query);
+        expect(response.statusCode, `${route}?${query}: ${response.body}`).toBe(200);
+      }
+    })
+    .extend(
+      'expectRefused',
+      ({ ask }) =>
+        async (routes: readonly string[], name: string, value: string) => {
+          for (const route of routes) {
+            const { error } = expectRefusal(
+              await ask(route, `${name}=${value}`),
+              'validation_error',
+              name,
+            );
+            expect(error.message).toContain(name);
+          }
+        },
+    );
+
+  it.beforeAll(async ({ database, directory }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     const customerId = await addCustomer(database.pool, organizationId);
@@ -37,16 +60,10 @@ describe.each(servings)('a parameter, %s:', (serving) => {
     });
     foreignPurchase = encodeId('purchase', foreign);
     if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, folder.path);
+      const worker = await createTestWorker(database.pool, directory);
       await worker.syncAll();
       await worker.close();
     }
-    api = await createTestApi(database.pool, folder.path);
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   /** The routes, by what they are asked for. */
@@ -60,40 +77,21 @@ describe.each(servings)('a parameter, %s:', (serving) => {
     })[route] as string;
   const lists = ['list', 'customer'];
   const filtered = [...lists, 'stats'];
-  /** The query string is sent as it stands: values are encoded by the test. */
-  const ask = (route: string, query: string) => api.get(`${urlOf(route)}?${query}`, secret);
-
-  async function expectTaken(routes: readonly string[], query: string) {
-    for (const route of routes) {
-      const response = await ask(route, query);
-      expect(response.statusCode, `${route}?${query}: ${response.body}`).toBe(200);
-    }
-  }
-  async function expectRefused(routes: readonly string[], name: string, value: string) {
-    for (const route of routes) {
-      const { error } = expectRefusal(
-        await ask(route, `${name}=${value}`),
-        'validation_error',
-        name,
-      );
-      expect(error.message).toContain(name);
-    }
-  }
 
   describe('limit', () => {
-    it.each([
+    it.for([
       ['1', 1],
       ['2', 2],
       ['00005', 5],
       ['25', 25],
       ['100', 26],
-    ])('of %s is taken', async (value, length) => {
+    ] as const)('of %s is taken', async ([value, length], { ask }) => {
       for (const route of lists) {
         expect((await ask(route, `limit=${value}`)).json().data).toHaveLength(length);
       }
     });
 
-    it('is 25 where it is not given', async () => {
+    it('is 25 where it is not given', async ({ ask }) => {
       for (const route of lists) {
         const { data, has_more: hasMore } = (await ask(route, '')).json();
         expect(data).toHaveLength(25);
@@ -101,97 +99,100 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       }
     });
 
-    it.each([
+    it.for([
       ...['', '0', '000', '101', '-1', '-0', '%2B5', '+5', '1.5', '1.0', '1,5', '1e1', '0x10'],
       ...['abc', '5a', 'NaN', 'Infinity', 'null', 'true', '%205', '5%20', '5%0A', '5%00'],
       ...['%EF%BC%95', '%D9%A5', '2147483648', '9223372036854775808', '9'.repeat(400)],
-    ])('of "%s" is refused', (value) => expectRefused(lists, 'limit', value));
+    ])('of "%s" is refused', (value, { expectRefused }) => expectRefused(lists, 'limit', value));
   });
 
   describe('group_limit', () => {
-    it.each(['1', '10', '50'])('of %s is taken', (value) =>
+    it.for(['1', '10', '50'])('of %s is taken', (value, { expectTaken }) =>
       expectTaken(['stats'], `group_by=day&group_limit=${value}`),
     );
 
-    it.each(['', '0', '51', '-1', '1.5', '1e1', 'abc', '%205', '9223372036854775808'])(
+    it.for(['', '0', '51', '-1', '1.5', '1e1', 'abc', '%205', '9223372036854775808'])(
       'of "%s" is refused',
-      (value) => expectRefused(['stats'], 'group_limit', value),
+      (value, { expectRefused }) => expectRefused(['stats'], 'group_limit', value),
     );
   });
 
   describe('status', () => {
-    it.each(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
+    it.for(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
       '%s is taken',
-      (value) => expectTaken(filtered, `status=${value}`),
+      (value, { expectTaken }) => expectTaken(filtered, `status=${value}`),
     );
 
-    it.each(['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'])(
+    it.for(['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'])(
       '"%s" is refused',
-      (value) => expectRefused(filtered, 'status', value),
+      (value, { expectRefused }) => expectRefused(filtered, 'status', value),
     );
   });
 
   describe('platform', () => {
-    it.each(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
+    it.for(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
       '%s is taken',
-      (value) => expectTaken(filtered, `platform=${value}`),
+      (value, { expectTaken }) => expectTaken(filtered, `platform=${value}`),
     );
 
-    it.each(['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'])(
+    it.for(['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'])(
       '"%s" is refused',
-      (value) => expectRefused(filtered, 'platform', value),
+      (value, { expectRefused }) => expectRefused(filtered, 'platform', value),
     );
   });
 
   describe('group_by', () => {
-    it.each(['status', 'platform', 'currency', 'day', ...utmNames])('%s is taken', (value) =>
-      expectTaken(['stats'], `group_by=${value}`),
+    it.for(['status', 'platform', 'currency', 'day', ...utmNames])(
+      '%s is taken',
+      (value, { expectTaken }) => expectTaken(['stats'], `group_by=${value}`),
     );
 
-    it.each(['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'])(
+    it.for(['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'])(
       '"%s" is refused',
-      (value) => expectRefused(['stats'], 'group_by', value),
+      (value, { expectRefused }) => expectRefused(['stats'], 'group_by', value),
     );
   });
 
   describe.each(amountNames)('%s', (name) => {
-    it.each(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
+    it.for(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
       'of %s is taken',
-      (value) => expectTaken(filtered, `${name}=${value}`),
+      (value, { expectTaken }) => expectTaken(filtered, `${name}=${value}`),
     );
 
-    it.each([
+    it.for([
       ...['', '-1', '-0', '%2B1', '1.5', '1.00', '1e3', '0x10', 'abc', '%201', '1%00', '1_000'],
       ...['R$1', 'NaN', '9223372036854775808', '18446744073709551616', '9'.repeat(1000)],
-    ])('of "%s" is refused', (value) => expectRefused(filtered, name, value));
+    ])('of "%s" is refused', (value, { expectRefused }) => expectRefused(filtered, name, value));
   });
 
   describe('customer_id', () => {
-    it('that is well-formed is taken, though it may be nobody’s', async () => {
+    it('that is well-formed is taken, though it may be nobody’s', async ({ expectTaken }) => {
       for (const value of [customer, 'cus_nobody', 'cus_a-b_c', `cus_${'a'.repeat(2000)}`]) {
         await expectTaken(['list', 'stats'], `customer_id=${value}`);
       }
     });
 
-    it.each([
+    it.for([
       ...['', 'cus_', 'cus', 'CUS_abc', 'pur_abc', 'customer_abc', '_abc', '1', 'cus_a%20b'],
       ...['%20cus_abc', 'cus_abc%0A', 'cus_abc%00', 'cus_a.b', 'cus_%C3%A9', 'cus_a,cus_b'],
-    ])('"%s" is refused', (value) => expectRefused(['list', 'stats'], 'customer_id', value));
+    ])('"%s" is refused', (value, { expectRefused }) =>
+      expectRefused(['list', 'stats'], 'customer_id', value),
+    );
   });
 
   describe('of a path', () => {
-    it.each(['cus_abc', 'PUR_abc', 'pur_', 'abc', '1', 'pur_a%20b', 'pur_a.b', 'pur_%00', '%20'])(
+    it.for(['cus_abc', 'PUR_abc', 'pur_', 'abc', '1', 'pur_a%20b', 'pur_a.b', 'pur_%00', '%20'])(
       'where a purchase is expected is refused where it is "%s"',
-      async (id) => {
+      async (id, { api }) => {
         const response = await api.get(`/v1/purchases/${id}`, secret);
         const { error } = expectRefusal(response, 'validation_error', 'purchase_id');
         expect(error.message).toContain('purchase_id');
       },
     );
 
-    it.each(['pur_abc', 'CUS_abc', 'cus_', 'abc', '1', 'cus_a%2Fb', 'cus_%F0%9F%9B%92', 'stats'])(
+    it.for(['pur_abc', 'CUS_abc', 'cus_', 'abc', '1', 'cus_a%2Fb', 'cus_%F0%9F%9B%92', 'stats'])(
       'where a customer is expected is refused where it is "%s"',
-      async (id) => {
+      async (id, { api }) => {
         const response = await api.get(`/v1/customers/${id}/purchases`, secret);
         const { error } = expectRefusal(response, 'validation_error', 'customer_id');
         expect(error.message).toContain('customer_id');
@@ -200,10 +201,10 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('starting_after', () => {
-    it('that is a purchase of the organization is taken', () =>
+    it('that is a purchase of the organization is taken', ({ expectTaken }) =>
       expectTaken(lists, `starting_after=${ownPurchase}`));
 
-    it('that names no purchase of the organization is an invalid cursor', async () => {
+    it('that names no purchase of the organization is an invalid cursor', async ({ ask }) => {
       const unknown = [
         ...[nobody, foreignPurchase, customer, ownPurchase.toUpperCase(), `${ownPurchase}0`],
         ...['', 'pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${ownPurchase}`],
@@ -218,7 +219,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       }
     });
 
-    it('is an invalid cursor before anything is looked for', async () => {
+    it('is an invalid cursor before anything is looked for', async ({ ask }) => {
       for (const route of lists) {
         const response = await ask(route, `starting_after=${nobody}&platform=popup`);
         expectRefusal(response, 'invalid_request', 'starting_after');
@@ -227,20 +228,25 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe.each(utmNames)('%s', (name) => {
-    it.each([
+    it.for([
       ['256 letters', 'a'.repeat(256)],
       ['256 characters of two bytes', '%C3%A9'.repeat(256)],
       ['256 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(256)],
       ['odd characters', "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'"],
-    ])('of %s is taken', (_name, value) => expectTaken(['stats'], `${name}=${value}`));
+    ] as const)('of %s is taken', ([_name, value], { expectTaken }) =>
+      expectTaken(['stats'], `${name}=${value}`),
+    );
 
-    it.each([
+    it.for([
       ['nothing', ''],
       ['257 letters', 'a'.repeat(257)],
       ['257 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(257)],
       ['a NUL', 'a%00b'],
-    ])('of %s is refused', (_name, value) => expectRefused(['stats'], name, value));
+    ] as const)('of %s is refused', ([_name, value], { expectRefused }) =>
+      expectRefused(['stats'], name, value),
+    );
 
-    it('belongs to the statistics and to no list', () => expectRefused(lists, name, 'a'));
+    it('belongs to the statistics and to no list', ({ expectRefused }) =>
+      expectRefused(lists, name, 'a'));
   });
 });

@@ -1,44 +1,36 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { revokeApiKey, type Scope } from '../../src/postgres/api-keys.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { test } from '../support/fixtures.ts';
+import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 const requestsPerMinute = 2;
 const nobody = encodeId('customer', 999_999_999n);
 
-// Key, rate limit, scope, route, parameters, existence.
-describe('of several reasons to refuse a request, the answer is', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
-  let organizationId: bigint;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path, {
+const it = test
+  .extend(
+    'apiOptions',
+    { scope: 'file' },
+    {
       rateLimitPerMinute: requestsPerMinute,
-    });
-    organizationId = await addOrganization(database.pool);
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
-  });
-
-  const freshKey = (scopes: readonly Scope[] = ['read']) =>
-    addKey(database.pool, organizationId, { scopes });
-  const useUp = async (secret: string) => {
+    },
+  )
+  .extend(
+    'freshKey',
+    ({ database, shop }) =>
+      (scopes: readonly Scope[] = ['read']) =>
+        addKey(database.pool, shop.organizationId, { scopes }),
+  )
+  .extend('useUp', ({ api }) => async (secret: string) => {
     for (let request = 0; request < requestsPerMinute; request += 1) {
       await api.get('/v1/me', secret);
     }
-  };
+  });
 
-  it('the key rather than the rate limit', async () => {
+// Key, rate limit, scope, route, parameters, existence.
+describe('of several reasons to refuse a request, the answer is', () => {
+  it('the key rather than the rate limit', async ({ database, api, freshKey, useUp }) => {
     const key = await freshKey();
     await useUp(key.secret);
     expectRefusal(await api.get('/v1/me', key.secret), 'rate_limited');
@@ -46,7 +38,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
     expectRefusal(await api.get('/v1/me', key.secret), 'authentication_error');
   });
 
-  it('the key however often a wrong one is tried', async () => {
+  it('the key however often a wrong one is tried', async ({ api }) => {
     for (let request = 0; request < 3 * requestsPerMinute; request += 1) {
       const response = await api.get('/v1/me', 'crm_live_wrong');
       expectRefusal(response, 'authentication_error');
@@ -54,21 +46,21 @@ describe('of several reasons to refuse a request, the answer is', () => {
     }
   });
 
-  it.each(['/v1/nothing', '/v1/purchases?limit=x', `/v1/customers/${nobody}/purchases`])(
+  it.for(['/v1/nothing', '/v1/purchases?limit=x', `/v1/customers/${nobody}/purchases`])(
     'the key rather than anything about %s',
-    async (url) => {
+    async (url, { api }) => {
       expectRefusal(await api.get(url), 'authentication_error');
     },
   );
 
-  it.each([
+  it.for([
     ['a malformed path', '/v1/purchases/%ZZ'],
     ['a path parameter that is too long', `/v1/purchases/pur_${'a'.repeat(5000)}`],
-  ])('the key rather than %s', async (_name, url) => {
+  ] as const)('the key rather than %s', async ([_name, url], { api }) => {
     expectRefusal(await api.get(url), 'authentication_error');
   });
 
-  it('the key rather than the method or the body', async () => {
+  it('the key rather than the method or the body', async ({ api }) => {
     for (const method of ['GET', 'POST', 'OPTIONS'] as const) {
       const payload = 'x'.repeat(method === 'OPTIONS' ? 0 : 5000);
       const response = await api.app.inject({ method, url: '/v1/purchases', payload });
@@ -76,7 +68,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
     }
   });
 
-  it('the rate limit rather than the scope', async () => {
+  it('the rate limit rather than the scope', async ({ api, freshKey }) => {
     const { secret } = await freshKey(['write']);
     for (let request = 0; request < requestsPerMinute; request += 1) {
       expectRefusal(await api.get('/v1/me', secret), 'permission_denied');
@@ -84,35 +76,35 @@ describe('of several reasons to refuse a request, the answer is', () => {
     expectRefusal(await api.get('/v1/me', secret), 'rate_limited');
   });
 
-  it.each([
+  it.for([
     ['the route', '/v1/nothing'],
     ['a parameter', '/v1/purchases?limit=x'],
     ['existence', `/v1/customers/${nobody}/purchases`],
     ['a malformed path', '/v1/purchases/%ZZ'],
-  ])('the rate limit rather than %s', async (_name, url) => {
+  ] as const)('the rate limit rather than %s', async ([_name, url], { api, freshKey, useUp }) => {
     const { secret } = await freshKey();
     await useUp(secret);
     expectRefusal(await api.get(url, secret), 'rate_limited');
   });
 
-  it.each([
+  it.for([
     ['the route', '/v1/nothing'],
     ['a parameter', '/v1/purchases?limit=x'],
     ['existence', `/v1/customers/${nobody}/purchases`],
     ['a malformed path', '/v1/purchases/%ZZ'],
-  ])('the scope rather than %s', async (_name, url) => {
+  ] as const)('the scope rather than %s', async ([_name, url], { api, freshKey }) => {
     const { secret } = await freshKey(['write']);
     expectRefusal(await api.get(url, secret), 'permission_denied');
   });
 
-  it('the scope rather than the method', async () => {
+  it('the scope rather than the method', async ({ api, freshKey }) => {
     const { secret } = await freshKey(['write']);
     const headers = { authorization: `Bearer ${secret}` };
     const response = await api.app.inject({ method: 'DELETE', url: '/v1/me', headers });
     expectRefusal(response, 'permission_denied');
   });
 
-  it('the route rather than a parameter', async () => {
+  it('the route rather than a parameter', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
     expectRefusal(await api.get('/v1/nothing?limit=x', secret), 'invalid_request');
     const headers = { authorization: `Bearer ${secret}` };
@@ -120,7 +112,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
     expectRefusal(await api.app.inject({ method: 'POST', url, headers }), 'invalid_request');
   });
 
-  it('a parameter rather than existence', async () => {
+  it('a parameter rather than existence', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
     const customer = await api.get(`/v1/customers/${nobody}/purchases?limit=0`, secret);
     expectRefusal(customer, 'validation_error', 'limit');
@@ -128,13 +120,13 @@ describe('of several reasons to refuse a request, the answer is', () => {
     expectRefusal(await api.get(`${purchase}?x=1`, secret), 'validation_error', 'x');
   });
 
-  it('the parameter of the path rather than those of the query', async () => {
+  it('the parameter of the path rather than those of the query', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
     const response = await api.get('/v1/customers/pur_x/purchases?limit=0', secret);
     expectRefusal(response, 'validation_error', 'customer_id');
   });
 
-  it('existence last', async () => {
+  it('existence last', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
     expectRefusal(await api.get(`/v1/customers/${nobody}/purchases`, secret), 'not_found');
   });

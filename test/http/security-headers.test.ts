@@ -1,27 +1,11 @@
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
+import { describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
 import { connectTo } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('what a browser may do with an answer', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
-  let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
-    api = await createTestApi(database.pool, folder.path);
+  it.beforeAll(async ({ api }) => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const onAnything = {
@@ -34,7 +18,7 @@ describe('what a browser may do with an answer', () => {
     'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   };
 
-  it.each([
+  it.for([
     ['/v1/me', 200],
     ['/v1/purchases', 200],
     ['/v1/me?a=1', 422],
@@ -43,21 +27,21 @@ describe('what a browser may do with an answer', () => {
     ['/nothing', 400],
     ['/healthz', 200],
     ['/', 200],
-  ])('is said with %s', async (url, status) => {
-    const response = await api.get(url, secret);
+  ] as const)('is said with %s', async ([url, status], { get }) => {
+    const response = await get(url);
     expect(response.statusCode).toBe(status);
     expect(response.headers).toMatchObject(onData);
     expect(response.headers).not.toHaveProperty('strict-transport-security');
   });
 
-  it('is said with a 304 and a refused key', async () => {
-    const unchanged = await api.get('/v1/me', secret, { 'if-none-match': '*' });
+  it('is said with a 304 and a refused key', async ({ api, get }) => {
+    const unchanged = await get('/v1/me', { 'if-none-match': '*' });
     expect(unchanged.statusCode).toBe(304);
     expect(unchanged.headers).toMatchObject(onData);
     expect((await api.get('/v1/me')).headers).toMatchObject(onData);
   });
 
-  it('is said with the answer to what is no HTTP', async () => {
+  it('is said with the answer to what is no HTTP', async ({ api }) => {
     const client = await connectTo((api.app.server.address() as AddressInfo).port);
     const [answer] = await client.sendBytes('GARBAGE\r\n\r\n');
     expect(answer?.status).toBe(400);
@@ -65,9 +49,9 @@ describe('what a browser may do with an answer', () => {
     client.close();
   });
 
-  it.each(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
+  it.for(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
     'leaves the reference to run by itself, in no frame: %s',
-    async (url) => {
+    async (url, { api }) => {
       const { headers } = await api.get(url);
       expect(headers).toMatchObject(onAnything);
       const policy = String(headers['content-security-policy']).split('; ');

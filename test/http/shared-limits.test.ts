@@ -1,25 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, vi } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest } from '../support/fixtures.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('checking and counting a key', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let pool: Database;
   /** What the API has sent to Postgres: one round trip each. */
   let statements: string[];
   let key: { id: bigint; secret: string };
   const apis: TestApi[] = [];
 
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  const it = isolatedTest
+    .extend('start', ({ directory }) => async (options: Parameters<typeof createTestApi>[2]) => {
+      const api = await createTestApi(pool, directory, options);
+      apis.push(api);
+      statements.splice(0);
+      return api;
+    })
+    .extend('counts', ({ database }) => async () => {
+      const { rows } = await database.pool.query(
+        'select key, points from rate_limits order by key',
+      );
+      return rows;
+    });
+
+  it.beforeEach(async ({ database }) => {
     key = await addKey(database.pool, await addOrganization(database.pool));
     pool = createPool(database.url, { max: 5, applicationName: 'counted' });
     statements = [];
@@ -35,24 +44,11 @@ describe('checking and counting a key', () => {
     vi.useRealTimers();
     for (const api of apis.splice(0)) await api.close();
     await pool.end();
-    await database.drop();
-    await folder.remove();
   });
 
-  const start = async (options: Parameters<typeof createTestApi>[2]) => {
-    const api = await createTestApi(pool, folder.path, options);
-    apis.push(api);
-    statements.splice(0);
-    return api;
-  };
-  const counts = async () => {
-    const { rows } = await database.pool.query('select key, points from rate_limits order by key');
-    return rows;
-  };
-
-  it.each(['memory', 'postgres'] as const)(
+  it.for(['memory', 'postgres'] as const)(
     'takes one round trip where counts are kept in %s',
-    async (rateLimitStore) => {
+    async (rateLimitStore, { database, start }) => {
       const api = await start({ rateLimitStore, rateLimitPerMinute: 3 });
       // A connection's first key check also computes which database it is connected to.
       const first = await addKey(database.pool, await addOrganization(database.pool));
@@ -68,7 +64,7 @@ describe('checking and counting a key', () => {
     },
   );
 
-  it('counts nothing for a key that is refused', async () => {
+  it('counts nothing for a key that is refused', async ({ database, start, counts }) => {
     const api = await start({ rateLimitStore: 'postgres' });
     await api.get('/v1/me', key.secret);
     const deleted = await addKey(database.pool, await addOrganization(database.pool));
@@ -83,7 +79,10 @@ describe('checking and counting a key', () => {
     ]);
   });
 
-  it('lets exactly so many pass of all that come to several processes at once', async () => {
+  it('lets exactly so many pass of all that come to several processes at once', async ({
+    start,
+    counts,
+  }) => {
     const options = { rateLimitStore: 'postgres', rateLimitPerMinute: 20 } as const;
     const several = [await start(options), await start(options), await start(options)];
     const responses = await Promise.all(
@@ -97,7 +96,7 @@ describe('checking and counting a key', () => {
     expect(await counts()).toEqual([{ key: `requests:${key.id}`, points: 60 }]);
   });
 
-  it('goes on with counts that are there from the version before', async () => {
+  it('goes on with counts that are there from the version before', async ({ database, start }) => {
     const expire = Date.now() + 30_000;
     await database.pool.query('insert into rate_limits values ($1, 7, $2)', [
       `requests:${key.id}`,
@@ -109,7 +108,7 @@ describe('checking and counting a key', () => {
     expect(headers['x-ratelimit-reset']).toBe(new Date(expire).toISOString());
   });
 
-  it('clears away counts of windows that ended long ago', async () => {
+  it('clears away counts of windows that ended long ago', async ({ database, start, counts }) => {
     await database.pool.query(
       `insert into rate_limits values ('requests:1', 5, $1), ('requests:2', 5, $2)`,
       [Date.now() - 2 * 3_600_000, Date.now() + 60_000],

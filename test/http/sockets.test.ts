@@ -1,20 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { afterAll, describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { connectTo, type SocketAnswer, type SocketClient } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('over a socket', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let client: SocketClient;
   let authorization: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
+  it.beforeAll(async ({ database, api }) => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     client = await connectTo((api.app.server.address() as { port: number }).port);
     const { secret } = await addKey(database.pool, await addOrganization(database.pool));
@@ -22,9 +14,6 @@ describe('over a socket', () => {
   });
   afterAll(async () => {
     client.close();
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   /** Sends bytes as they are and returns the one answer to them. */

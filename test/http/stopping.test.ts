@@ -2,87 +2,109 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { connectTo, type SocketClient } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { describe, expect } from 'vitest';
+import type { TestApi } from '../support/api.ts';
+import { isolatedTest } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
+import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
+
+const it = isolatedTest.extend(
+  'ask',
+  ({ shop }) =>
+    () =>
+      `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
+);
+
+async function untilLeft({ app }: TestApi, others: number): Promise<void> {
+  while ((await connectionsOf(app)) > others) await sleep(5);
+}
+
+/** Resolves once a key check waits for a lock. */
+async function untilKeyIsChecked({ pool }: TestDatabase): Promise<void> {
+  const waiting = `select from pg_locks join pg_stat_activity using (pid)
+    where not granted and datname = current_database()`;
+  while ((await pool.query(waiting)).rowCount === 0) await sleep(5);
+}
 
 describe('an API on sockets', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let client: SocketClient;
-  let secret: string;
   let isClosed: boolean;
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
+  /** Connections of the client that checks responses. */
+  let others: number;
+  it.beforeEach(async ({ api }) => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     client = await connectTo((api.app.server.address() as AddressInfo).port);
-    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
+    others = await connectionsOf(api.app);
     isClosed = false;
   });
-  afterEach(async () => {
+  it.afterEach(async ({ api }) => {
     client.close();
     if (!isClosed) await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
-  const ask = () => `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`;
-
-  it('goes on after whoever asked for a tunnel has broken the connection off', async () => {
+  it('goes on after whoever asked for a tunnel has broken the connection off', async ({
+    api,
+    get,
+  }) => {
     for (let round = 0; round < 5; round += 1) {
       const socket = client.ask('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(socket, 'data');
       socket.resetAndDestroy();
     }
-    await sleep(50);
-    expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
+    await untilLeft(api, others);
+    expect((await get('/v1/me')).statusCode).toBe(200);
   });
 
-  it.each([
+  it.for([
     ['has said nothing', ''],
     ['has sent half a request', 'GET / HTTP/1.1\r\nHo'],
     ['asked for a tunnel', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ])('stops though somebody keeps a connection who %s', async (_, bytes) => {
+  ] as const)('stops though somebody keeps a connection who %s', async ([_, bytes], { api }) => {
     const socket = client.ask(bytes);
-    await sleep(100);
+    const [connection] = (await once(api.app.server, 'connection')) as [
+      { readonly bytesRead: number },
+    ];
+    while (connection.bytesRead < bytes.length) await sleep(5);
     await api.close();
     isClosed = true;
     socket.destroy();
   });
 
-  it('stops though somebody has left with a request unanswered behind another', async () => {
+  it('stops though somebody has left with a request unanswered behind another', async ({
+    database,
+    api,
+    ask,
+  }) => {
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
     const leaving = client.ask(ask() + ask());
-    await sleep(100);
+    await untilKeyIsChecked(database);
     leaving.destroy();
-    await sleep(100);
+    await untilLeft(api, others);
     await locking.query('rollback');
     locking.release();
     const quiet = client.ask('');
-    await sleep(100);
+    await once(api.app.server, 'connection');
     await api.close();
     isClosed = true;
     quiet.destroy();
   });
 
-  it('answers what still comes while it stops as ever, and then ends the connection', async () => {
+  it('answers what still comes while it stops as ever, and then ends the connection', async ({
+    database,
+    api,
+    ask,
+  }) => {
     const socket = client.ask('');
     const received = text(socket);
     // Whoever locks the keys keeps an answer waiting.
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
     socket.write(ask());
-    await sleep(100);
+    await untilKeyIsChecked(database);
     const closing = api.close();
     isClosed = true;
-    await sleep(100);
+    while (api.app.server.listening) await sleep(5);
     socket.write(ask());
     await locking.query('rollback');
     locking.release();
@@ -92,9 +114,9 @@ describe('an API on sockets', () => {
     await closing;
   });
 
-  it('leaves no part of a question out', async () => {
+  it('leaves no part of a question out', async ({ shop }) => {
     const socket = client.ask(
-      `GET /v1/purchases/stats#status=paid HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
+      `GET /v1/purchases/stats#status=paid HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
     );
     expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 [\s\S]*invalid_request[\s\S]*#/);
   });

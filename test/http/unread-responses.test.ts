@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addKey, addOrganization } from '../support/shop.ts';
+import { test } from '../support/fixtures.ts';
+import { addCustomer, addKey } from '../support/shop.ts';
 import { connectTo, type SocketClient } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 type Socket = ReturnType<SocketClient['ask']>;
 
@@ -16,17 +15,28 @@ const mebibyte = 2 ** 20;
 const largeBytes = 12 * mebibyte;
 
 describe('responses that clients do not read', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organizationId: bigint;
   let large: string;
   const opened: { readonly api: TestApi; readonly client: SocketClient }[] = [];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    organizationId = await addOrganization(database.pool);
-    const customerId = await addCustomer(database.pool, organizationId);
+  const it = test
+    .extend(
+      'start',
+      ({ database, directory }) =>
+        async (options: Parameters<typeof createTestApi>[2]) => {
+          const api = await createTestApi(database.pool, directory, options);
+          await api.app.listen({ host: '127.0.0.1', port: 0 });
+          const client = await connectTo((api.app.server.address() as AddressInfo).port);
+          opened.push({ api, client });
+          return { server: api.app.server, client };
+        },
+    )
+    .extend('headersOf', ({ database, shop }) => async () => {
+      const { secret } = await addKey(database.pool, shop.organizationId);
+      return { authorization: `Bearer ${secret}` };
+    });
+
+  it.beforeAll(async ({ database, shop }) => {
+    const customerId = await addCustomer(database.pool, shop.organizationId);
     await database.pool.query(
       `update customers set attributes = jsonb_build_object('text', repeat('x', $1)) where id = $2`,
       [largeBytes, customerId],
@@ -38,22 +48,7 @@ describe('responses that clients do not read', () => {
       client.close();
       await api.close();
     }
-    await database.drop();
-    await folder.remove();
   });
-
-  async function start(options: Parameters<typeof createTestApi>[2]) {
-    const api = await createTestApi(database.pool, folder.path, options);
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    const client = await connectTo((api.app.server.address() as AddressInfo).port);
-    opened.push({ api, client });
-    return { server: api.app.server, client };
-  }
-
-  const headersOf = async () => {
-    const { secret } = await addKey(database.pool, organizationId);
-    return { authorization: `Bearer ${secret}` };
-  };
   const requestBytes = (url: string, { authorization }: { authorization: string }) =>
     `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n\r\n`;
 
@@ -71,7 +66,7 @@ describe('responses that clients do not read', () => {
     }
   }
 
-  it('are bounded for each API key, and a further one is 429', async () => {
+  it('are bounded for each API key, and a further one is 429', async ({ start, headersOf }) => {
     const { client } = await start({ unreadBytesPerKey: largeBytes + mebibyte });
     const [headers, otherHeaders] = [await headersOf(), await headersOf()];
     const socket = await askWithoutReading(client, requestBytes(large, headers));
@@ -92,7 +87,10 @@ describe('responses that clients do not read', () => {
     await untilAnswered(client, headers);
   });
 
-  it('do not count when the client has read them, and one alone may exceed the bound', async () => {
+  it('do not count when the client has read them, and one alone may exceed the bound', async ({
+    start,
+    headersOf,
+  }) => {
     const { client } = await start({ unreadBytesPerKey: mebibyte });
     const headers = await headersOf();
     for (let count = 0; count < 3; count += 1) await untilAnswered(client, headers);
@@ -102,7 +100,10 @@ describe('responses that clients do not read', () => {
     await untilAnswered(client, headers);
   });
 
-  it('no longer count after a disconnect, pipelined ones included', async () => {
+  it('no longer count after a disconnect, pipelined ones included', async ({
+    start,
+    headersOf,
+  }) => {
     const { server, client } = await start({ unreadBytesPerKey: 3 * largeBytes + mebibyte });
     const headers = await headersOf();
     const responses: { readonly writableEnded: boolean }[] = [];
@@ -120,7 +121,7 @@ describe('responses that clients do not read', () => {
     await untilAnswered(client, headers);
   });
 
-  it('have their connection closed', async () => {
+  it('have their connection closed', async ({ start, headersOf }) => {
     const { server, client } = await start({ stalledAfterMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
     const socket = client.ask(requestBytes(large, await headersOf()));
@@ -129,7 +130,11 @@ describe('responses that clients do not read', () => {
     socket.destroy();
   });
 
-  it('do not have their connection closed before there is a response', async () => {
+  it('do not have their connection closed before there is a response', async ({
+    database,
+    start,
+    headersOf,
+  }) => {
     const { server, client } = await start({ stalledAfterMs: 200 });
     const headers = await headersOf();
     await withConnection(database.pool, async (locking) => {

@@ -6,13 +6,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import createClient from 'openapi-fetch';
 import openapiTS, { astToString } from 'openapi-typescript';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, vi } from 'vitest';
 import { seedDatabase } from '../../src/seed/seed-database.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -50,18 +48,12 @@ export type Unknown = paths['/v1/orders'];
 `;
 
 describe('a TypeScript client generated from the description', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let baseUrl: string;
   let secret: string;
 
-  beforeAll(async () => {
+  it.beforeAll(async ({ database, api }) => {
     // What the generated client takes where it is given none.
     vi.stubGlobal('fetch', checkedFetch);
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    api = await createTestApi(database.pool, directory.path);
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     baseUrl = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
     const until = new Date('2026-01-01T00:00:00Z');
@@ -76,15 +68,12 @@ describe('a TypeScript client generated from the description', () => {
   });
   afterAll(async () => {
     vi.unstubAllGlobals();
-    await api.close();
-    await database.drop();
-    await directory.remove();
   });
 
-  it('compiles', { timeout: 120_000 }, async () => {
+  it('compiles', { timeout: 120_000 }, async ({ directory, api }) => {
     const source = await openapiTS((await api.get('/openapi.json')).body);
-    await writeFile(join(directory.path, 'api.ts'), astToString(source));
-    await writeFile(join(directory.path, 'program.ts'), program);
+    await writeFile(join(directory, 'api.ts'), astToString(source));
+    await writeFile(join(directory, 'program.ts'), program);
     const options = {
       compilerOptions: {
         strict: true,
@@ -100,17 +89,17 @@ describe('a TypeScript client generated from the description', () => {
       },
       files: ['api.ts', 'program.ts'],
     };
-    await writeFile(join(directory.path, 'tsconfig.json'), JSON.stringify(options));
-    await writeFile(join(directory.path, 'package.json'), '{"type":"module"}');
+    await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(options));
+    await writeFile(join(directory, 'package.json'), '{"type":"module"}');
     const compiled = await run(
       process.execPath,
-      [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory.path],
-      { cwd: directory.path },
+      [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory],
+      { cwd: directory },
     ).catch((failed: { stdout: string }) => failed);
     expect(compiled.stdout).toBe('');
   });
 
-  it('walks every list from end to end', async () => {
+  it('walks every list from end to end', async ({ api }) => {
     const { paths } = (await api.get('/openapi.json')).json() as {
       paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
     };
@@ -151,15 +140,15 @@ describe('a TypeScript client generated from the description', () => {
     }
   });
 
-  it('runs the program that was compiled', async () => {
+  it('runs the program that was compiled', async ({ directory, api }) => {
     // Resolved from the project: the folder has no packages of its own.
     const url = pathToFileURL(join(root, 'node_modules/openapi-fetch/dist/index.mjs')).href;
     await writeFile(
-      join(directory.path, 'runnable.ts'),
+      join(directory, 'runnable.ts'),
       program.replace(`'openapi-fetch'`, JSON.stringify(url)),
     );
     const { allPurchases, revenueByCampaign } = await import(
-      /* @vite-ignore */ pathToFileURL(join(directory.path, 'runnable.ts')).href
+      /* @vite-ignore */ pathToFileURL(join(directory, 'runnable.ts')).href
     );
     expect(await allPurchases(baseUrl, secret)).toHaveLength(450);
     const stats = (await api.get('/v1/purchases/stats?status=paid', secret)).json();

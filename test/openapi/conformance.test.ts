@@ -1,23 +1,24 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Answer } from '../support/described-response.ts';
+import { test } from '../support/fixtures.ts';
 import { type Check, createConformance } from '../support/openapi.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
+
+const it = test.extend(
+  'answerTo',
+  ({ get }) =>
+    async (url: string, headers?: Record<string, string>): Promise<Answer> => {
+      const response = await get(url, headers);
+      return { status: response.statusCode, headers: response.headers, body: response.body };
+    },
+);
 
 describe('the check of every response in every test', () => {
-  let shops: TwoShops;
   let check: Check;
-  beforeAll(async () => {
-    shops = await createTwoShops();
-    check = createConformance((await shops.api.get('/openapi.json')).json());
+  it.beforeAll(async ({ api }) => {
+    check = createConformance((await api.get('/openapi.json')).json());
   });
-  afterAll(() => shops.close());
 
-  async function answerTo(url: string, headers?: Record<string, string>): Promise<Answer> {
-    const response = await shops.api.get(url, shops.secret, headers);
-    return { status: response.statusCode, headers: response.headers, body: response.body };
-  }
-
-  it.each<[string, string, (answer: Answer) => Partial<Answer>, RegExp]>([
+  it.for<[string, string, (answer: Answer) => Partial<Answer>, RegExp]>([
     ['a status', '/v1/me', () => ({ status: 201 }), /not in the API's description/],
     ['a field too many', '/v1/me', ({ body }) => ({ body: put(body, 'x') }), /additional/],
     ['a field of another type', '/v1/me', ({ body }) => ({ body: put(body, 'livemode') }), /bool/],
@@ -32,13 +33,16 @@ describe('the check of every response in every test', () => {
     ['more than an error', '/nothing', ({ body }) => ({ body: put(body, 'x') }), /additional/],
     ['a success nobody knows', '/nothing', () => ({ status: 200 }), /not in the API's/],
     ['a probe', '/healthz', ({ body }) => ({ body: put(body, 'status') }), /constant/],
-  ])('finds %s that is not described', async (_what, url, change, problem) => {
-    const answer = await answerTo(url);
-    check('GET', url, answer);
-    expect(() => check('GET', url, { ...answer, ...change(answer) })).toThrow(problem);
-  });
+  ] as const)(
+    'finds %s that is not described',
+    async ([_what, url, change, problem], { answerTo }) => {
+      const answer = await answerTo(url);
+      check('GET', url, answer);
+      expect(() => check('GET', url, { ...answer, ...change(answer) })).toThrow(problem);
+    },
+  );
 
-  it('lets HEAD have no body, and only HEAD', async () => {
+  it('lets HEAD have no body, and only HEAD', async ({ answerTo }) => {
     const answer = { ...(await answerTo('/v1/me')), body: '' };
     check('HEAD', '/v1/me', answer);
     expect(() => check('GET', '/v1/me', answer)).toThrow();

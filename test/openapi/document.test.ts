@@ -1,27 +1,14 @@
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
+import { describe, expect } from 'vitest';
 import { addFormatsTo } from '../support/described-response.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { test as it } from '../support/fixtures.ts';
 
 describe("the API's description", () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let text: string;
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    api = await createTestApi(database.pool, directory.path);
+  it.beforeAll(async ({ api }) => {
     text = (await api.get('/openapi.json')).body;
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await directory.remove();
   });
 
   // Any change of the contract shows in review as a change of this file.
@@ -78,7 +65,7 @@ describe("the API's description", () => {
     expect(headers.filter(({ schema }) => Object.keys(schema).some(sent))).toEqual([]);
   });
 
-  it('is linked from the root: HTML for a browser, JSON for other clients', async () => {
+  it('is linked from the root: HTML for a browser, JSON for other clients', async ({ api }) => {
     const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
     const page = await api.get('/', undefined, browser);
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
@@ -93,7 +80,7 @@ describe("the API's description", () => {
     for (const url of linked) expect((await api.get(url)).statusCode).toBe(200);
   });
 
-  it.each(['/docs', '/docs/'])('can be browsed at %s without the internet', async (url) => {
+  it.for(['/docs', '/docs/'])('can be browsed at %s without the internet', async (url, { api }) => {
     const page = await api.get(url);
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
     const linked = [...page.body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, url]) => String(url));

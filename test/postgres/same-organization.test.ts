@@ -1,30 +1,30 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 
+const it = test.extend('organizationOf', ({ database }) => async (purchase: bigint) => {
+  const { rows } = await database.pool.query(
+    'select organization_id, customer_id from purchases where id = $1',
+    [purchase],
+  );
+  return rows[0];
+});
+
 describe('a purchase and its customer', () => {
-  let database: TestDatabase;
   let [one, other]: [bigint, bigint] = [0n, 0n];
   let [customer, othersCustomer]: [bigint, bigint] = [0n, 0n];
-  beforeAll(async () => {
-    database = await createTestDatabase();
+  it.beforeAll(async ({ database }) => {
     [one, other] = [await addOrganization(database.pool), await addOrganization(database.pool)];
     customer = await addCustomer(database.pool, one);
     othersCustomer = await addCustomer(database.pool, other);
   });
-  afterAll(() => database.drop());
 
   const refused = (constraint: string) => ({ code: '23503', constraint });
-  const organizationOf = async (purchase: bigint) => {
-    const { rows } = await database.pool.query(
-      'select organization_id, customer_id from purchases where id = $1',
-      [purchase],
-    );
-    return rows[0];
-  };
 
-  it('are of the same organization: Postgres refuses a row that names another one’s', async () => {
+  it('are of the same organization: Postgres refuses a row that names another one’s', async ({
+    database,
+  }) => {
     const add = addPurchase(database.pool, one, { customer_id: othersCustomer });
     await expect(add).rejects.toMatchObject(refused('customer_of_same_organization'));
     await expect(addPurchase(database.pool, 999n, { customer_id: customer })).rejects.toMatchObject(
@@ -43,19 +43,25 @@ describe('a purchase and its customer', () => {
     }
   });
 
-  it.each(['segment', 'tag'] as const)('are so with a %s and its customers, too', async (kind) => {
-    const own = await addRow(database.pool, `${kind}s`, { organization_id: one });
-    const others = await addRow(database.pool, `${kind}s`, { organization_id: other });
-    await addMembers(database.pool, kind, one, own, [customer]);
-    await expect(addMembers(database.pool, kind, one, own, [othersCustomer])).rejects.toMatchObject(
-      refused('customer_of_same_organization'),
-    );
-    await expect(addMembers(database.pool, kind, one, others, [customer])).rejects.toMatchObject(
-      refused(`${kind}_of_same_organization`),
-    );
-  });
+  it.for(['segment', 'tag'] as const)(
+    'are so with a %s and its customers, too',
+    async (kind, { database }) => {
+      const own = await addRow(database.pool, `${kind}s`, { organization_id: one });
+      const others = await addRow(database.pool, `${kind}s`, { organization_id: other });
+      await addMembers(database.pool, kind, one, own, [customer]);
+      await expect(
+        addMembers(database.pool, kind, one, own, [othersCustomer]),
+      ).rejects.toMatchObject(refused('customer_of_same_organization'));
+      await expect(addMembers(database.pool, kind, one, others, [customer])).rejects.toMatchObject(
+        refused(`${kind}_of_same_organization`),
+      );
+    },
+  );
 
-  it('move to another organization in one statement: the purchase alone, or both', async () => {
+  it('move to another organization in one statement: the purchase alone, or both', async ({
+    database,
+    organizationOf,
+  }) => {
     const moving = await addCustomer(database.pool, one);
     const alone = await addPurchase(database.pool, one, { customer_id: moving });
     const along = await addPurchase(database.pool, one, { customer_id: moving });
@@ -80,7 +86,7 @@ describe('a purchase and its customer', () => {
     expect(await organizationOf(along)).toEqual({ organization_id: other, customer_id: moving });
   });
 
-  it('are deleted together, and with their organization', async () => {
+  it('are deleted together, and with their organization', async ({ database }) => {
     const organization = await addOrganization(database.pool);
     const [first, second] = [
       await addCustomer(database.pool, organization),

@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { isTextColumn, maxTextBytes, purchaseColumns } from '../../src/domain/purchase.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { test as it } from '../support/fixtures.ts';
+import { addPurchase } from '../support/shop.ts';
 
 const texts = purchaseColumns.filter(isTextColumn);
 
 describe('the lengths of a purchase’s texts', () => {
-  let database: TestDatabase;
-  let organization: bigint;
-  let customer: bigint;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    organization = await addOrganization(database.pool);
-    customer = await addCustomer(database.pool, organization);
-  });
-  afterAll(() => database.drop());
-
   /** Text of exactly so many bytes, two for most characters; as JSON for coupons. */
   const textOf = (kind: keyof typeof maxTextBytes, bytes: number): string => {
     const [before, after] = kind === 'coupons' ? ['["', '"]'] : ['', ''];
@@ -23,21 +13,24 @@ describe('the lengths of a purchase’s texts', () => {
     return `${before}${'é'.repeat(rest >> 1)}${'e'.repeat(rest & 1)}${after}`;
   };
 
-  it.each(texts)('$name: at most maxTextBytes', async ({ name, kind }) => {
-    const most = maxTextBytes[kind];
-    const add = (bytes: number) =>
-      addPurchase(database.pool, organization, {
-        customer_id: customer,
-        [name]: textOf(kind, bytes),
+  it.for(texts)(
+    '$name: at most maxTextBytes',
+    async ({ name, kind }, { database, shop, customerId }) => {
+      const most = maxTextBytes[kind];
+      const add = (bytes: number) =>
+        addPurchase(database.pool, shop.organizationId, {
+          customer_id: customerId,
+          [name]: textOf(kind, bytes),
+        });
+      await add(most);
+      await expect(add(most + 1)).rejects.toMatchObject({
+        code: '23514',
+        constraint: `${kind === 'coupons' ? 'coupons' : 'texts'}_at_most_${most}_bytes`,
       });
-    await add(most);
-    await expect(add(most + 1)).rejects.toMatchObject({
-      code: '23514',
-      constraint: `${kind === 'coupons' ? 'coupons' : 'texts'}_at_most_${most}_bytes`,
-    });
-  });
+    },
+  );
 
-  it('are not checked of the rows that are there', async () => {
+  it('are not checked of the rows that are there', async ({ database }) => {
     const { rows } = await database.pool.query<{ name: string; is_validated: boolean }>(
       `select conname as name, convalidated as is_validated from pg_constraint
        where conrelid = 'purchases'::regclass and conname like '%bytes'`,

@@ -1,11 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
 import { readPages } from '../support/paging.ts';
 import { addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
+const it = test.extend('found', ({ api, shop }) => async (text: string): Promise<unknown[]> => {
+  const url = `/v1/customers?q=${encodeURIComponent(text)}`;
+  const items = (await readPages(api, shop.secret, url, 2)).flat();
+  return items.map(({ name, email }) => name ?? email ?? null).reverse();
+});
+
+it.beforeAll(async ({ database, shop, otherShop }) => {
   const customers = [
     { name: 'José Conceição', email: 'ze@correio.example', phone: '+5511900000001' },
     { name: 'JOSEFINA STRAßE', email: 'josefina@carta.example', phone: '+5521900000002' },
@@ -18,27 +22,20 @@ beforeAll(async () => {
     { name: null, email: null, phone: null },
   ];
   for (const customer of customers) {
-    const row = { organization_id: shops.organizationId, ...customer };
-    await addRow(shops.database.pool, 'customers', row);
+    const row = { organization_id: shop.organizationId, ...customer };
+    await addRow(database.pool, 'customers', row);
   }
-  await addRow(shops.database.pool, 'customers', {
-    organization_id: shops.otherOrganizationId,
+  await addRow(database.pool, 'customers', {
+    organization_id: otherShop.organizationId,
     name: 'José Foreign',
   });
 });
-afterAll(() => shops.close());
-
-async function found(text: string): Promise<unknown[]> {
-  const url = `/v1/customers?q=${encodeURIComponent(text)}`;
-  const items = (await readPages(shops.api, shops.secret, url, 2)).flat();
-  return items.map(({ name, email }) => name ?? email ?? null).reverse();
-}
 
 const jose = 'José Conceição';
 const josefina = 'JOSEFINA STRAßE';
 
 describe('the search of customers', () => {
-  it.each([
+  it.for([
     ['jose', [jose, josefina]],
     ['JOSÉ', [jose, josefina]],
     ['conceicao', [jose]],
@@ -49,22 +46,22 @@ describe('the search of customers', () => {
     ['иван', ['Иван']],
     ['日本', ['日本語']],
     ['日本語', ['日本語']],
-  ])('leaves case and accents aside: %s', async (text, names) => {
+  ] as const)('leaves case and accents aside: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
-  it.each([
+  it.for([
     ['correio', [jose]],
     ['ZE@COR', [jose]],
     ['+5511', [jose]],
     ['900000002', [josefina]],
     ['mail.example', ['only@mail.example']],
     ['.example', [jose, josefina, 'only@mail.example']],
-  ])('looks into name, email and phone: %s', async (text, names) => {
+  ] as const)('looks into name, email and phone: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
-  it.each([
+  it.for([
     ['%', ['100% off_er \\ back']],
     ['_', ['100% off_er \\ back']],
     ['\\', ['100% off_er \\ back']],
@@ -77,41 +74,41 @@ describe('the search of customers', () => {
     ['jos%', []],
     ['j_se', []],
     ['josé\\', []],
-  ])('takes %s literally', async (text, names) => {
+  ] as const)('takes %s literally', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
-  it.each([
+  it.for([
     ['j', [jose, josefina]],
     ['Ç', [jose, josefina, 'Zoe\u0308 Decomposed', '100% off_er \\ back', '100 off-er / back']],
     ['zo', ['Zoe\u0308 Decomposed']],
     ['zq', []],
     ['@', [jose, josefina, 'only@mail.example']],
     ['---', []],
-  ])('finds short texts and signs too: %s', async (text, names) => {
+  ] as const)('finds short texts and signs too: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
-  it('does not match across fields', async () => {
+  it('does not match across fields', async ({ found }) => {
     expect(await found('conceicaoze')).toEqual([]);
     expect(await found('conceicao ze')).toEqual([]);
     expect(await found('conceicao\nze')).toEqual([]);
     expect(await found('example+55')).toEqual([]);
   });
 
-  it('follows changes', async () => {
-    const id = await addRow(shops.database.pool, 'customers', {
-      organization_id: shops.organizationId,
+  it('follows changes', async ({ database, shop, found }) => {
+    const id = await addRow(database.pool, 'customers', {
+      organization_id: shop.organizationId,
       name: 'Before',
     });
-    await shops.database.pool.query('update customers set name = $1 where id = $2', ['Áfter', id]);
+    await database.pool.query('update customers set name = $1 where id = $2', ['Áfter', id]);
     expect(await found('before')).toEqual([]);
     expect(await found('after')).toEqual(['Áfter']);
-    await shops.database.pool.query('delete from customers where id = $1', [id]);
+    await database.pool.query('delete from customers where id = $1', [id]);
     expect(await found('after')).toEqual([]);
   });
 
-  it('takes 1 to 256 characters', async () => {
+  it('takes 1 to 256 characters', async ({ get }) => {
     for (const [text, status] of [
       ['', 422],
       ['a'.repeat(256), 200],
@@ -120,24 +117,24 @@ describe('the search of customers', () => {
       ['\0', 422],
     ] as const) {
       const url = `/v1/customers?q=${encodeURIComponent(text)}`;
-      const response = await shops.api.get(url, shops.secret);
+      const response = await get(url);
       expect(response.statusCode, text).toBe(status);
       if (status === 422) expect(response.json().error.param).toBe('q');
     }
   });
 
-  it('stores names of any length', async () => {
+  it('stores names of any length', async ({ database, shop, found }) => {
     const name = Array.from({ length: 4000 }, (_, index) => `word${index}`).join(' ');
     const phone = '1234567890'.repeat(1000);
-    const organization_id = shops.organizationId;
-    await addRow(shops.database.pool, 'customers', { organization_id, name, phone });
+    const organization_id = shop.organizationId;
+    await addRow(database.pool, 'customers', { organization_id, name, phone });
     expect(await found('word3999')).toEqual([name]);
   });
 });
 
 describe('the schema of the search', () => {
-  it('computes the same under a search path without anything in it', async () => {
-    const connection = await shops.database.pool.connect();
+  it('computes the same under a search path without anything in it', async ({ database }) => {
+    const connection = await database.pool.connect();
     try {
       await connection.query('begin');
       await connection.query(`set local search_path = ''`);

@@ -1,41 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { withConnection } from '../../src/postgres/pool.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
 
-// What the lists of a tag's and a segment's customers are sorted by stands beside each
-// link. It must be the customer's own at any time, whoever writes what, and when.
-
-let database: TestDatabase;
 let organizationId: bigint;
 let tagId: bigint;
 let segmentId: bigint;
 let customerId: bigint;
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
-afterAll(() => database.drop());
-beforeEach(async () => {
-  const { pool } = database;
-  organizationId = await addOrganization(pool);
-  tagId = await addRow(pool, 'tags', { organization_id: organizationId });
-  segmentId = await addRow(pool, 'segments', { organization_id: organizationId });
-  customerId = await addCustomer(pool, organizationId);
-});
-
-const link = async (...ids: bigint[]) => {
-  await addMembers(database.pool, 'tag', organizationId, tagId, ids);
-  await addMembers(database.pool, 'segment', organizationId, segmentId, ids);
-};
-
-/** Links whose copies are not what their customers say. */
-async function staleLinks(): Promise<unknown[]> {
-  const { rows } = await database.pool.query(
-    `select * from (
+const it = test
+  .extend('link', ({ database }) => async (...ids: bigint[]) => {
+    await addMembers(database.pool, 'tag', organizationId, tagId, ids);
+    await addMembers(database.pool, 'segment', organizationId, segmentId, ids);
+  })
+  /** Links whose copies are not what their customers say. */
+  .extend('staleLinks', ({ database }) => async (): Promise<unknown[]> => {
+    const { rows } = await database.pool.query(
+      `select * from (
        select customer_id, customer_created_at, customer_updated_at, customer_total_spent_in_cents
        from customer_tags
        union all
@@ -44,25 +28,58 @@ async function staleLinks(): Promise<unknown[]> {
      join customers on id = customer_id
      where organization_id = $1 and (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
        is distinct from (created_at, updated_at, total_spent_in_cents)`,
-    [organizationId],
+      [organizationId],
+    );
+    return rows;
+  })
+  /** Whether a statement waits for a lock, or has come to its end. */
+  .extend(
+    'untilBlockedOrDone',
+    ({ database }) =>
+      async (connection: PoolClient, statement: Promise<unknown>) => {
+        const { processID } = connection as unknown as { processID: number };
+        let isDone = false;
+        statement.then(
+          () => {
+            isDone = true;
+          },
+          () => {
+            isDone = true;
+          },
+        );
+        for (;;) {
+          const { rows } = await database.pool.query(
+            'select cardinality(pg_blocking_pids($1)) > 0 as is_blocked',
+            [processID],
+          );
+          if (isDone || rows[0].is_blocked) return;
+          await sleep(10);
+        }
+      },
   );
-  return rows;
-}
+
+it.beforeEach(async ({ database }) => {
+  const { pool } = database;
+  organizationId = await addOrganization(pool);
+  tagId = await addRow(pool, 'tags', { organization_id: organizationId });
+  segmentId = await addRow(pool, 'segments', { organization_id: organizationId });
+  customerId = await addCustomer(pool, organizationId);
+});
 
 describe('what the customers of a tag or segment are sorted by', () => {
-  it.each([
+  it.for([
     `created_at = '2020-01-02T03:04:05.000006Z'`,
     `updated_at = '2030-01-02T03:04:05.000006Z'`,
     'total_spent_in_cents = 9007199254740993',
     `created_at = created_at - interval '1 day', total_spent_in_cents = -5, name = 'x'`,
-  ])('follows its change: %s', async (change) => {
+  ])('follows its change: %s', async (change, { database, link, staleLinks }) => {
     await link(customerId, await addCustomer(database.pool, organizationId));
     const { rowCount } = await database.pool.query(`update customers set ${change}`);
     expect(rowCount).toBeGreaterThan(1);
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows an insert that becomes an update', async () => {
+  it('follows an insert that becomes an update', async ({ database, link, staleLinks }) => {
     await link(customerId);
     await database.pool.query(
       `insert into customers (id, organization_id) values ($1, $2)
@@ -72,7 +89,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows a link that is given to another customer', async () => {
+  it('follows a link that is given to another customer', async ({ database, link, staleLinks }) => {
     await link(customerId);
     const other = await addRow(database.pool, 'customers', {
       organization_id: organizationId,
@@ -85,7 +102,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('is known of a customer that the same statement adds', async () => {
+  it('is known of a customer that the same statement adds', async ({ database, staleLinks }) => {
     await database.pool.query(
       `with customer as (
          insert into customers (organization_id, total_spent_in_cents) values ($1, 5) returning id)
@@ -96,7 +113,11 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it("follows changes that other people's triggers make, before and after", async () => {
+  it("follows changes that other people's triggers make, before and after", async ({
+    database,
+    link,
+    staleLinks,
+  }) => {
     await withConnection(database.pool, async (connection) => {
       await link(customerId);
       await connection.query(`
@@ -120,7 +141,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     });
   });
 
-  it('follows what is written as a replica', async () => {
+  it('follows what is written as a replica', async ({ database, link, staleLinks }) => {
     await withConnection(database.pool, async (connection) => {
       await connection.query('set session_replication_role = replica');
       await link(customerId);
@@ -130,7 +151,10 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows writers who may write one of the tables only, and whatever they call theirs', async () => {
+  it('follows writers who may write one of the tables only, and whatever they call theirs', async ({
+    database,
+    staleLinks,
+  }) => {
     await withConnection(database.pool, async (connection) => {
       const role = `writer_${organizationId}_${process.pid}`;
       await connection.query(`
@@ -159,7 +183,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('of nobody is not made up: such a link is refused', async () => {
+  it('of nobody is not made up: such a link is refused', async ({ link }) => {
     await expect(link(999_999_999n)).rejects.toMatchObject({ code: '23503' });
   });
 });
@@ -175,29 +199,35 @@ describe('a link and a change of its customer at the same time', () => {
       customerId,
     ]);
 
-  it.each([
+  it.for([
     ['the change begins', change, addLink],
     ['the link begins', addLink, change],
-  ])('agree in the end where %s', async (_which, first, second) => {
-    await withConnection(database.pool, (one) =>
-      withConnection(database.pool, async (other) => {
-        await one.query('begin');
-        await first(one);
-        const secondEnds = second(other);
-        await untilBlockedOrDone(other, secondEnds);
-        await one.query('commit');
-        await secondEnds;
-      }),
-    );
-    const { rows } = await database.pool.query(
-      'select customer_total_spent_in_cents as total from segment_customers where customer_id = $1',
-      [customerId],
-    );
-    expect(rows).toEqual([{ total: 4321n }]);
-    expect(await staleLinks()).toEqual([]);
-  });
+  ] as const)(
+    'agree in the end where %s',
+    async ([_which, first, second], { database, staleLinks, untilBlockedOrDone }) => {
+      await withConnection(database.pool, (one) =>
+        withConnection(database.pool, async (other) => {
+          await one.query('begin');
+          await first(one);
+          const secondEnds = second(other);
+          await untilBlockedOrDone(other, secondEnds);
+          await one.query('commit');
+          await secondEnds;
+        }),
+      );
+      const { rows } = await database.pool.query(
+        'select customer_total_spent_in_cents as total from segment_customers where customer_id = $1',
+        [customerId],
+      );
+      expect(rows).toEqual([{ total: 4321n }]);
+      expect(await staleLinks()).toEqual([]);
+    },
+  );
 
-  it('does not keep links of the same customer waiting for each other', async () => {
+  it('does not keep links of the same customer waiting for each other', async ({
+    database,
+    staleLinks,
+  }) => {
     await withConnection(database.pool, (one) =>
       withConnection(database.pool, async (other) => {
         await one.query('begin');
@@ -208,26 +238,4 @@ describe('a link and a change of its customer at the same time', () => {
     );
     expect(await staleLinks()).toEqual([]);
   });
-
-  /** Whether a statement waits for a lock, or has come to its end. */
-  async function untilBlockedOrDone(connection: PoolClient, statement: Promise<unknown>) {
-    const { processID } = connection as unknown as { processID: number };
-    let isDone = false;
-    statement.then(
-      () => {
-        isDone = true;
-      },
-      () => {
-        isDone = true;
-      },
-    );
-    for (;;) {
-      const { rows } = await database.pool.query(
-        'select cardinality(pg_blocking_pids($1)) > 0 as is_blocked',
-        [processID],
-      );
-      if (isDone || rows[0].is_blocked) return;
-      await sleep(10);
-    }
-  }
 });

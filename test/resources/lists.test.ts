@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { test as it } from '../support/fixtures.ts';
 import { type Item, readIds, readPages } from '../support/paging.ts';
 import { addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
 type List = {
   readonly url: string;
@@ -69,20 +69,15 @@ const lists: readonly List[] = [
   },
 ];
 
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
-});
-afterAll(() => shops.close());
-
 const itemCount = 7;
 
 describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
   const rows: { id: bigint; created_at: string; updated_at: string; total: number }[] = [];
   let foreignId: string;
 
-  beforeAll(async () => {
-    const { database, organizationId, otherOrganizationId } = shops;
+  it.beforeAll(async ({ database, shop, otherShop }) => {
+    const { organizationId } = shop;
+    const { organizationId: otherOrganizationId } = otherShop;
     for (let index = 0; index < itemCount; index += 1) {
       // Ties, and instants that differ in their last microsecond only.
       const row = {
@@ -119,23 +114,26 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
       .map(({ id }) => encodeId(resource, id));
   };
 
-  it.each(Object.entries(orders))(
+  it.for(Object.entries(orders))(
     'visits each item exactly once at every page size, ties included: "%s" by %s',
-    async (query, column) => {
+    async ([query, column], { api, shop }) => {
       for (let limit = 1; limit <= itemCount + 1; limit += 1) {
-        const pages = await readPages(shops.api, shops.secret, `${url}${query}`, limit);
+        const pages = await readPages(api, shop.secret, `${url}${query}`, limit);
         expect(pages.flat().map(({ id }) => id)).toEqual(expectedIds(column));
         expect(pages).toHaveLength(Math.ceil(itemCount / limit));
       }
     },
   );
 
-  it('shows another organization only what is its own', async () => {
-    expect(await readIds(shops.api, shops.otherSecret, url)).toEqual([foreignId]);
+  it('shows another organization only what is its own', async ({ api, otherShop }) => {
+    expect(await readIds(api, otherShop.secret, url)).toEqual([foreignId]);
   });
 
-  it('names the kind of each item and writes instants in UTC to the microsecond', async () => {
-    const items = (await readPages(shops.api, shops.secret, url, 100)).flat();
+  it('names the kind of each item and writes instants in UTC to the microsecond', async ({
+    api,
+    shop,
+  }) => {
+    const items = (await readPages(api, shop.secret, url, 100)).flat();
     for (const item of items) {
       const row = rows.find(({ id }) => encodeId(resource, id) === item.id);
       expect(item.object).toBe(resource);
@@ -144,16 +142,16 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     }
   });
 
-  it('shows 25 items by default, and at most 100', async () => {
+  it('shows 25 items by default, and at most 100', async ({ get }) => {
     for (const limit of ['0', '101', '-1', '1.5', '1e1', '', 'ten', '%2B5']) {
-      const response = await shops.api.get(`${url}?limit=${limit}`, shops.secret);
+      const response = await get(`${url}?limit=${limit}`);
       expect(response.statusCode, limit).toBe(422);
       expect(response.json().error).toMatchObject({ type: 'validation_error', param: 'limit' });
     }
-    expect((await shops.api.get(`${url}?limit=100`, shops.secret)).statusCode).toBe(200);
+    expect((await get(`${url}?limit=100`)).statusCode).toBe(200);
   });
 
-  it('refuses a cursor of another kind, of nobody and of another organization', async () => {
+  it('refuses a cursor of another kind, of nobody and of another organization', async ({ get }) => {
     const cursors = [
       encodeId('purchase', 1n),
       encodeId(resource === 'tag' ? 'flow' : 'tag', rows[0]?.id as bigint),
@@ -164,7 +162,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
       '',
     ];
     for (const cursor of cursors) {
-      const response = await shops.api.get(`${url}?starting_after=${cursor}`, shops.secret);
+      const response = await get(`${url}?starting_after=${cursor}`);
       expect(response.statusCode, cursor).toBe(400);
       expect(response.json().error).toMatchObject({
         type: 'invalid_request',
@@ -173,7 +171,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     }
   });
 
-  it('refuses what it does not know, and what is given twice', async () => {
+  it('refuses what it does not know, and what is given twice', async ({ get }) => {
     for (const [query, param] of [
       ['page=2', 'page'],
       ['sort=name', 'sort'],
@@ -182,31 +180,35 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
       ['limit=5&limit=5', 'limit'],
       ['organization_id=org_1', 'organization_id'],
     ] as const) {
-      const response = await shops.api.get(`${url}?${query}`, shops.secret);
+      const response = await get(`${url}?${query}`);
       expect(response.statusCode, query).toBe(422);
       expect(response.json().error).toMatchObject({ type: 'validation_error', param });
     }
   });
 
-  it('carries no ETag', async () => {
-    expect((await shops.api.get(url, shops.secret)).headers).not.toHaveProperty('etag');
+  it('carries no ETag', async ({ get }) => {
+    expect((await get(url)).headers).not.toHaveProperty('etag');
   });
 
-  it('needs a key', async () => {
-    expect((await shops.api.get(url)).statusCode).toBe(401);
+  it('needs a key', async ({ api }) => {
+    expect((await api.get(url)).statusCode).toBe(401);
   });
 
   if (hasSingle) {
     describe('/{id}', () => {
-      it('shows each item of the list, with an ETag that answers 304', async () => {
-        const items = (await readPages(shops.api, shops.secret, url, 100)).flat();
+      it('shows each item of the list, with an ETag that answers 304', async ({
+        api,
+        shop,
+        get,
+      }) => {
+        const items = (await readPages(api, shop.secret, url, 100)).flat();
         for (const item of items) {
-          const response = await shops.api.get(`${url}/${item.id}`, shops.secret);
+          const response = await get(`${url}/${item.id}`);
           expect(response.statusCode).toBe(200);
           expect(response.json<Item>()).toMatchObject(item);
           const etag = String(response.headers.etag);
           expect(etag).toMatch(/^"[^"]+"$/);
-          const again = await shops.api.get(`${url}/${item.id}`, shops.secret, {
+          const again = await get(`${url}/${item.id}`, {
             'if-none-match': etag,
           });
           expect(again.statusCode).toBe(304);
@@ -214,31 +216,31 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
         }
       });
 
-      it('answers 404 for an id of nobody and of another organization', async () => {
+      it('answers 404 for an id of nobody and of another organization', async ({ get }) => {
         for (const id of [encodeId(resource, 999_999_999n), foreignId, `${foreignId}x`]) {
-          const response = await shops.api.get(`${url}/${id}`, shops.secret);
+          const response = await get(`${url}/${id}`);
           expect(response.statusCode, id).toBe(404);
           expect(response.json().error).toMatchObject({ type: 'not_found' });
         }
       });
 
-      it('answers 422 for an id of another kind, and for a parameter', async () => {
+      it('answers 422 for an id of another kind, and for a parameter', async ({ get }) => {
         const param = `${resource}_id`;
         for (const [path, named] of [
           [encodeId('purchase', 1n), param],
           ['1', param],
           [`${foreignId}?limit=1`, 'limit'],
         ] as const) {
-          const response = await shops.api.get(`${url}/${path}`, shops.secret);
+          const response = await get(`${url}/${path}`);
           expect(response.statusCode, path).toBe(422);
           expect(response.json().error).toMatchObject({ type: 'validation_error', param: named });
         }
       });
     });
   } else {
-    it('has no route for a single one', async () => {
+    it('has no route for a single one', async ({ get }) => {
       const id = encodeId(resource, rows[0]?.id as bigint);
-      const response = await shops.api.get(`${url}/${id}`, shops.secret);
+      const response = await get(`${url}/${id}`);
       expect(response.statusCode).toBe(400);
       expect(response.json().error.type).toBe('invalid_request');
     });

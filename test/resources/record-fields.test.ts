@@ -1,13 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
-
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
-});
-afterAll(() => shops.close());
 
 const created_at = '2026-01-01T00:00:00Z';
 const updated_at = '2026-01-02T00:00:00Z';
@@ -22,30 +16,35 @@ const kinds = {
   template_campaign: { table: 'template_campaigns', url: '/v1/template-campaigns' },
 } as const satisfies Partial<Record<IdentifiedResource, unknown>>;
 
-/** Stores a row; returns it as the list shows it, its id apart. */
-async function shown(resource: keyof typeof kinds, values: Record<string, unknown>) {
-  const { table, url } = kinds[resource];
-  const id = await addRow(shops.database.pool, table, {
-    organization_id: shops.organizationId,
-    ...values,
-  });
-  const publicId = encodeId(resource, id);
-  const list = await shops.api.get(`${url}?limit=100`, shops.secret);
-  const inList = list.json().data.find((item: { id: string }) => item.id === publicId);
-  if (resource !== 'attribute') {
-    const single = await shops.api.get(`${url}/${publicId}`, shops.secret);
-    expect(single.json()).toStrictEqual(inList);
-  }
-  expect(inList.object).toBe(resource);
-  if (resource !== 'tag' && resource !== 'attribute') {
-    expect(inList.html_url).toBe(`https://app.example${url.slice('/v1'.length)}/${publicId}`);
-  }
-  const { object, id: _id, html_url: _url, ...rest } = inList;
-  return rest;
-}
+const it = test
+  /** Stores a row; returns it as the list shows it, its id apart. */
+  .extend(
+    'shown',
+    ({ database, shop, get }) =>
+      async (resource: keyof typeof kinds, values: Record<string, unknown>) => {
+        const { table, url } = kinds[resource];
+        const id = await addRow(database.pool, table, {
+          organization_id: shop.organizationId,
+          ...values,
+        });
+        const publicId = encodeId(resource, id);
+        const list = await get(`${url}?limit=100`);
+        const inList = list.json().data.find((item: { id: string }) => item.id === publicId);
+        if (resource !== 'attribute') {
+          const single = await get(`${url}/${publicId}`);
+          expect(single.json()).toStrictEqual(inList);
+        }
+        expect(inList.object).toBe(resource);
+        if (resource !== 'tag' && resource !== 'attribute') {
+          expect(inList.html_url).toBe(`https://app.example${url.slice('/v1'.length)}/${publicId}`);
+        }
+        const { object, id: _id, html_url: _url, ...rest } = inList;
+        return rest;
+      },
+  );
 
 describe('what a single row shows', () => {
-  it('of a tag', async () => {
+  it('of a tag', async ({ shown }) => {
     expect(await shown('tag', { name: 'vip', color: '#FFF', created_at })).toStrictEqual({
       name: 'vip',
       color: '#FFF',
@@ -54,7 +53,7 @@ describe('what a single row shows', () => {
     expect(await shown('tag', { created_at })).toStrictEqual({ created_at: created });
   });
 
-  it('of an attribute definition', async () => {
+  it('of an attribute definition', async ({ shown }) => {
     const values = { name: 'size', type: 'text', description: 'S to XL' };
     expect(await shown('attribute', { ...values, created_at, updated_at })).toStrictEqual({
       ...values,
@@ -67,7 +66,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of a flow', async () => {
+  it('of a flow', async ({ shown }) => {
     const values = {
       status: 'active',
       name: 'Welcome',
@@ -88,7 +87,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of an email campaign', async () => {
+  it('of an email campaign', async ({ shown }) => {
     const values = { status: 'sent', scheduling_type: 'scheduled', name: 'Sale' };
     const metrics = { sent: 10, delivered: 9, opened: 5, clicked: 0 };
     expect(
@@ -114,7 +113,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of a template campaign', async () => {
+  it('of a template campaign', async ({ shown }) => {
     const values = {
       status: 'sent',
       channel: 'whatsapp',
@@ -144,18 +143,21 @@ describe('what a single row shows', () => {
 });
 
 describe('stored JSON of an odd shape', () => {
-  it.each([
+  it.for([
     ['{}', {}],
     ['{"sent": 9007199254740991, "delivered": 12.0}', { sent: 9007199254740991, delivered: 12 }],
     ['{"sent": "10", "delivered": null, "opened": 1.5, "clicked": [1], "bounced": 3}', {}],
     ['{"sent": 1e400, "delivered": true, "opened": -1}', { opened: -1 }],
     // An integer of the description has 64 bits.
     ['{"sent": 9223372036854775808, "delivered": 1e18}', { delivered: 1e18 }],
-  ])('metrics show whole numbers under documented names: %s', async (metrics, expected) => {
-    expect((await shown('email_campaign', { metrics })).metrics).toStrictEqual(expected);
-  });
+  ] as const)(
+    'metrics show whole numbers under documented names: %s',
+    async ([metrics, expected], { shown }) => {
+      expect((await shown('email_campaign', { metrics })).metrics).toStrictEqual(expected);
+    },
+  );
 
-  it.each([
+  it.for([
     ['[]', []],
     ['[null, 1, "a", [], [{"id": "1"}]]', []],
     ['[{}]', [{}]],
@@ -164,7 +166,7 @@ describe('stored JSON of an odd shape', () => {
       // A number stands for its digits where text is documented, never the other way round.
       [{ id: '5', category: 'UTILITY' }],
     ],
-  ])('templates show what is documented: %s', async (templates, expected) => {
+  ] as const)('templates show what is documented: %s', async ([templates, expected], { shown }) => {
     expect((await shown('template_campaign', { templates })).templates).toStrictEqual(expected);
   });
 });

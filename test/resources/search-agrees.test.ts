@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
 // A search walks a while and may then ask an index: whatever it does, it must find
 // what comparing every row finds. There are more customers than any walk looks at.
@@ -25,15 +25,55 @@ const names = [
   'a\x1eb\x1fc',
 ];
 const words = ['Silva', 'Souza', 'zq', '7', 'x@y', '%', "'", '\\', '語', 'é', '🙂', ''];
-
-let shops: TwoShops;
 let tagId: bigint;
 let ids: bigint[];
 
-beforeAll(async () => {
-  shops = await createTwoShops();
-  const { pool } = shops.database;
-  for (const organization of [shops.otherOrganizationId, shops.organizationId]) {
+const it = test
+  /** What comparing every row finds. */
+  .extend(
+    'foundByComparing',
+    ({ database, shop }) =>
+      async ({ text, sort, limit, after, isTagged }: Search): Promise<string[]> => {
+        const key = columns[sort];
+        const { rows } = await database.pool.query<{ id: bigint }>(
+          `select id from customers
+     where organization_id = $1 and search_text || '' like search_pattern($2)
+       and regexp_replace(search_form($2), '[[:space:]\\x1f]', '', 'g') <> ''
+       and ($3::bigint is null
+         or (${key}, id) < (select ${key}, id from customers where id = $3))
+       and ($4::bigint is null
+         or id in (select customer_id from customer_tags where tag_id = $4))
+     order by ${key} desc, id desc limit $5`,
+          [
+            shop.organizationId,
+            text,
+            after === undefined ? null : ids[after],
+            isTagged ? tagId : null,
+            limit,
+          ],
+        );
+        return rows.map(({ id }) => encodeId('customer', id));
+      },
+  )
+  .extend(
+    'foundBySearching',
+    ({ get }) =>
+      async ({ text, sort, limit, after, isTagged }: Search): Promise<string[]> => {
+        const parameters = new URLSearchParams({ q: text, limit: String(limit) });
+        if (sort !== 'created') parameters.set('sort', sort);
+        if (after !== undefined) {
+          parameters.set('starting_after', encodeId('customer', ids[after] as bigint));
+        }
+        if (isTagged) parameters.set('tag_id', encodeId('tag', tagId));
+        const response = await get(`/v1/customers?${parameters}`);
+        expect(response.statusCode, response.body).toBe(200);
+        return response.json().data.map(({ id }: { id: string }) => id);
+      },
+  );
+
+it.beforeAll(async ({ database, shop, otherShop }) => {
+  const { pool } = database;
+  for (const organization of [otherShop.organizationId, shop.organizationId]) {
     await pool.query(
       `insert into customers
          (organization_id, created_at, updated_at, total_spent_in_cents, name, email, phone)
@@ -47,7 +87,7 @@ beforeAll(async () => {
       [organization, names, names.length, words, words.length, customersEach],
     );
   }
-  const organization_id = shops.organizationId;
+  const organization_id = shop.organizationId;
   const { rows } = await pool.query<{ id: bigint }>(
     'select id from customers where organization_id = $1 order by id',
     [organization_id],
@@ -58,7 +98,6 @@ beforeAll(async () => {
   await addMembers(pool, 'tag', organization_id, tagId, some);
   await pool.query('analyze');
 });
-afterAll(() => shops.close());
 
 const columns = {
   created: 'created_at',
@@ -73,41 +112,6 @@ type Search = {
   readonly after?: number;
   readonly isTagged: boolean;
 };
-
-/** What comparing every row finds. */
-async function foundByComparing({ text, sort, limit, after, isTagged }: Search): Promise<string[]> {
-  const key = columns[sort];
-  const { rows } = await shops.database.pool.query<{ id: bigint }>(
-    `select id from customers
-     where organization_id = $1 and search_text || '' like search_pattern($2)
-       and regexp_replace(search_form($2), '[[:space:]\\x1f]', '', 'g') <> ''
-       and ($3::bigint is null
-         or (${key}, id) < (select ${key}, id from customers where id = $3))
-       and ($4::bigint is null
-         or id in (select customer_id from customer_tags where tag_id = $4))
-     order by ${key} desc, id desc limit $5`,
-    [
-      shops.organizationId,
-      text,
-      after === undefined ? null : ids[after],
-      isTagged ? tagId : null,
-      limit,
-    ],
-  );
-  return rows.map(({ id }) => encodeId('customer', id));
-}
-
-async function foundBySearching({ text, sort, limit, after, isTagged }: Search): Promise<string[]> {
-  const parameters = new URLSearchParams({ q: text, limit: String(limit) });
-  if (sort !== 'created') parameters.set('sort', sort);
-  if (after !== undefined) {
-    parameters.set('starting_after', encodeId('customer', ids[after] as bigint));
-  }
-  if (isTagged) parameters.set('tag_id', encodeId('tag', tagId));
-  const response = await shops.api.get(`/v1/customers?${parameters}`, shops.secret);
-  expect(response.statusCode, response.body).toBe(200);
-  return response.json().data.map(({ id }: { id: string }) => id);
-}
 
 /** Parts of what is stored, in another case and form; and what is made of the same signs. */
 function searchTexts(): fc.Arbitrary<string> {
@@ -138,7 +142,10 @@ function searchTexts(): fc.Arbitrary<string> {
 }
 
 describe('a search', () => {
-  it('finds what comparing every customer finds, in the same order, from any cursor', async () => {
+  it('finds what comparing every customer finds, in the same order, from any cursor', async ({
+    foundByComparing,
+    foundBySearching,
+  }) => {
     const search = fc.record(
       {
         text: searchTexts(),
@@ -157,7 +164,7 @@ describe('a search', () => {
     );
   });
 
-  it('finds signs that nobody types', async () => {
+  it('finds signs that nobody types', async ({ foundByComparing, foundBySearching }) => {
     for (const text of ['\x1e', 'a\x1eb', '\x1eb\x1fc']) {
       const asked = { text, sort: 'updated', limit: 5, isTagged: false } as const;
       const found = await foundBySearching(asked);
@@ -166,7 +173,7 @@ describe('a search', () => {
     }
   });
 
-  it.each([
+  it.for([
     ['a combining accent', '\u0301'],
     ['combining accents and a space', '\u0301 \u0308'],
     ['a space', ' '],
@@ -176,21 +183,24 @@ describe('a search', () => {
     ['a zero-width space', '\u200b'],
     ['a byte order mark', '\ufeff'],
     ['the separator of fields', '\x1f'],
-  ])('finds nothing if folding leaves no visible character: %s', async (_name, text) => {
-    for (const sort of ['created', 'total_spent'] as const) {
-      for (const isTagged of [false, true]) {
-        expect(await foundBySearching({ text, sort, limit: 5, isTagged })).toEqual([]);
+  ] as const)(
+    'finds nothing if folding leaves no visible character: %s',
+    async ([_name, text], { foundBySearching }) => {
+      for (const sort of ['created', 'total_spent'] as const) {
+        for (const isTagged of [false, true]) {
+          expect(await foundBySearching({ text, sort, limit: 5, isTagged })).toEqual([]);
+        }
       }
-    }
-  });
+    },
+  );
 
-  it('stores and finds texts of any length', async () => {
+  it('stores and finds texts of any length', async ({ database, shop, foundBySearching }) => {
     const name = Array.from({ length: 60_000 }, (_, index) =>
       String.fromCodePoint(0x4e00 + ((index * 7919) % 20_000)),
     ).join('');
-    const organization_id = shops.organizationId;
+    const organization_id = shop.organizationId;
     const created_at = '2020-01-01T00:00:00Z';
-    const id = await addRow(shops.database.pool, 'customers', {
+    const id = await addRow(database.pool, 'customers', {
       organization_id,
       name,
       created_at,

@@ -1,17 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { test as it } from '../support/fixtures.ts';
 import { readIds, readPages } from '../support/paging.ts';
 import { addMembers, addRow, withoutForeignKeys } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
-let shops: TwoShops;
 const segmentIds: Record<string, bigint> = {};
 const customerIds: bigint[] = [];
 let foreignCustomer: bigint;
 
-beforeAll(async () => {
-  shops = await createTwoShops();
-  const { database, organizationId, otherOrganizationId } = shops;
+it.beforeAll(async ({ database, shop, otherShop }) => {
+  const { organizationId } = shop;
+  const { organizationId: otherOrganizationId } = otherShop;
   const add = async (name: string, values: Record<string, unknown>, organization_id: bigint) => {
     const row = { organization_id, name, ...values };
     segmentIds[name] = await addRow(database.pool, 'segments', row);
@@ -47,7 +46,6 @@ beforeAll(async () => {
     await addMembers(connection, 'segment', otherOrganizationId, foreign, everybody);
   });
 });
-afterAll(() => shops.close());
 
 const urlOf = (name: string) => `/v1/segments/${encodeId('segment', segmentIds[name] as bigint)}`;
 const customersOf = (name: string) => `${urlOf(name)}/customers`;
@@ -55,9 +53,9 @@ const publicIds = (...indexes: number[]) =>
   indexes.map((index) => encodeId('customer', customerIds[index] as bigint));
 
 describe('a segment', () => {
-  it('has the fields of the specification', async () => {
+  it('has the fields of the specification', async ({ get }) => {
     const id = encodeId('segment', segmentIds['Região Sul'] as bigint);
-    expect((await shops.api.get(urlOf('Região Sul'), shops.secret)).json()).toStrictEqual({
+    expect((await get(urlOf('Região Sul'))).json()).toStrictEqual({
       object: 'segment',
       id,
       created_at: '2026-01-01T00:00:00.000000Z',
@@ -67,14 +65,12 @@ describe('a segment', () => {
       description: 'Compram\n50% mais',
       customer_count: 4,
     });
-    expect((await shops.api.get(urlOf('Empty'), shops.secret)).json()).not.toHaveProperty(
-      'description',
-    );
+    expect((await get(urlOf('Empty'))).json()).not.toHaveProperty('description');
   });
 });
 
 describe('the search of segments', () => {
-  it.each([
+  it.for([
     ['regiao', ['Região Sul']],
     ['COMPRAM', ['Região Sul']],
     ['50%', ['Região Sul']],
@@ -83,17 +79,17 @@ describe('the search of segments', () => {
     ['m', ['Empty', 'Região Sul']],
     ['empty', ['Empty']],
     ['foreign', []],
-  ])('looks into name and description: %s', async (text, names) => {
+  ] as const)('looks into name and description: %s', async ([text, names], { api, shop }) => {
     for (const sort of ['', '&sort=updated']) {
       const url = `/v1/segments?q=${encodeURIComponent(text)}${sort}`;
-      const items = (await readPages(shops.api, shops.secret, url, 1)).flat();
+      const items = (await readPages(api, shop.secret, url, 1)).flat();
       expect(items.map(({ name }) => name)).toEqual(names);
     }
   });
 
-  it('takes 1 to 256 characters', async () => {
+  it('takes 1 to 256 characters', async ({ get }) => {
     for (const text of ['', 'a'.repeat(257)]) {
-      const response = await shops.api.get(`/v1/segments?q=${text}`, shops.secret);
+      const response = await get(`/v1/segments?q=${text}`);
       expect(response.statusCode).toBe(422);
       expect(response.json().error.param).toBe('q');
     }
@@ -101,10 +97,10 @@ describe('the search of segments', () => {
 });
 
 describe('the customers of a segment', () => {
-  it('come newest first, or highest spent first, at every page size', async () => {
+  it('come newest first, or highest spent first, at every page size', async ({ api, shop }) => {
     for (let limit = 1; limit <= 5; limit += 1) {
       const read = async (query: string) =>
-        (await readPages(shops.api, shops.secret, customersOf('Região Sul') + query, limit))
+        (await readPages(api, shop.secret, customersOf('Região Sul') + query, limit))
           .flat()
           .map(({ id }) => id);
       expect(await read('')).toEqual(publicIds(3, 2, 1, 0));
@@ -112,59 +108,56 @@ describe('the customers of a segment', () => {
     }
   });
 
-  it('have the shape of the customer list', async () => {
-    const [inSegment] = (
-      await shops.api.get(`${customersOf('Região Sul')}?limit=1`, shops.secret)
-    ).json().data;
-    const inList = (
-      await shops.api.get('/v1/customers?created_until=2026-02-04T00:00:00Z&limit=1', shops.secret)
-    ).json().data[0];
+  it('have the shape of the customer list', async ({ get }) => {
+    const [inSegment] = (await get(`${customersOf('Região Sul')}?limit=1`)).json().data;
+    const inList = (await get('/v1/customers?created_until=2026-02-04T00:00:00Z&limit=1')).json()
+      .data[0];
     expect(inSegment).toStrictEqual(inList);
   });
 
-  it('are none of an empty segment', async () => {
-    const response = await shops.api.get(customersOf('Empty'), shops.secret);
+  it('are none of an empty segment', async ({ get }) => {
+    const response = await get(customersOf('Empty'));
     expect(response.json()).toStrictEqual({ data: [], has_more: false });
     expect(response.headers).not.toHaveProperty('etag');
   });
 
-  it('are not found where the segment is unknown or foreign', async () => {
+  it('are not found where the segment is unknown or foreign', async ({ api, otherShop, get }) => {
     const unknown = `/v1/segments/${encodeId('segment', 999_999n)}/customers`;
     for (const url of [unknown, customersOf('Foreign região')]) {
-      const response = await shops.api.get(url, shops.secret);
+      const response = await get(url);
       expect(response.statusCode).toBe(404);
       expect(response.json().error.type).toBe('not_found');
     }
-    expect(await readIds(shops.api, shops.otherSecret, customersOf('Foreign região'))).toEqual([
+    expect(await readIds(api, otherShop.secret, customersOf('Foreign região'))).toEqual([
       encodeId('customer', foreignCustomer),
     ]);
   });
 
-  it('follow a cursor that is in the organization, and no other', async () => {
+  it('follow a cursor that is in the organization, and no other', async ({ api, shop, get }) => {
     const url = customersOf('Região Sul');
     const [, second] = publicIds(0, 1);
-    expect(await readIds(shops.api, shops.secret, `${url}?starting_after=${second}`)).toEqual(
+    expect(await readIds(api, shop.secret, `${url}?starting_after=${second}`)).toEqual(
       publicIds(0),
     );
     const sul = encodeId('segment', segmentIds['Região Sul'] as bigint);
     for (const cursor of [encodeId('customer', foreignCustomer), sul]) {
-      const response = await shops.api.get(`${url}?starting_after=${cursor}`, shops.secret);
+      const response = await get(`${url}?starting_after=${cursor}`);
       expect(response.statusCode).toBe(400);
       expect(response.json().error.param).toBe('starting_after');
     }
   });
 
-  it('take no other parameter', async () => {
+  it('take no other parameter', async ({ get }) => {
     for (const [query, param] of [
       ['sort=updated', 'sort'],
       ['is_subscribed=true', 'is_subscribed'],
       ['limit=0', 'limit'],
     ] as const) {
-      const response = await shops.api.get(`${customersOf('Empty')}?${query}`, shops.secret);
+      const response = await get(`${customersOf('Empty')}?${query}`);
       expect(response.statusCode).toBe(422);
       expect(response.json().error.param).toBe(param);
     }
-    const badPath = await shops.api.get('/v1/segments/cus_1/customers', shops.secret);
+    const badPath = await get('/v1/segments/cus_1/customers');
     expect(badPath.statusCode).toBe(422);
     expect(badPath.json().error.param).toBe('segment_id');
   });

@@ -1,62 +1,64 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
-
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
-});
-afterAll(() => shops.close());
 
 const numbers = ['12345678901234567890', '0.1234567890123456789', '-10.50', '0.0000001', '7'];
 
-/** Stores a row and returns what answers show of its column, as text: alone, and in the list. */
-async function shown(
-  resource: IdentifiedResource,
-  table: string,
-  column: string,
-  json: string,
-): Promise<string[]> {
-  const { database, organizationId, api, secret } = shops;
-  const values = { organization_id: organizationId, [column]: json };
-  const id = encodeId(resource, await addRow(database.pool, table, values));
-  const url = `/v1/${table.replaceAll('_', '-')}`;
-  const { body: list } = await api.get(`${url}?limit=1`, secret);
-  const { body: single } = await api.get(`${url}/${id}`, secret);
-  const inList = list.slice(list.indexOf(`"id":"${id}"`));
-  const valueIn = (text: string) =>
-    new RegExp(`"${column}":(\\{[^{}]*\\}|\\[[^\\]]*\\])`).exec(text)?.[1] ?? '';
-  return [single, inList].map(valueIn).filter((text) => text !== '');
-}
+const it = test.extend(
+  'shown',
+  (
+    {
+      database,
+      shop,
+      get,
+    } /** Stores a row and returns what answers show of its column, as text: alone, and in the list. */,
+  ) =>
+    async (
+      resource: IdentifiedResource,
+      table: string,
+      column: string,
+      json: string,
+    ): Promise<string[]> => {
+      const values = { organization_id: shop.organizationId, [column]: json };
+      const id = encodeId(resource, await addRow(database.pool, table, values));
+      const url = `/v1/${table.replaceAll('_', '-')}`;
+      const { body: list } = await get(`${url}?limit=1`);
+      const { body: single } = await get(`${url}/${id}`);
+      const inList = list.slice(list.indexOf(`"id":"${id}"`));
+      const valueIn = (text: string) =>
+        new RegExp(`"${column}":(\\{[^{}]*\\}|\\[[^\\]]*\\])`).exec(text)?.[1] ?? '';
+      return [single, inList].map(valueIn).filter((text) => text !== '');
+    },
+);
 
 describe('numbers of stored JSON', () => {
-  it.each(numbers)('are what Postgres has, in attributes: %s', async (number) => {
+  it.for(numbers)('are what Postgres has, in attributes: %s', async (number, { shown }) => {
     const attributes = `{"a":${number},"bb":[1,${number}],"ccc":"${number}"}`;
     // Lists of customers have no attributes.
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
   });
 
-  it('are told apart from texts that look like what they are read as', async () => {
+  it('are told apart from texts that look like what they are read as', async ({ shown }) => {
     const attributes = String.raw`{"a":"\\u00001","b":"\"\\u000012345678901234567890\"","c":1.0}`;
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
   });
 
-  it('without a value are left out of attributes', async () => {
+  it('without a value are left out of attributes', async ({ shown }) => {
     const attributes = '{"huge":1e400,"none":null,"some":1}';
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual(['{"some":1}']);
   });
 
-  it.each(numbers)('are text to the last digit in an address: %s', async (number) => {
+  it.for(numbers)('are text to the last digit in an address: %s', async (number, { shown }) => {
     const address = `{"number":${number}}`;
     expect(await shown('customer', 'customers', 'default_address', address)).toEqual([
       `{"number":"${number}"}`,
     ]);
   });
 
-  it.each(['9007199254740993', '9223372036854775807', '-9223372036854775808'])(
+  it.for(['9007199254740993', '9223372036854775807', '-9223372036854775808'])(
     'are whole to the last digit in metrics and templates: %s',
-    async (number) => {
+    async (number, { shown }) => {
       const metrics = `{"sent":${number}}`;
       for (const resource of ['email_campaign', 'template_campaign'] as const) {
         const shownMetrics = await shown(resource, `${resource}s`, 'metrics', metrics);
@@ -68,18 +70,21 @@ describe('numbers of stored JSON', () => {
     },
   );
 
-  it('do not change the tag of an answer from one request to the next', async () => {
-    const { database, organizationId, api, secret } = shops;
-    const values = { organization_id: organizationId, attributes: `{"a":${numbers[0]}}` };
+  it('do not change the tag of an answer from one request to the next', async ({
+    database,
+    shop,
+    get,
+  }) => {
+    const values = { organization_id: shop.organizationId, attributes: `{"a":${numbers[0]}}` };
     const id = await addRow(database.pool, 'customers', values);
     const url = `/v1/customers/${encodeId('customer', id)}`;
-    const { etag } = (await api.get(url, secret)).headers;
-    const again = await api.get(url, secret, { 'if-none-match': String(etag) });
+    const { etag } = (await get(url)).headers;
+    const again = await get(url, { 'if-none-match': String(etag) });
     expect([again.statusCode, again.body]).toEqual([304, '']);
   });
 
-  it('are never made of what a caller sends', async () => {
-    const response = await shops.api.get('/v1/tags?%00123=1', shops.secret);
+  it('are never made of what a caller sends', async ({ get }) => {
+    const response = await get('/v1/tags?%00123=1');
     expect(response.json().error.param).toBe('\u0000123');
   });
 });

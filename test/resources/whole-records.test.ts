@@ -1,25 +1,23 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
-import { createTwoShops, type TwoShops } from '../support/two-shops.ts';
 
-let shops: TwoShops;
-beforeAll(async () => {
-  shops = await createTwoShops();
-});
-afterAll(() => shops.close());
-
-async function single(resource: IdentifiedResource, url: string, values: Record<string, unknown>) {
-  const table = url.replace('-', '_').slice('/v1/'.length);
-  const row = { organization_id: shops.organizationId, ...values };
-  const id = await addRow(shops.database.pool, table, row);
-  const response = await shops.api.get(`${url}/${encodeId(resource, id)}`, shops.secret);
-  expect(response.statusCode, response.body).toBe(200);
-  return response.json();
-}
+const it = test.extend(
+  'single',
+  ({ database, shop, get }) =>
+    async (resource: IdentifiedResource, url: string, values: Record<string, unknown>) => {
+      const table = url.replace('-', '_').slice('/v1/'.length);
+      const row = { organization_id: shop.organizationId, ...values };
+      const id = await addRow(database.pool, table, row);
+      const response = await get(`${url}/${encodeId(resource, id)}`);
+      expect(response.statusCode, response.body).toBe(200);
+      return response.json();
+    },
+);
 
 describe('a row that has every field', () => {
-  it('of a customer shows all nine texts of the address', async () => {
+  it('of a customer shows all nine texts of the address', async ({ single }) => {
     const default_address = {
       id: '7',
       street: 'Rua A',
@@ -35,9 +33,9 @@ describe('a row that has every field', () => {
     expect(shown.default_address).toStrictEqual(default_address);
   });
 
-  it.each(['whatsapp', 'sms'])(
+  it.for(['whatsapp', 'sms'])(
     'of a template campaign by %s shows when it is due',
-    async (channel) => {
+    async (channel, { single }) => {
       const shown = await single('template_campaign', '/v1/template-campaigns', {
         channel,
         is_official: true,

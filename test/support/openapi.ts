@@ -68,6 +68,15 @@ export function createConformance({ paths, components }: Description): Check {
   };
 }
 
+const conformances = new Map<string, Check>();
+
+/** The check for a description as text. Compiling one takes longer than most tests. */
+export function conformanceTo(description: string): Check {
+  const check = conformances.get(description) ?? createConformance(JSON.parse(description));
+  conformances.set(description, check);
+  return check;
+}
+
 /** What may be answered where there is no operation: errors, and only errors. */
 function describeSharedErrors({ responses, headers }: Components) {
   const metUnderV1: Record<number, string> = {
@@ -119,7 +128,7 @@ export function createCheckedApp(options: Omit<AppOptions, 'resources'>): Fastif
   const app = createApp({ resources, maxSilenceMs: 30_000, ...options });
   const inject = app.inject.bind(app) as (asked: InjectOptions) => Promise<LightMyRequestResponse>;
   const readConformance = async () =>
-    createConformance((await inject({ method: 'GET', url: '/openapi.json' })).json());
+    conformanceTo((await inject({ method: 'GET', url: '/openapi.json' })).body);
   // Not before the first request: until then a test may add routes of its own.
   let conformance: Promise<Check> | undefined;
   app.inject = (async (given: InjectOptions | string) => {

@@ -19,6 +19,14 @@ export type Program = {
   exited(): Promise<number | null>;
 };
 
+export type ProgramOptions = {
+  readonly uid?: number;
+  readonly gid?: number;
+  readonly cwd?: string;
+  /** Both streams through one pipe, which keeps the order in which they were written. */
+  readonly isMerged?: boolean;
+};
+
 const settings = {
   LOG_LEVEL: 'info',
   // What is tested must be noticed by what is meant to notice it, and repaired by nothing else.
@@ -32,17 +40,13 @@ export function runProgram(
   path: string,
   args: readonly string[],
   environment: Record<string, string>,
-  {
-    isMerged = false,
-    ...options
-  }: { uid?: number; gid?: number; cwd?: string; isMerged?: boolean } = {},
+  { isMerged = false, ...options }: ProgramOptions = {},
 ): Program {
   const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
   // Benchmarks and programs of the tests run from their sources.
   const isBuilt = /^(src|sync)\//.test(path);
   const program = isBuilt ? [builtProgram(path)] : ['--import', 'tsx', path];
   const command = [process.execPath, ...program, ...args];
-  // One pipe for both streams keeps the order in which they were written.
   const shell = isMerged ? ['sh', '-c', 'exec "$0" "$@" 2>&1'] : [];
   const [file = '', ...rest] = [...shell, ...command];
   const child = spawn(file, rest, {

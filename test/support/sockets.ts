@@ -1,6 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { type Check, createConformance, type Description, decompressed } from './openapi.ts';
+import type { FastifyInstance } from 'fastify';
+import { type Check, conformanceTo, decompressed } from './openapi.ts';
 
 /** What came back, held to the API's description. */
 export type SocketAnswer = {
@@ -69,6 +70,12 @@ export async function connectTo(port: number, sockets = 25): Promise<SocketClien
   };
 }
 
+/** How many connections the server of an API has. */
+export const connectionsOf = ({ server }: FastifyInstance) =>
+  new Promise<number>((resolve, reject) =>
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  );
+
 const plainFetch = globalThis.fetch;
 const conformances = new Map<string, Promise<Check>>();
 
@@ -80,8 +87,7 @@ function conformanceOf(origin: string): Promise<Check> {
 }
 
 async function readConformance(origin: string): Promise<Check> {
-  const description = await plainFetch(`${origin}/openapi.json`);
-  return createConformance((await description.json()) as Description);
+  return conformanceTo(await (await plainFetch(`${origin}/openapi.json`)).text());
 }
 
 /** As `fetch`; an answer that is not as the server itself describes it rejects. */

@@ -1,73 +1,141 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
 import { type Program, runProgram } from '../support/program.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 
 const kills = 20;
 const purchases = 400;
 const valueInCents = 1_000;
 
+const it = test
+  .extend(
+    'startWorker',
+    ({ database, directory }) =>
+      () =>
+        runProgram('sync/main.ts', [], {
+          DATABASE_URL: database.url,
+          DATA_DIR: directory,
+          SYNC_POLL_INTERVAL_MS: '10',
+        }),
+  )
+  .extend('stats', ({ get }) => async () => {
+    const response = await get('/v1/purchases/stats');
+    expect(response.statusCode).toBe(200);
+    const { purchase_count: count, revenue_in_cents: revenue } = response.json();
+    return { count, revenue };
+  })
+  .extend(
+    'current',
+    ({ directory, shop }) =>
+      () =>
+        readPublished(organizationDirectory(directory, shop.organizationId))?.file,
+  )
+  /** Waits for a generation other than those seen. */
+  .extend(
+    'published',
+    ({ current }) =>
+      async (seen: ReadonlySet<string | undefined>): Promise<void> => {
+        while (current() === undefined || seen.has(current())) await sleep(5);
+      },
+  )
+  .extend('pendingChanges', ({ database, directory }) => async (): Promise<number> => {
+    const status = runProgram('sync/main.ts', ['status', '--json'], {
+      DATABASE_URL: database.url,
+      DATA_DIR: directory,
+    });
+    expect(await status.exited()).toBe(0);
+    const { organizations } = JSON.parse(status.output()) as {
+      organizations: { pendingChanges: number | null }[];
+    };
+    return organizations.reduce((sum, { pendingChanges }) => sum + (pendingChanges ?? 1), 0);
+  })
+  /** Waits until a purchase written now is visible: then everything before it is as well. */
+  .extend(
+    'caughtUp',
+    ({ database, directory, shop, pendingChanges }) =>
+      async (): Promise<void> => {
+        const other = await addOrganization(database.pool);
+        const customer = await addCustomer(database.pool, other);
+        const engine = await createTestDuckDBEngine(directory);
+        const last = await addPurchase(database.pool, shop.organizationId, {
+          customer_id: await addCustomer(database.pool, shop.organizationId),
+          purchase_value_in_cents: 0,
+          created_at: '2020-01-01T00:00:00Z',
+        });
+        await database.pool.query('delete from purchases where id = $1', [last]);
+        const marker = await addPurchase(database.pool, other, { customer_id: customer });
+        while (
+          (await engine.freshness(other)) === null ||
+          (await engine.get(other, marker)).answer === null ||
+          (await pendingChanges()) > 0
+        ) {
+          await sleep(50);
+        }
+        await engine.close();
+      },
+  )
+  .extend('expectEqualToPostgres', ({ database, directory, shop }) => async (): Promise<void> => {
+    const duckdb = await createTestDuckDBEngine(directory);
+    const postgres = createPostgresEngine(database.pool);
+    let startingAfter: bigint | undefined;
+    for (let hasMore = true; hasMore; ) {
+      const query = {
+        filters: {},
+        limit: 100,
+        ...(startingAfter === undefined ? {} : { startingAfter }),
+      };
+      const [copy, original] = await Promise.all([
+        duckdb.list(shop.organizationId, query),
+        postgres.list(shop.organizationId, query),
+      ]);
+      expect(copy.answer).toEqual(original.answer);
+      hasMore = original.answer.hasMore;
+      startingAfter = original.answer.purchases.at(-1)?.id;
+    }
+    await duckdb.close();
+  });
+
 describe('a sync worker killed at any moment', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
-  let organization: bigint;
-  let secret: string;
   let worker: Program;
 
-  const startWorker = () =>
-    runProgram('sync/main.ts', [], {
-      DATABASE_URL: database.url,
-      DATA_DIR: directory.path,
-      SYNC_POLL_INTERVAL_MS: '10',
-    });
-
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    organization = await addOrganization(database.pool);
-    const customer = await addCustomer(database.pool, organization);
+  it.beforeAll(async ({ database, shop }) => {
+    const customer = await addCustomer(database.pool, shop.organizationId);
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
        select $1, $2, $3 from generate_series(1, $4)`,
-      [organization, customer, valueInCents, purchases],
+      [shop.organizationId, customer, valueInCents, purchases],
     );
-    ({ secret } = await addKey(database.pool, organization));
-    api = await createTestApi(database.pool, directory.path);
   });
 
   afterAll(async () => {
     await worker?.end('SIGKILL');
-    await api?.close();
-    await database?.drop();
-    await directory?.remove();
   });
-
-  const stats = async () => {
-    const response = await api.get('/v1/purchases/stats', secret);
-    expect(response.statusCode).toBe(200);
-    const { purchase_count: count, revenue_in_cents: revenue } = response.json();
-    return { count, revenue };
-  };
 
   it('loses nothing, doubles nothing, and the API answers throughout', {
     timeout: 600_000,
-  }, async () => {
+  }, async ({
+    database,
+    shop,
+    startWorker,
+    stats,
+    current,
+    published,
+    caughtUp,
+    expectEqualToPostgres,
+  }) => {
     let writing = true;
     let transactions = 0;
     const writers = [1, 2, 3].map(async (seed) => {
       while (writing) {
-        await writeKeepingTotals(database.pool, organization, seed + transactions);
+        await writeKeepingTotals(database.pool, shop.organizationId, seed + transactions);
         transactions += 1;
         await sleep(10);
       }
@@ -105,68 +173,6 @@ describe('a sync worker killed at any moment', () => {
     expect(answers).toBeGreaterThan(kills);
     await expectEqualToPostgres();
   });
-
-  const current = () => readPublished(organizationDirectory(directory.path, organization))?.file;
-
-  /** Waits for a generation other than those seen. */
-  async function published(seen: ReadonlySet<string | undefined>): Promise<void> {
-    while (current() === undefined || seen.has(current())) await sleep(5);
-  }
-
-  /** Waits until a purchase written now is visible: then everything before it is as well. */
-  async function caughtUp(): Promise<void> {
-    const other = await addOrganization(database.pool);
-    const customer = await addCustomer(database.pool, other);
-    const engine = await createTestDuckDBEngine(directory.path);
-    const last = await addPurchase(database.pool, organization, {
-      customer_id: await addCustomer(database.pool, organization),
-      purchase_value_in_cents: 0,
-      created_at: '2020-01-01T00:00:00Z',
-    });
-    await database.pool.query('delete from purchases where id = $1', [last]);
-    const marker = await addPurchase(database.pool, other, { customer_id: customer });
-    while (
-      (await engine.freshness(other)) === null ||
-      (await engine.get(other, marker)).answer === null ||
-      (await pendingChanges()) > 0
-    ) {
-      await sleep(50);
-    }
-    await engine.close();
-  }
-
-  async function pendingChanges(): Promise<number> {
-    const status = runProgram('sync/main.ts', ['status', '--json'], {
-      DATABASE_URL: database.url,
-      DATA_DIR: directory.path,
-    });
-    expect(await status.exited()).toBe(0);
-    const { organizations } = JSON.parse(status.output()) as {
-      organizations: { pendingChanges: number | null }[];
-    };
-    return organizations.reduce((sum, { pendingChanges }) => sum + (pendingChanges ?? 1), 0);
-  }
-
-  async function expectEqualToPostgres(): Promise<void> {
-    const duckdb = await createTestDuckDBEngine(directory.path);
-    const postgres = createPostgresEngine(database.pool);
-    let startingAfter: bigint | undefined;
-    for (let hasMore = true; hasMore; ) {
-      const query = {
-        filters: {},
-        limit: 100,
-        ...(startingAfter === undefined ? {} : { startingAfter }),
-      };
-      const [copy, original] = await Promise.all([
-        duckdb.list(organization, query),
-        postgres.list(organization, query),
-      ]);
-      expect(copy.answer).toEqual(original.answer);
-      hasMore = original.answer.hasMore;
-      startingAfter = original.answer.purchases.at(-1)?.id;
-    }
-    await duckdb.close();
-  }
 });
 
 /** Moves money between purchases, and replaces purchases by others of the same value. */

@@ -122,8 +122,7 @@ describe('building an organization’s file', () => {
     await addMany(4_000);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
-    while (!reports.some(({ activity }) => activity === 'loading')) await sleep(5);
-    await sleep(300);
+    while (!reports.some(({ progress }) => (progress?.loaded ?? 0) > 0)) await sleep(5);
     stopping.abort();
     await worker.close();
     await running;

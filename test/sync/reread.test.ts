@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { cpSync, rmSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { withSnapshot } from '../../src/postgres/pool.ts';
 import type { PurchaseFile } from '../../sync/files/purchase-file.ts';
 import { countDifferences } from '../../sync/verification/differences-of-file.ts';
@@ -10,13 +11,27 @@ import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/
 describe('reading ranges of purchases anew', () => {
   let shop: VerifiedShop;
   let ids: bigint[];
-  beforeEach(async () => {
+  let undamaged: string;
+  beforeAll(async () => {
     shop = await createVerifiedShop();
     ids = await addPurchases(shop, 100);
     await shop.sync();
+    undamaged = `${shop.directory}-undamaged`;
+    keepUndamaged();
   });
-  afterEach(() => shop.close());
+  afterEach(() => {
+    rmSync(shop.directory, { recursive: true });
+    cpSync(undamaged, shop.directory, { recursive: true });
+  });
+  afterAll(async () => {
+    rmSync(undamaged, { recursive: true });
+    await shop.close();
+  });
 
+  const keepUndamaged = () => {
+    rmSync(undamaged, { recursive: true, force: true });
+    cpSync(shop.directory, undamaged, { recursive: true });
+  };
   const { signal } = new AbortController();
   /** The worker's own file, and so what is published from it. */
   const damageLive = (statement: string) =>
@@ -62,24 +77,6 @@ describe('reading ranges of purchases anew', () => {
     expect(await shop.verify()).toMatchObject({ state: 'differs', dictionaries: [damage.found] });
   });
 
-  it('goes on following changes after a repair', async () => {
-    await damageLive(`delete from purchase where id = ${ids[20]}`);
-    const { differences } = await shop.verify();
-    await reread(differences);
-    await shop.database.pool.query(
-      `update purchases set utm_term = 'new' where id in (${ids[20]}, ${ids[21]})`,
-    );
-    await shop.sync();
-    expect(await shop.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
-  });
-
-  it('refuses where the file does not show all that Postgres has', async () => {
-    await damageLive(`delete from purchase where id = ${ids[20]}`);
-    const { differences } = await shop.verify();
-    await shop.database.pool.query(`update purchases set utm_term = 'x' where id = ${ids[1]}`);
-    await expect(reread(differences)).rejects.toThrow('does not show');
-  });
-
   it('leaves everything as it was when it is told to stop', async () => {
     await damageLive(`delete from purchase where id = ${ids[20]}`);
     const { differences } = await shop.verify();
@@ -91,6 +88,25 @@ describe('reading ranges of purchases anew', () => {
       await expect(stopped).rejects.toThrow('stopping');
     });
     expect((await shop.verify()).differences).toEqual(differences);
+  });
+
+  it('goes on following changes after a repair', async () => {
+    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    const { differences } = await shop.verify();
+    await reread(differences);
+    await shop.database.pool.query(
+      `update purchases set utm_term = 'new' where id in (${ids[20]}, ${ids[21]})`,
+    );
+    await shop.sync();
+    expect(await shop.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
+    keepUndamaged();
+  });
+
+  it('refuses where the file does not show all that Postgres has', async () => {
+    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    const { differences } = await shop.verify();
+    await shop.database.pool.query(`update purchases set utm_term = 'x' where id = ${ids[1]}`);
+    await expect(reread(differences)).rejects.toThrow('does not show');
   });
 });
 

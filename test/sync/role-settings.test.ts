@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterEach, describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
@@ -7,7 +7,7 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { prepareSession } from '../../sync/commands/session.ts';
 import { tryWorkerLock } from '../../sync/commands/worker-lock.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
 import { createWorkerRole, type TestRole } from '../support/role.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
@@ -22,10 +22,8 @@ const bindingSettings = [
 ];
 
 describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () => {
-  let database: TestDatabase;
   let role: TestRole;
-  beforeEach(async () => {
-    database = await createTestDatabase();
+  it.beforeEach(async ({ database }) => {
     role = await createWorkerRole(database);
     for (const setting of bindingSettings) {
       await database.pool.query(`alter role ${role.name} set ${setting}`);
@@ -33,8 +31,15 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
   });
   afterEach(async () => {
     await role.drop();
-    await database.drop();
   });
+
+  /** Resolves once Postgres has ended a connection that keeps the role's settings. */
+  const idleConnectionEnds = async () => {
+    const client = new pg.Client({ connectionString: role.url });
+    client.on('error', () => {});
+    await client.connect();
+    await new Promise<void>((resolve) => client.once('end', resolve));
+  };
 
   it('do not end its statements, its transactions or its connections', async () => {
     const pool = createPool(role.url, {
@@ -46,9 +51,9 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
     try {
       await connection.query('select pg_sleep(0.2)');
       await connection.query('begin');
-      await sleep(200);
+      await idleConnectionEnds();
       await connection.query('commit');
-      await sleep(300);
+      await idleConnectionEnds();
       const { rows } = await connection.query(`
         select name, setting from pg_settings
         where name in ('statement_timeout', 'idle_in_transaction_session_timeout',
@@ -68,12 +73,14 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
 
   it('do not end the connection that holds its lock', async () => {
     const lock = await tryWorkerLock(role.url, 'folder-1', { number: 1, of: 1 });
-    await sleep(500);
+    await idleConnectionEnds();
     expect(lock?.lost.aborted).toBe(false);
     await lock?.release();
   });
 
-  it('leave a worker able to load, with `options` of its own in DATABASE_URL', async () => {
+  it('leave a worker able to load, with `options` of its own in DATABASE_URL', async ({
+    database,
+  }) => {
     const organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
     await addPurchases(database.pool, organization, customer, 200_000);

@@ -2,7 +2,7 @@ import { truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import {
@@ -13,54 +13,51 @@ import { readSettings } from '../../src/settings.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker } from '../../sync/schedule/worker.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest } from '../support/fixtures.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
-import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
+import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const it = isolatedTest.extend(
+  'add',
+  ({ database, shop, customerId }) =>
+    (count: number) =>
+      addPurchases(database.pool, shop.organizationId, customerId, count),
+);
 
 describe('a worker that has to stop', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organization: bigint;
-  let customer: bigint;
   let folder: string;
 
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    organization = await addOrganization(database.pool);
-    customer = await addCustomer(database.pool, organization);
-    folder = organizationDirectory(directory.path, organization);
+  it.beforeEach(async ({ directory, shop }) => {
+    folder = organizationDirectory(directory, shop.organizationId);
   });
-  afterEach(async () => {
-    await database.drop();
-    await directory.remove();
-  });
-
-  const add = (count: number) => addPurchases(database.pool, organization, customer, count);
   const hasPublished = async (purchases: number) => {
     while (readPublished(folder)?.purchases !== purchases) await sleep(20);
   };
 
-  it('has ended once any call of close has, also where a lost lock closed it before', async () => {
+  it('has ended once any call of close has, also where a lost lock closed it before', async ({
+    database,
+    directory,
+    shop,
+    add,
+  }) => {
     await add(2_000);
     const instance = await createInstance({
       threads: 1,
       memoryLimit: '256MiB',
-      spillDirectory: join(directory.path, 'spill'),
+      spillDirectory: join(directory, 'spill'),
     });
     const worker = createWorker({
       database: database.pool,
       instance,
-      dataDirectory: directory.path,
-      dataFolderId: await dataFolderId(directory.path),
+      dataDirectory: directory,
+      dataFolderId: await dataFolderId(directory),
       concurrency: 1,
       maxIdleFiles: 1,
       pollIntervalMs: 20,
       log: pino({ level: 'silent' }),
     });
-    await worker.once([organization]);
+    await worker.once([shop.organizationId]);
     let haveEnded = 0;
     const closing = [worker.close(), worker.close()].map((close) =>
       close.then(() => {
@@ -75,10 +72,14 @@ describe('a worker that has to stop', () => {
     instance.closeSync();
   });
 
-  it('does not wait for the end of a rebuild that verifying has asked for', async () => {
+  it('does not wait for the end of a rebuild that verifying has asked for', async ({
+    database,
+    directory,
+    add,
+  }) => {
     await add(8_000);
     let activity = '';
-    const worker = await createTestWorker(database.pool, directory.path, {
+    const worker = await createTestWorker(database.pool, directory, {
       loadChunkRows: 40,
       onReport: (_organizationId, report) => {
         activity = report.activity;
@@ -88,7 +89,7 @@ describe('a worker that has to stop', () => {
         duckdb: {
           threads: 1,
           memoryLimit: '256MiB',
-          spillDirectory: join(directory.path, 'spill'),
+          spillDirectory: join(directory, 'spill'),
         },
       },
     });
@@ -104,17 +105,21 @@ describe('a worker that has to stop', () => {
     expect(activity).toBe('rebuilding');
   });
 
-  it('because its lock is lost waits for no answer of a network that has gone silent', async () => {
+  it('because its lock is lost waits for no answer of a network that has gone silent', async ({
+    database,
+    directory,
+    add,
+  }) => {
     await add(1);
     const proxy = await createPostgresProxy(database.url);
     const pool = createPool(proxy.url, { max: 8, applicationName: 'silenced' });
     const stopping = new AbortController();
     const following = followChanges(
       {
-        settings: readSettings({ DATA_DIR: directory.path }),
+        settings: readSettings({ DATA_DIR: directory }),
         databaseUrl: proxy.url,
         database: pool,
-        folderId: await dataFolderId(directory.path),
+        folderId: await dataFolderId(directory),
         log: pino({ level: 'silent' }),
         onReport: () => {},
       },

@@ -1,9 +1,9 @@
 import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
-import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
   purchasesDirectory,
@@ -11,72 +11,39 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../sync/status/status.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { type Program, runProgram } from '../support/program.ts';
-import { createWorkerRole, type TestRole } from '../support/role.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { isolatedTest } from '../support/fixtures.ts';
+import { createWorkerRole } from '../support/role.ts';
+import { addPurchase } from '../support/shop.ts';
+
+const it = isolatedTest
+  .extend('role', async ({ database }, { onCleanup }) => {
+    const role = await createWorkerRole(database);
+    onCleanup(role.drop);
+    return role;
+  })
+  /** Runs a command of the worker in that role, with one purchase in the database. */
+  .extend('sync', async ({ database, shop, customerId, role, program }) => {
+    await addPurchase(database.pool, shop.organizationId, { customer_id: customerId });
+    return (...args: string[]) => program('sync/main.ts', args, { DATABASE_URL: role.url });
+  })
+  .extend('statusUntil', async ({ database, directory, role }, { onCleanup }) => {
+    const pool = createPool(role.url, { max: 1, applicationName: 'test' });
+    onCleanup(() => pool.end());
+    return async (matches: (status: Status) => boolean): Promise<Status> => {
+      for (;;) {
+        const organizations = await listOrganizations(database.pool);
+        const folderId = await dataFolderId(directory);
+        const status = await readStatus(pool, directory, folderId, organizations);
+        if (matches(status)) return status;
+        await sleep(100);
+      }
+    };
+  });
+
+const workerFailure = ({ workers }: Status) => workers[0]?.failure ?? null;
 
 describe('status of a worker that fails as a whole', { timeout: 180_000 }, () => {
-  let database: TestDatabase;
-  let role: TestRole;
-  let asRole: Database;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organization: bigint;
-  const programs: Program[] = [];
-
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    role = await createWorkerRole(database);
-    asRole = createPool(role.url, { max: 1, applicationName: 'test' });
-    directory = await temporaryDirectory();
-    organization = await addOrganization(database.pool);
-    const customer = await addCustomer(database.pool, organization);
-    await addPurchase(database.pool, organization, { customer_id: customer });
-  });
-  afterEach(async () => {
-    for (const program of programs.splice(0)) await program.end('SIGKILL');
-    await asRole.end();
-    await role.drop();
-    await database.drop();
-    await directory.remove();
-  });
-
-  const sync = (...args: string[]): Program => {
-    const program = runProgram('sync/main.ts', args, {
-      DATABASE_URL: role.url,
-      DATA_DIR: directory.path,
-    });
-    programs.push(program);
-    return program;
-  };
-  const statusUntil = async (matches: (status: Status) => boolean): Promise<Status> => {
-    // To ask a program again and again would take most of the processors' time.
-    while (!matches(await readStatusHere())) await sleep(100);
-    for (;;) {
-      const program = sync('status', '--json');
-      await program.exited();
-      const status = JSON.parse(program.answer()) as Status;
-      if (matches(status)) return status;
-    }
-  };
-  const readStatusHere = async () =>
-    readStatus(
-      asRole,
-      directory.path,
-      await dataFolderId(directory.path),
-      await listOrganizations(database.pool),
-    );
-  const statusText = async (): Promise<string> => {
-    const program = sync('status');
-    await program.exited();
-    return program.answer();
-  };
-  const workerFailure = ({ workers }: Status) => workers[0]?.failure ?? null;
-  const isPublished = () =>
-    readPublished(organizationDirectory(directory.path, organization)) !== null;
-
-  it.each([
+  it.for([
     [
       'lacks a right on the change log',
       (name: string) => `revoke delete on purchase_changes from ${name}`,
@@ -107,30 +74,44 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
       /permission denied for table purchase_change_readers/,
       /grant select, insert, update, delete on purchase_change_readers to/,
     ],
-  ])('names the cause where its role %s', async (_what, statement, message, advice) => {
-    await database.pool.query(statement(role.name));
-    sync('run');
-    const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
-    expect(failure?.message).toMatch(message);
-    expect(failure?.advice).toMatch(advice);
-    expect(await statusText()).toContain(
-      `The worker has failed since ${failure?.since}: ${failure?.message} ${failure?.advice}`,
-    );
-  });
+  ] as const)(
+    'names the cause where its role %s',
+    async ([_what, statement, message, advice], { database, role, sync, statusUntil }) => {
+      await database.pool.query(statement(role.name));
+      sync('run');
+      const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
+      expect(failure?.message).toMatch(message);
+      expect(failure?.advice).toMatch(advice);
+    },
+  );
 
-  it('shows no failure once the right is granted', async () => {
+  it('shows no failure once the right is granted', async ({
+    database,
+    role,
+    sync,
+    statusUntil,
+  }) => {
     await database.pool.query(`revoke select on purchase_changes from ${role.name}`);
     sync('run');
     const failed = await statusUntil((status) => workerFailure(status) !== null);
-    // The command has the worker's role, and says what it cannot read.
-    expect(failed.failure?.message).toMatch(/permission denied for table purchase_changes/);
+    const failure = workerFailure(failed);
+    const [json, text] = [sync('status', '--json'), sync('status')];
+    await Promise.all([json.exited(), text.exited()]);
+    expect(JSON.parse(json.answer())).toMatchObject({
+      // The command has the worker's role, and says what it cannot read.
+      failure: { message: expect.stringMatching(/permission denied for table purchase_changes/) },
+      workers: [{ failure }],
+    });
+    expect(text.answer()).toContain(
+      `The worker has failed since ${failure?.since}: ${failure?.message} ${failure?.advice}`,
+    );
     await database.pool.query(`grant select on purchase_changes to ${role.name}`);
     const status = await statusUntil((status) => workerFailure(status) === null);
     expect(status.failure).toBeNull();
     await statusUntil(({ organizations }) => organizations[0]?.state === 'live');
   });
 
-  it('shows no failure of a worker before it', async () => {
+  it('shows no failure of a worker before it', async ({ database, role, sync, statusUntil }) => {
     await database.pool.query(`revoke select on purchase_changes from ${role.name}`);
     const first = sync('run');
     await statusUntil((status) => workerFailure(status) !== null);
@@ -140,25 +121,32 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
     await statusUntil(({ workers }) => workers[0]?.failure === null);
   });
 
-  it.each(['up-to-date', 'STATUS'])('names the file where it cannot write %s', async (name) => {
-    const obstacle =
-      name === 'STATUS'
-        ? join(organizationDirectory(directory.path, organization), 'STATUS')
-        : join(purchasesDirectory(directory.path), name, '1-of-1.json');
-    mkdirSync(obstacle, { recursive: true });
-    sync('run');
-    const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
-    expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
-    expect(failure?.message).toContain(obstacle);
-    if (name === 'STATUS') return;
-    rmdirSync(obstacle);
-    await statusUntil((status) => workerFailure(status) === null);
-  });
+  it.for(['up-to-date', 'STATUS'])(
+    'names the file where it cannot write %s',
+    async (name, { directory, shop, sync, statusUntil }) => {
+      const obstacle =
+        name === 'STATUS'
+          ? join(organizationDirectory(directory, shop.organizationId), 'STATUS')
+          : join(purchasesDirectory(directory), name, '1-of-1.json');
+      mkdirSync(obstacle, { recursive: true });
+      sync('run');
+      const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
+      expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
+      expect(failure?.message).toContain(obstacle);
+      if (name === 'STATUS') return;
+      rmdirSync(obstacle);
+      await statusUntil((status) => workerFailure(status) === null);
+    },
+  );
 
-  it('says since when it has not looked where it can write nothing that tells of its looks', async () => {
-    mkdirSync(purchasesDirectory(directory.path), { recursive: true });
+  it('says since when it has not looked where it can write nothing that tells of its looks', async ({
+    directory,
+    sync,
+    statusUntil,
+  }) => {
+    mkdirSync(purchasesDirectory(directory), { recursive: true });
     const obstacles = ['up-to-date', 'worker-failures'].map((name) =>
-      join(purchasesDirectory(directory.path), name),
+      join(purchasesDirectory(directory), name),
     );
     for (const obstacle of obstacles) writeFileSync(obstacle, 'in the way');
     const worker = sync('run');
@@ -172,7 +160,14 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
     await statusUntil((status) => workerFailure(status) === null);
   });
 
-  it('fails visibly where a row-level security policy would hide purchases', async () => {
+  it('fails visibly where a row-level security policy would hide purchases', async ({
+    database,
+    directory,
+    shop,
+    role,
+    sync,
+    statusUntil,
+  }) => {
     await database.pool.query('alter table purchases enable row level security');
     await database.pool.query('create policy even_ids on purchases using (id % 2 = 0)');
     sync('run');
@@ -181,7 +176,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
       message: 'A row-level security policy may hide rows of the table purchases.',
       advice: expect.stringContaining('bypassrls'),
     });
-    expect(isPublished()).toBe(false);
+    expect(readPublished(organizationDirectory(directory, shop.organizationId))).toBeNull();
     await database.pool.query(`alter role ${role.name} bypassrls`);
     await statusUntil(({ organizations }) => organizations[0]?.purchases === 1);
   });

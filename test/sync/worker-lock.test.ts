@@ -1,28 +1,32 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
 import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/commands/worker-lock.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { isolatedTest } from '../support/fixtures.ts';
 
 const folder = 'folder-1';
 const half = { number: 1, of: 2 };
 const whole = { number: 1, of: 1 };
 
 describe('the right to write to a data folder', () => {
-  let database: TestDatabase;
   const locks: WorkerLock[] = [];
-  beforeEach(async () => {
-    database = await createTestDatabase();
-  });
+
+  const it = isolatedTest.extend(
+    'take',
+    ({ database }) =>
+      async (shard: typeof half): Promise<WorkerLock | null> => {
+        const lock = await tryWorkerLock(database.url, folder, shard);
+        if (lock !== null) locks.push(lock);
+        return lock;
+      },
+  );
+
   afterEach(async () => {
     for (const lock of locks.splice(0)) await lock.release();
-    await database.drop();
   });
-  const take = async (shard: typeof half): Promise<WorkerLock | null> => {
-    const lock = await tryWorkerLock(database.url, folder, shard);
-    if (lock !== null) locks.push(lock);
-    return lock;
-  };
 
-  it('is never seen with one that the folder is divided otherwise for', async () => {
+  it('is never seen with one that the folder is divided otherwise for', async ({
+    database,
+    take,
+  }) => {
     expect(await take(half)).not.toBeNull();
     let isOver = false;
     const standBy = async () => {
@@ -42,7 +46,7 @@ describe('the right to write to a data folder', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
   });
 
-  it('is had by one division alone where several try at once', async () => {
+  it('is had by one division alone where several try at once', async ({ take }) => {
     for (let round = 0; round < 10; round += 1) {
       const taken = await Promise.all([take(whole), take(half), take({ number: 2, of: 2 })]);
       const divisions = [taken[0], taken[1] ?? taken[2]].filter((lock) => lock);

@@ -1,15 +1,13 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
 import { statsDimensions } from '../../../src/domain/purchase-query.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
 import { purchaseTable } from '../../../src/resources/purchase-table.ts';
-import { createTestApi, type TestApi } from '../../support/api.ts';
 import { awkwardPurchase } from '../../support/awkward-purchases.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/postgres.ts';
+import { test } from '../../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
 import { createTestWorker } from '../../support/sync.ts';
-import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './reading.ts';
 
 const statsColumns: TableColumn[] = [
@@ -20,16 +18,42 @@ const statsColumns: TableColumn[] = [
 ];
 
 describe('all formats of an answer', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let api: TestApi;
   let csv: Awaited<ReturnType<typeof fileReader>>;
   let secret: string;
   let customers: bigint[];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  const it = test
+    /** Asks in every format and compares with what JSON shows. */
+    .extend(
+      'expectAgreement',
+      ({ api }) =>
+        async (url: string, columns: readonly TableColumn[], member: string) => {
+          const ask = async (format: string) => {
+            const response = await api.get(`${url}&format=${format}`, secret);
+            expect(response.statusCode, `${url} ${format}: ${response.body}`).toBe(200);
+            return response;
+          };
+          const json = (await ask('json')).body;
+          const isGrouped = !json.includes('"group_by":null');
+          const objects = isGrouped ? objectsIn(json, member) : [json.replace('{', '{"key":null,')];
+          const rows = rowsOfJson(columns, objects);
+          const more = JSON.parse(json);
+          const hasMore = String(more.has_more ?? more.groups_truncated);
+
+          const names = columns.map(({ name }) => name);
+          const [plain, lines, arrow] = [await ask('csv'), await ask('ndjson'), await ask('arrow')];
+          expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
+          const objectsOfLines = lines.body.split('\n').slice(0, -1);
+          expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
+          if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
+          expect(readArrow(arrow.rawPayload).rows).toEqual(rows);
+          for (const answer of [plain, lines, arrow]) {
+            expect(answer.headers['x-has-more']).toBe(hasMore);
+          }
+        },
+    );
+
+  it.beforeAll(async ({ database, directory }) => {
     csv = await fileReader();
     const organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
@@ -53,43 +77,13 @@ describe('all formats of an answer', () => {
       coupons:
         '[{"id":12345678901234567890,"code":"a\\"b,\\n","value":1e400},{"value":10.50,"type":"x"}]',
     });
-    const worker = await createTestWorker(database.pool, folder.path);
+    const worker = await createTestWorker(database.pool, directory);
     await worker.syncAll();
     await worker.close();
-    api = await createTestApi(database.pool, folder.path);
   });
   afterAll(async () => {
-    await api.close();
     await csv.close();
-    await database.drop();
-    await folder.remove();
   });
-
-  /** Asks in every format and compares with what JSON shows. */
-  async function expectAgreement(url: string, columns: readonly TableColumn[], member: string) {
-    const ask = async (format: string) => {
-      const response = await api.get(`${url}&format=${format}`, secret);
-      expect(response.statusCode, `${url} ${format}: ${response.body}`).toBe(200);
-      return response;
-    };
-    const json = (await ask('json')).body;
-    const isGrouped = !json.includes('"group_by":null');
-    const objects = isGrouped ? objectsIn(json, member) : [json.replace('{', '{"key":null,')];
-    const rows = rowsOfJson(columns, objects);
-    const more = JSON.parse(json);
-    const hasMore = String(more.has_more ?? more.groups_truncated);
-
-    const names = columns.map(({ name }) => name);
-    const [plain, lines, arrow] = [await ask('csv'), await ask('ndjson'), await ask('arrow')];
-    expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
-    const objectsOfLines = lines.body.split('\n').slice(0, -1);
-    expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
-    if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
-    expect(readArrow(arrow.rawPayload).rows).toEqual(rows);
-    for (const answer of [plain, lines, arrow]) {
-      expect(answer.headers['x-has-more']).toBe(hasMore);
-    }
-  }
 
   const filters = fc.record(
     {
@@ -102,7 +96,7 @@ describe('all formats of an answer', () => {
   const query = (parameters: object): string =>
     new URLSearchParams(Object.entries(parameters)).toString();
 
-  it('show the same purchases, to the cent and the microsecond', async () => {
+  it('show the same purchases, to the cent and the microsecond', async ({ expectAgreement }) => {
     const ofCustomer = `/v1/customers/${encodeId('customer', customers[0] as bigint)}/purchases`;
     await fc.assert(
       fc.asyncProperty(
@@ -117,7 +111,7 @@ describe('all formats of an answer', () => {
     await expectAgreement('/v1/purchases?limit=100', purchaseTable.columns, 'data');
   });
 
-  it('show the same statistics', async () => {
+  it('show the same statistics', async ({ expectAgreement }) => {
     await fc.assert(
       fc.asyncProperty(
         filters,
@@ -133,7 +127,7 @@ describe('all formats of an answer', () => {
     );
   });
 
-  it('have columns of the types that they promise', async () => {
+  it('have columns of the types that they promise', async ({ api }) => {
     const { rawPayload } = await api.get('/v1/purchases?format=arrow', secret);
     const { types } = readArrow(rawPayload);
     expect(types).toMatchObject({

@@ -1,0 +1,223 @@
+import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
+import { readIds } from '../support/paging.ts';
+import { addMembers, addRow, withoutForeignKeys } from '../support/rows.ts';
+
+const publicId = (id: bigint) => encodeId('customer', id);
+
+describe('the filters of the customer list', () => {
+  const ids: Record<string, bigint> = {};
+
+  const it = test
+    .extend(
+      'matching',
+      ({ api, shop }) =>
+        async (query: string, secret = shop.secret) =>
+          (await readIds(api, secret, `/v1/customers?${query}`)).map(
+            (found) =>
+              Object.keys(ids).find((name) => publicId(ids[name] as bigint) === found) ?? found,
+          ),
+    )
+    .extend('refusal', ({ get }) => async (query: string) => {
+      const response = await get(`/v1/customers?${query}`);
+      return { status: response.statusCode, ...response.json().error };
+    });
+
+  const relations: Record<string, bigint> = {};
+
+  it.beforeAll(async ({ database, shop, otherShop }) => {
+    const { organizationId } = shop;
+    const { organizationId: otherOrganizationId } = otherShop;
+    const add = async (name: string, organization: bigint, values: Record<string, unknown>) => {
+      const row = { organization_id: organization, name, ...values };
+      ids[name] = await addRow(database.pool, 'customers', row);
+    };
+    await add('early', organizationId, {
+      created_at: '2026-01-01T00:00:00.000001Z',
+      updated_at: '2026-05-01T00:00:00Z',
+      email: 'Early@Example.com',
+      phone: '+55 11 98888-7777',
+      is_subscribed: true,
+    });
+    await add('middle', organizationId, {
+      created_at: '2026-01-02T00:00:00Z',
+      updated_at: '2026-04-01T00:00:00.000001Z',
+      email: 'early@example.com',
+      phone: '8887777',
+      total_spent_in_cents: 5,
+    });
+    await add('late', organizationId, {
+      created_at: '2026-01-03T00:00:00Z',
+      updated_at: '2026-03-01T00:00:00Z',
+      email: 'ÉARLY@example.com',
+      phone: 'ext. 88-87-77-7, 0',
+      is_subscribed: true,
+      total_spent_in_cents: 5,
+    });
+    await add('foreign', otherOrganizationId, {
+      created_at: '2026-01-02T00:00:00Z',
+      email: 'early@example.com',
+      phone: '+5511988887777',
+      is_subscribed: true,
+    });
+    for (const relation of ['tag', 'segment'] as const) {
+      for (const [name, organization] of [
+        [relation, organizationId],
+        [`empty ${relation}`, organizationId],
+        [`foreign ${relation}`, otherOrganizationId],
+      ] as const) {
+        const row = { organization_id: organization, name };
+        relations[name] = await addRow(database.pool, `${relation}s`, row);
+      }
+      const own = relations[relation] as bigint;
+      const foreign = relations[`foreign ${relation}`] as bigint;
+      const everybody = Object.values(ids);
+      const some = [ids.early, ids.late, ids.foreign] as bigint[];
+      await withoutForeignKeys(database.pool, async (connection) => {
+        await addMembers(connection, relation, organizationId, own, some);
+        await addMembers(connection, relation, otherOrganizationId, foreign, everybody);
+      });
+    }
+  });
+  it('take subscribed customers, or those who are not', async ({ matching, refusal }) => {
+    expect(await matching('is_subscribed=true')).toEqual(['late', 'early']);
+    expect(await matching('is_subscribed=false')).toEqual(['middle']);
+    for (const value of ['1', 'TRUE', 'yes', '']) {
+      expect(await refusal(`is_subscribed=${value}`)).toMatchObject({
+        status: 422,
+        param: 'is_subscribed',
+      });
+    }
+  });
+
+  it('bound creation and update inclusively, to the microsecond and across offsets', async ({
+    matching,
+  }) => {
+    expect(await matching('created_since=2026-01-01T00:00:00.000001Z')).toHaveLength(3);
+    expect(await matching('created_since=2026-01-01T00:00:00.0000011Z')).toEqual([
+      'late',
+      'middle',
+    ]);
+    expect(await matching('created_until=2026-01-01T00:00:00.0000019Z')).toEqual(['early']);
+    expect(await matching('created_until=2026-01-01T00:00:00Z')).toEqual([]);
+    expect(
+      await matching(
+        'created_since=2026-01-02T03:00:00%2B03:00&created_until=2026-01-02T00:00:00Z',
+      ),
+    ).toEqual(['middle']);
+    expect(await matching('updated_since=2026-04-01T00:00:00.000001Z')).toEqual([
+      'middle',
+      'early',
+    ]);
+    expect(await matching('updated_since=2026-04-01T00:00:00.000002Z')).toEqual(['early']);
+  });
+
+  it('refuse what is no instant', async ({ refusal }) => {
+    for (const name of ['created_since', 'created_until', 'updated_since']) {
+      for (const value of ['2026-02-30T00:00:00Z', 'yesterday', '2026-01-01', '']) {
+        expect(await refusal(`${name}=${value}`)).toMatchObject({ status: 422, param: name });
+      }
+    }
+  });
+
+  it('find an email address whole, whatever its case', async ({ matching, refusal }) => {
+    expect(await matching('email=EARLY@example.COM')).toEqual(['middle', 'early']);
+    expect(await matching('email=arly@example.com')).toEqual([]);
+    expect(await matching('email=early@example.co_')).toEqual([]);
+    expect(await matching('email=%25')).toEqual([]);
+    expect(await refusal('email=')).toMatchObject({ status: 422, param: 'email' });
+    expect(await refusal('email=a%00b')).toMatchObject({ status: 422, param: 'email' });
+  });
+
+  it('find a phone by its digits, however they are punctuated', async ({ matching }) => {
+    expect(await matching('phone=%2B55%2011%209%208888-7777')).toEqual(['early']);
+    expect(await matching('phone=888-7777')).toEqual(['middle']);
+    expect(await matching('phone=88.877.770')).toEqual(['late']);
+  });
+
+  it('find a phone with or without its country code, whichever number lacks it', async ({
+    database,
+    otherShop,
+    matching,
+  }) => {
+    const { organizationId: otherOrganizationId, secret: otherSecret } = otherShop;
+    const stored = ['+55 21 91234-5678', '(21) 91234-5678', '+351 21 91234-5678'] as const;
+    for (const phone of stored) {
+      const row = { organization_id: otherOrganizationId, phone };
+      ids[phone] = await addRow(database.pool, 'customers', row);
+    }
+    const [withCode, national, otherCode] = stored;
+    const found = (phone: string) => matching(`phone=${encodeURIComponent(phone)}`, otherSecret);
+    expect(await found('21 91234 5678')).toEqual([otherCode, national, withCode]);
+    expect(await found('+5521912345678')).toEqual([national, withCode]);
+    expect(await found('+351 21 91234-5678')).toEqual([otherCode, national]);
+    expect(await found('+49 21 91234-5678')).toEqual([national]);
+  });
+
+  it('find no phone by a part of it, nor by more digits than a country code has', async ({
+    matching,
+  }) => {
+    expect(await matching('phone=777')).toEqual([]);
+    expect(await matching('phone=8887777')).toEqual(['middle']);
+    expect(await matching('phone=88887777')).toEqual([]);
+    expect(await matching('phone=98888')).toEqual([]);
+    expect(await matching('phone=0988887777')).toEqual([]);
+    expect(await matching('phone=00005511988887777')).toEqual([]);
+    expect(await matching('phone=558887777')).toEqual([]);
+  });
+
+  it('refuse a phone that is too short, too long or without a digit', async ({
+    matching,
+    refusal,
+  }) => {
+    for (const value of ['77', '', '1'.repeat(33), 'abc', '%25%25%25', '___', '١٢٣']) {
+      expect(await refusal(`phone=${encodeURI(value).replaceAll('%25', '%')}`)).toMatchObject({
+        type: 'validation_error',
+        param: 'phone',
+      });
+    }
+    expect(await matching(`phone=${'1'.repeat(32)}`)).toEqual([]);
+  });
+
+  it.for(['tag', 'segment'] as const)(
+    'take the customers of a %s',
+    async (relation, { otherShop, matching, refusal }) => {
+      const by = (name: string) =>
+        `${relation}_id=${encodeId(relation, relations[name] as bigint)}`;
+      expect(await matching(by(relation))).toEqual(['late', 'early']);
+      expect(await matching(`${by(relation)}&sort=updated`)).toEqual(['early', 'late']);
+      expect(await matching(by(`empty ${relation}`))).toEqual([]);
+      // Although members are stored with it.
+      expect(await matching(by(`foreign ${relation}`))).toEqual([]);
+      expect(await matching(by(relation), otherShop.secret)).toEqual([]);
+      expect(await matching(`${relation}_id=${encodeId(relation, 10n ** 9n)}`)).toEqual([]);
+      expect(await refusal(`${relation}_id=cus_1`)).toMatchObject({
+        status: 422,
+        param: `${relation}_id`,
+      });
+    },
+  );
+
+  it('apply together', async ({ matching }) => {
+    const tag = `tag_id=${encodeId('tag', relations.tag as bigint)}`;
+    const segment = `segment_id=${encodeId('segment', relations.segment as bigint)}`;
+    const all = `is_subscribed=true&phone=11988887777&email=early@example.com&q=EARL&${tag}&${segment}`;
+    expect(await matching(`${all}&created_until=2026-01-01T01:00:00Z`)).toEqual(['early']);
+    expect(await matching(`${all}&created_since=2026-01-01T01:00:00Z`)).toEqual([]);
+  });
+
+  it('do not apply to the cursor', async ({ matching }) => {
+    const after = `starting_after=${publicId(ids.late as bigint)}`;
+    expect(await matching(`is_subscribed=false&${after}`)).toEqual(['middle']);
+    expect(await matching(`sort=total_spent&${after}`)).toEqual(['middle', 'early']);
+  });
+
+  it('say nothing of a cursor of another organization', async ({ refusal }) => {
+    expect(await refusal(`starting_after=${publicId(ids.foreign as bigint)}`)).toMatchObject({
+      status: 400,
+      type: 'invalid_request',
+      param: 'starting_after',
+    });
+  });
+});

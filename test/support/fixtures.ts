@@ -1,0 +1,139 @@
+import { test as base } from 'vitest';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { AppOptions } from '../../src/http/app.ts';
+import { createTestApi, type TestApi } from './api.ts';
+import { createTestDuckDBEngine } from './engines.ts';
+import { createTestDatabase, type TestDatabase } from './postgres.ts';
+import { type Program, type ProgramOptions, runProgram } from './program.ts';
+import { addCustomer, addKey, addOrganization } from './shop.ts';
+import { createTestWorker, type TestWorker } from './sync.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+// Vitest sets up a fixture when the first test or hook names it as a parameter, and tears it down
+// after the fixtures that depend on it. A fixture that nobody names costs nothing.
+
+/** An organization with an API key that may read. */
+export type Shop = { readonly organizationId: bigint; readonly secret: string };
+
+type Stores = { readonly database: TestDatabase; readonly directory: string };
+type Scope = { onCleanup(end: () => Promise<void>): void };
+
+/** A migrated, empty database. */
+// biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+async function openDatabase({}: object, { onCleanup }: Scope): Promise<TestDatabase> {
+  const database = await createTestDatabase();
+  onCleanup(database.drop);
+  return database;
+}
+
+/** An empty folder, which is the data folder of `api`, `worker`, `engine` and `program`. */
+// biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+async function openDirectory({}: object, { onCleanup }: Scope): Promise<string> {
+  const directory = await temporaryDirectory();
+  onCleanup(directory.remove);
+  return directory.path;
+}
+
+/** An organization with a key, and nothing else. */
+async function openShop({ database }: Pick<Stores, 'database'>): Promise<Shop> {
+  const organizationId = await addOrganization(database.pool, 'Livraria Ipê');
+  return { organizationId, secret: (await addKey(database.pool, organizationId)).secret };
+}
+
+/** A customer of `shop`. */
+const openCustomer = ({ database, shop }: { database: TestDatabase; shop: Shop }) =>
+  addCustomer(database.pool, shop.organizationId);
+
+/** The API over `database` and `directory`, with `apiOptions`. */
+async function openApi(
+  { database, directory, apiOptions }: Stores & { readonly apiOptions: Partial<AppOptions> },
+  { onCleanup }: Scope,
+): Promise<TestApi> {
+  const api = await createTestApi(database.pool, directory, apiOptions);
+  onCleanup(api.close);
+  return api;
+}
+
+type Get = (url: string, headers?: Record<string, string>) => ReturnType<TestApi['get']>;
+
+/** GET with the key of `shop`. */
+const openGet =
+  async ({ api, shop }: { api: TestApi; shop: Shop }): Promise<Get> =>
+  (url, headers) =>
+    api.get(url, shop.secret, headers);
+
+/** A sync worker within this process, which follows no changes by itself. */
+async function openWorker(
+  { database, directory }: Stores,
+  { onCleanup }: Scope,
+): Promise<TestWorker> {
+  const worker = await createTestWorker(database.pool, directory);
+  onCleanup(worker.close);
+  return worker;
+}
+
+/** The DuckDB engine over what is published in `directory`. */
+async function openEngine(
+  { directory }: Pick<Stores, 'directory'>,
+  { onCleanup }: Scope,
+): Promise<PurchaseEngine> {
+  const engine = await createTestDuckDBEngine(directory);
+  onCleanup(engine.close);
+  return engine;
+}
+
+export type StartProgram = (
+  path: string,
+  args?: readonly string[],
+  environment?: Record<string, string>,
+  options?: ProgramOptions,
+) => Program;
+
+/** Runs programs over `database` and `directory`, and kills those that still run after the test. */
+async function openProgram(
+  { database, directory }: Stores,
+  { onCleanup }: Scope,
+): Promise<StartProgram> {
+  const programs: Program[] = [];
+  onCleanup(async () => {
+    await Promise.all(programs.map((program) => program.end('SIGKILL')));
+  });
+  return (path, args = [], environment = {}, options = {}) => {
+    const stores = { DATABASE_URL: database.url, DATA_DIR: directory, PORT: '0' };
+    const program = runProgram(path, args, { ...stores, ...environment }, options);
+    programs.push(program);
+    return program;
+  };
+}
+
+const file = { scope: 'file' } as const;
+
+/** Tests that share their fixtures with the other tests of the file, except `newShop` and `program`. */
+export const test = base
+  .extend('database', file, openDatabase)
+  .extend('directory', file, openDirectory)
+  .extend('shop', file, openShop)
+  .extend('otherShop', file, openShop)
+  .extend('customerId', file, openCustomer)
+  .extend('apiOptions', file, {} as Partial<AppOptions>)
+  .extend('api', file, openApi)
+  .extend('get', file, openGet)
+  .extend('worker', file, openWorker)
+  .extend('engine', file, openEngine)
+  /** An organization of the test's own. */
+  .extend('newShop', openShop)
+  .extend('program', openProgram);
+
+/** Tests that have a database, a folder and all else of their own. */
+export const isolatedTest = base
+  .extend('database', openDatabase)
+  .extend('directory', openDirectory)
+  .extend('shop', openShop)
+  .extend('otherShop', openShop)
+  .extend('customerId', openCustomer)
+  .extend('apiOptions', {} as Partial<AppOptions>)
+  .extend('api', openApi)
+  .extend('get', openGet)
+  .extend('worker', openWorker)
+  .extend('engine', openEngine)
+  .extend('program', openProgram);
