@@ -11,7 +11,7 @@ import { describeDatabaseFailure, type TableRights } from '../src/postgres/datab
 export type Failure = { readonly message: string; readonly advice: string };
 
 /** A purchase with a value that cannot be copied, named by its public id. */
-export class PoisonedPurchaseError extends Error {
+export class InvalidPurchaseError extends Error {
   constructor(purchase: string, value: string) {
     super(`Purchase ${purchase} holds a value that cannot be copied: ${value}.`);
   }
@@ -59,7 +59,7 @@ export function describeFailure(error: unknown): Failure {
     };
   }
   if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
-  if (error instanceof PoisonedPurchaseError) {
+  if (error instanceof InvalidPurchaseError) {
     return { message: error.message, advice: correctIt };
   }
   if (error instanceof OversizedRowError) return { message: error.message, advice: correctIt };

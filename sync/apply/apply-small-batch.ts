@@ -16,16 +16,17 @@ import { noLabel, storedColumns } from '../../src/purchase-store/layout.ts';
 import { quarterHourOf } from '../../src/purchase-store/quarter-hours.ts';
 import { type Watermark, writeWatermark } from '../capture/watermark.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
-import { assignments, inTransaction } from './apply.ts';
 import { chunkRows, type StagedPurchase } from './staging.ts';
+import { assignments, inTransaction } from './write-staged.ts';
 
-/** How many changes are applied this way: what fits one DuckDB vector. */
-export const few = chunkRows;
+/** The largest small batch: one DuckDB vector. */
+export const smallBatchRows = chunkRows;
 
 /**
- * What `applyStaged` does, for a few changes: their labels and customers are turned
- * into keys here instead of by joins. Planning those takes DuckDB longer than all
- * else that such changes need.
+ * Applies changes as `applyStaged` does, with labels and customers encoded here instead of by
+ * joins with ten dictionaries. With 200,000 purchases, from commit to published generation,
+ * `applyStaged` took 1.5 times as long for 1 change, 1.65 times for 50 and 1.7 times for 1,000.
+ * If only dictionaries that lack a value were extended: 1.2 times for 1 and 50, 1.6 for 1,000.
  */
 export async function applySmallBatch(
   { connection, catalog, dictionaryKeys }: PurchaseFile,
@@ -86,9 +87,9 @@ async function remove(
 
 type Row = NonNullable<StagedPurchase['row']>;
 
-const placeOf = (name: string): number =>
+const positionOf = (name: string): number =>
   purchaseColumns.findIndex((column) => column.name === name);
-const createdAt = placeOf('created_at');
+const createdAt = positionOf('created_at');
 
 function byCreation(one: Row, other: Row): number {
   const [first, second] = [one[createdAt] as bigint, other[createdAt] as bigint];
@@ -96,21 +97,21 @@ function byCreation(one: Row, other: Row): number {
   return (one[0] as bigint) < (other[0] as bigint) ? -1 : 1;
 }
 
-/** Turns rows of Postgres into those of the purchase table. */
+/** Returns a function that encodes a row of Postgres for the table `purchase`. */
 async function createEncoder(
   dictionaryKeys: PurchaseFile['dictionaryKeys'],
   rows: readonly Row[],
 ): Promise<(row: Row) => DuckDBValue[]> {
-  const valuesAt = <Value>(place: number) => {
-    const values = new Set(rows.map((row) => row[place]));
+  const valuesAt = <Value>(position: number) => {
+    const values = new Set(rows.map((row) => row[position]));
     values.delete(null);
     return values as Set<unknown> as Set<Value>;
   };
   const keys = new Map<string, ReadonlyMap<unknown, number>>();
   for (const label of purchaseLabels) {
-    keys.set(label, await dictionaryKeys.ofLabels(label, valuesAt<string>(placeOf(label))));
+    keys.set(label, await dictionaryKeys.ofLabels(label, valuesAt<string>(positionOf(label))));
   }
-  const customers = await dictionaryKeys.ofCustomers(valuesAt<bigint>(placeOf('customer_id')));
+  const customers = await dictionaryKeys.ofCustomers(valuesAt<bigint>(positionOf('customer_id')));
   const encode = ({ name, kind }: PurchaseColumn, value: Row[number]): DuckDBValue[] => {
     if (kind === 'customer_id') return [value, customers.get(value as bigint) ?? null];
     if (kind === 'label') return [value === null ? noLabel : (keys.get(name)?.get(value) ?? null)];
@@ -119,7 +120,8 @@ async function createEncoder(
     const instant = new DuckDBTimestampValue(value as bigint);
     return name === 'created_at' ? [instant, quarterHourOf(value as bigint)] : [instant];
   };
-  return (row) => purchaseColumns.flatMap((column, place) => encode(column, row[place] ?? null));
+  return (row) =>
+    purchaseColumns.flatMap((column, position) => encode(column, row[position] ?? null));
 }
 
 const typesByName: Readonly<Record<string, DuckDBType>> = {

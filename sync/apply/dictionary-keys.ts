@@ -9,25 +9,23 @@ import {
 
 type Value = bigint | string;
 
-/** The dictionaries of one file, asked for a few keys at a time. */
+/**
+ * Looks up keys in the dictionaries of one file, and inserts missing values. Call it within a
+ * transaction. If the transaction fails, reopen the file: the cache of keys is not rolled back.
+ */
 export type DictionaryKeys = {
-  /**
-   * The key of each of these labels or customers; those that have none get the next
-   * ones. To be called within a transaction, after whose failure the file must be
-   * opened anew: what it learned is remembered.
-   */
   ofLabels(label: PurchaseLabel, values: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>;
   ofCustomers(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<bigint, number>>;
 };
 
-/** Labels repeat from change to change. Where more than these were seen, remembering begins anew. */
-const mostRemembered = 4_096;
+/** The cache of a label is cleared beyond this size. */
+const maxCachedKeys = 4_096;
 
 export function createDictionaryKeys(
   connection: DuckDBConnection,
   catalog: string,
 ): DictionaryKeys {
-  const remembered = new Map<string, Map<string, number>>();
+  const cache = new Map<string, Map<string, number>>();
 
   const read = async <Of extends Value>(statement: string, values: Iterable<Of>) => {
     const list = [...values];
@@ -69,11 +67,11 @@ export function createDictionaryKeys(
 
   return {
     async ofLabels(label, values) {
-      const known = remembered.get(label) ?? new Map<string, number>();
+      const known = cache.get(label) ?? new Map<string, number>();
       const keys = await find(labelDictionary(label), values, known);
-      if (known.size + keys.size > mostRemembered) known.clear();
+      if (known.size + keys.size > maxCachedKeys) known.clear();
       for (const [value, key] of keys) known.set(value, key);
-      remembered.set(label, known);
+      cache.set(label, known);
       return keys;
     },
     ofCustomers: (ids) => find(customerDictionary, ids, new Map()),

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { isCorruption } from '../../src/duckdb/damage.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { findPoisonedPurchase } from '../apply/poisoned-purchase.ts';
+import { findInvalidPurchase } from '../apply/invalid-purchase.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
 import { isDataError } from '../failure.ts';
 import { createOwnership } from './ownership.ts';
@@ -121,7 +121,7 @@ export function createOrganizationFiles(options: {
         await remove(role);
       }
       if (!isDataError(error)) return error;
-      return (await findPoisonedPurchase(database, organizationId).catch(() => null)) ?? error;
+      return (await findInvalidPurchase(database, organizationId).catch(() => null)) ?? error;
     },
   };
 }

@@ -10,8 +10,8 @@ import {
 } from '../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { appendStaged, inTransaction } from '../apply/apply.ts';
 import { dropStaging } from '../apply/staging.ts';
+import { insertStaged, inTransaction } from '../apply/write-staged.ts';
 import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
 import { commitToken } from '../capture/history-token.ts';
 import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
@@ -154,7 +154,7 @@ async function takeIn(
   if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
-  await appendStaged(file, () => writeLoadProgress(connection, catalog, progress));
+  await insertStaged(file, null, () => writeLoadProgress(connection, catalog, progress));
   file.progress = progress;
   return progress;
 }

@@ -3,7 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import { purchaseLabels } from '../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { labelTable } from '../../src/purchase-store/layout.ts';
-import { inTransaction } from '../apply/apply.ts';
+import { inTransaction } from '../apply/write-staged.ts';
 import { completeLoad, readWatermark } from '../capture/watermark.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { type PurchaseFile, reset } from '../files/purchase-file.ts';

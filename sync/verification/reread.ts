@@ -2,8 +2,8 @@ import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
-import { encodedPurchases, extendDictionaries, inTransaction } from '../apply/apply.ts';
 import { createStaging, dropStaging, type StagedPurchase, stage } from '../apply/staging.ts';
+import { insertStaged, isStaged } from '../apply/write-staged.ts';
 import { stream } from '../capture/source.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
 import { changedSince } from './checksums.ts';
@@ -39,7 +39,8 @@ export async function rereadRanges(
   const rows = purchasesOf(source, organizationId, ranges);
   try {
     const { purchases } = await stage(connection, rows, signal);
-    await replaceByStaged(live, ranges);
+    // A damaged row may have left its range: the ids of the staged rows find it.
+    await insertStaged(live, join([...ranges.map(inFile), isStaged], ' or '));
     return { repairable: true, purchases };
   } finally {
     // The connection to Postgres can do nothing else before the stream is closed.
@@ -74,22 +75,4 @@ async function* purchasesOf(
     where organization_id = ${organizationId} and (${join(ranges.map(inPostgres), ' or ')})
     order by created_at, id`;
   for await (const row of stream(source, statement)) yield { id: row[0] as bigint, row };
-}
-
-async function replaceByStaged(
-  { connection, catalog }: PurchaseFile,
-  ranges: readonly PurchaseRange[],
-): Promise<void> {
-  await inTransaction(connection, async () => {
-    // Also what stands under the same number elsewhere: a damaged row may have
-    // left the range that it belongs to.
-    await queryRows(
-      connection,
-      sql`
-        delete from ${raw(catalog)}.purchase
-        where ${join(ranges.map(inFile), ' or ')} or id in (select id from staging)`,
-    );
-    await connection.run(extendDictionaries(catalog));
-    await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
-  });
 }
