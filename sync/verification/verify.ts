@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DuckDBOptions } from '../../src/duckdb/connection.ts';
+import { type DuckDBOptions, queryRows } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import type { PurchaseFile } from '../files/purchase-file.ts';
 import {
   type ComparedRange,
   type Comparison,
+  type ComparisonOptions,
   createComparison,
   Incomparable,
 } from './comparison.ts';
 import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
-import { openPublishedFiles, UnreadableFile } from './published-file.ts';
+import { openPublishedFiles, type PublishedFile, UnreadableFile } from './published-file.ts';
 import { allPurchases, splitRange } from './purchase-range.ts';
 import { differs, findDifferences, type RangeDifference } from './range-differences.ts';
 
@@ -92,7 +95,7 @@ export const nothingFound: Findings = {
 };
 
 /** Compares all purchases and notes in `found` what differs, as far as it comes. */
-export async function compareInParts(
+async function compareInParts(
   comparison: Comparison,
   options: Pick<VerifyOptions, 'signal' | 'rest' | 'partRows' | 'singleRows'>,
   found: Findings,
@@ -115,4 +118,22 @@ export async function compareInParts(
     await sleep((performance.now() - startedAt) * rest, undefined, { signal });
   }
   found.differences = await findDifferences(comparison, differing, singleRows);
+}
+
+/** The number of ranges and dictionaries in which an unpublished file differs from Postgres. */
+export async function countDifferences(
+  { connection, catalog, path, watermark }: PurchaseFile,
+  options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
+): Promise<number> {
+  if (watermark === null) throw new Error('the file has no watermark');
+  const file: PublishedFile = {
+    generation: { layoutVersion, file: path, ...watermark, purchases: 0, bytes: 0 },
+    connection,
+    catalog,
+    query: (statement) => queryRows(connection, statement),
+  };
+  const files = { newest: async () => file };
+  const found = { ...nothingFound };
+  await compareInParts(createComparison({ ...options, files, patienceMs: 0 }), options, found);
+  return found.differences.length + found.dictionaries.length;
 }
