@@ -3,10 +3,9 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
 import { runStatement } from '../../src/duckdb/connection.ts';
 import {
-  customerDictionary,
   type Dictionary,
+  dictionaries,
   firstKey,
-  labelDictionary,
   labelTable,
   noLabel,
   storedColumns,
@@ -28,18 +27,23 @@ export async function applyStaged(
     await connection.run(
       `delete from ${catalog}.purchase where id in (select id from staging where not present)`,
     );
-    await connection.run(`
-      update ${catalog}.purchase set ${assignments}
-      from encoded where purchase.id = encoded.id`);
-    // `MERGE INTO` was measured 100 times slower than `UPDATE … FROM` and `INSERT`.
-    await connection.run(`
-      insert into ${catalog}.purchase
-      select encoded.* from encoded
-      anti join ${catalog}.purchase on purchase.id = encoded.id
-      order by encoded.created_at, encoded.id`);
+    await upsertEncoded(connection, catalog);
     await writePosition();
   });
   await connection.run('drop table encoded');
+}
+
+/** Updates purchases in place from the temp table `encoded`, and inserts the new ones. */
+export async function upsertEncoded(connection: DuckDBConnection, catalog: string): Promise<void> {
+  await connection.run(`
+    update ${catalog}.purchase set ${assignments}
+    from encoded where purchase.id = encoded.id`);
+  // `MERGE INTO` was measured 100 times slower than `UPDATE … FROM` and `INSERT`.
+  await connection.run(`
+    insert into ${catalog}.purchase
+    select encoded.* from encoded
+    anti join ${catalog}.purchase on purchase.id = encoded.id
+    order by encoded.created_at, encoded.id`);
 }
 
 /** Deletes the purchases that match `replaced`, and inserts the staged ones, in one transaction. */
@@ -81,8 +85,9 @@ export async function inTransaction(
  * only a part of a large dictionary.
  */
 function extendDictionaries(catalog: string): string {
-  const extend = (dictionary: Dictionary, column: string) => {
+  const extend = (dictionary: Dictionary) => {
     const { table, value } = dictionary;
+    const column = columnOf(dictionary);
     return `
     insert into ${catalog}.${table} (key, ${value})
     select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${catalog}.${table})
@@ -93,11 +98,12 @@ function extendDictionaries(catalog: string): string {
     ) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
   };
-  return [
-    extend(customerDictionary, 'customer_id'),
-    ...purchaseLabels.map((label) => extend(labelDictionary(label), label)),
-  ].join('\n');
+  return dictionaries.map(extend).join('\n');
 }
+
+/** The column of a purchase whose values the dictionary holds. */
+export const columnOf = ({ name }: Dictionary): string =>
+  name === 'customer' ? 'customer_id' : name;
 
 /** The staged purchases with the columns of the table `purchase`. */
 function encodedPurchases(catalog: string): string {
@@ -126,7 +132,7 @@ function encoded({ name, kind }: PurchaseColumn, stored: string): string {
   return kind === 'instant' ? `make_timestamp(staging.${name})` : `staging.${name}`;
 }
 
-export const assignments = purchaseColumns
+const assignments = purchaseColumns
   .flatMap(storedColumns)
   .filter(({ name }) => name !== 'id')
   .map(({ name }) => `${name} = encoded.${name}`)

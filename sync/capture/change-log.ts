@@ -88,7 +88,7 @@ export async function retainChangeLog(
 }
 
 /** Renews the data folder's right to the entries of these organizations, which lasts a day. */
-export async function tellOfReading(
+export async function renewRetention(
   database: Database,
   dataFolderId: string,
   organizations: readonly bigint[],

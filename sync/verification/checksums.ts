@@ -10,8 +10,8 @@ import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purcha
  * A checksum of purchases is their count and the sum of their hashes. Postgres and DuckDB
  * compute checksums in SQL.
  *
- * The hashed text of a purchase consists of its numbers and the byte lengths of its texts, each
- * followed by a comma, and of the texts. The lengths mark the end of each text. NULL adds
+ * The hashed text of a purchase has its numbers, the byte lengths of its texts, and the texts.
+ * A comma follows each number and length. The lengths mark the end of each text. NULL adds
  * nothing, which no number and no length equals.
  */
 type Part = {
