@@ -39,11 +39,13 @@ export async function upsertEncoded(connection: DuckDBConnection, catalog: strin
     update ${catalog}.purchase set ${assignments}
     from encoded where purchase.id = encoded.id`);
   // `MERGE INTO` was measured 100 times slower than `UPDATE … FROM` and `INSERT`.
+  // The semi join skips row groups by zone maps. With 10 million purchases, an anti join of 1,000
+  // new ones with the whole table took 47 ms instead of 2 ms.
   await connection.run(`
     insert into ${catalog}.purchase
-    select encoded.* from encoded
-    anti join ${catalog}.purchase on purchase.id = encoded.id
-    order by encoded.created_at, encoded.id`);
+    select * from encoded
+    anti join (select id from ${catalog}.purchase semi join encoded using (id)) using (id)
+    order by created_at, id`);
 }
 
 /** Deletes the purchases that match `replaced`, and inserts the staged ones, in one transaction. */
