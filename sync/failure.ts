@@ -7,24 +7,24 @@ import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
 import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
 
-/** What went wrong, for an operator: never with the contents of a row. */
+/** The cause and the remedy of a failure, without values of rows. */
 export type Failure = { readonly message: string; readonly advice: string };
 
-/** A purchase with a value that cannot be copied, named by its public id. */
-export class PoisonedPurchaseError extends Error {
+/** A purchase, named by its public id, has a value that cannot be copied. */
+export class InvalidPurchaseError extends Error {
   constructor(purchase: string, value: string) {
     super(`Purchase ${purchase} holds a value that cannot be copied: ${value}.`);
   }
 }
 
-/** A purchase whose texts take more bytes than `maxPurchaseTextBytes`. */
+/** The texts of a purchase exceed `maxPurchaseTextBytes`. */
 export class OversizedRowError extends Error {
   constructor() {
     super('A purchase holds more text than can be copied.');
   }
 }
 
-/** Changes of purchases may not be in the change log. */
+/** The change log may lack changes of purchases. */
 export class CaptureError extends Error {
   readonly advice: string;
   constructor({ message, advice }: CaptureProblem) {
@@ -33,7 +33,7 @@ export class CaptureError extends Error {
   }
 }
 
-/** What the worker does with tables. */
+/** The rights that the worker needs. */
 export const workerRights: TableRights = {
   organizations: 'select',
   purchases: 'select',
@@ -42,77 +42,75 @@ export const workerRights: TableRights = {
   purchase_change_readers: 'select, insert, update, delete',
 };
 
-const tryAgain = 'The worker tries again.';
-const goesOn = 'The worker then goes on by itself.';
-const correctIt = `Correct it in Postgres. ${goesOn}`;
-const waitForIt = 'The worker goes on by itself as soon as that is over.';
+const retries = 'The worker retries.';
+const thenContinues = 'The worker then continues.';
+const correctValue = `Correct the value in Postgres. ${thenContinues}`;
 
-/** A sentence about the cause, and one about what to do. */
 export function describeFailure(error: unknown): Failure {
   const text = errorText(error);
   const code = String((error as { code?: unknown } | null)?.code ?? '');
-  if (error instanceof OperatorError) return { message: error.message, advice: waitForIt };
+  if (error instanceof OperatorError) return { message: error.message, advice: retries };
   if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left|Disk quota/i.test(text)) {
     return {
       message: 'The disk that holds DATA_DIR is full.',
-      advice: `Free space on it, or move DATA_DIR. ${waitForIt}`,
+      advice: `Free space on the disk, or move DATA_DIR. ${thenContinues}`,
     };
   }
   if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
-  if (error instanceof PoisonedPurchaseError) {
-    return { message: error.message, advice: correctIt };
+  if (error instanceof InvalidPurchaseError) {
+    return { message: error.message, advice: correctValue };
   }
-  if (error instanceof OversizedRowError) return { message: error.message, advice: correctIt };
+  if (error instanceof OversizedRowError) return { message: error.message, advice: correctValue };
   if (isDataError(error)) {
     const column = columnOf(error);
     return {
       message: `A purchase holds a value that cannot be copied${column === null ? '' : ` in ${column}`}.`,
-      advice: correctIt,
+      advice: correctValue,
     };
   }
   const ofDatabase = describeDatabaseFailure(error, workerRights);
   if (ofDatabase !== null) {
     const { message, advice } = ofDatabase;
-    return { message, advice: `${advice} ${goesOn}` };
+    return { message, advice: `${advice} ${thenContinues}` };
   }
   if (error instanceof pg.DatabaseError) {
-    return { message: `Postgres refused: ${text} (SQLSTATE ${code}).`, advice: tryAgain };
+    return { message: `Postgres refused: ${text} (SQLSTATE ${code}).`, advice: retries };
   }
   if (isOutOfMemory(error)) {
     return {
-      message: 'DuckDB ran out of the memory that it may use.',
+      message: 'DuckDB ran out of memory.',
       advice: 'Raise DUCKDB_MEMORY_LIMIT, or lower SYNC_CONCURRENCY.',
     };
   }
   if (isInstanceLost(error)) {
-    return { message: 'DuckDB has given up.', advice: 'It is started anew by itself.' };
+    return { message: 'DuckDB failed and must restart.', advice: 'The worker restarts DuckDB.' };
   }
   if (isCorruption(error)) {
     return {
       message: `A file is damaged: ${text}`,
-      advice: 'It is built anew by itself; look after the disk.',
+      advice: 'The worker rebuilds the file. Check the disk.',
     };
   }
   if (/EMFILE|Too many open files/i.test(text)) {
     return {
       message: 'The process has too many files open.',
-      advice: 'Raise its limit (ulimit -n), and start it again.',
+      advice: 'Raise the limit of open files (ulimit -n), and restart the process.',
     };
   }
   if (
     /EACCES|EPERM|EROFS|Permission denied|read-only file system/i.test(`${code} ${text}`) ||
-    // Only errors of files have a path.
+    // Only errors of the file system have a path.
     typeof (error as { path?: unknown } | null)?.path === 'string'
   ) {
     return {
       message: `DATA_DIR cannot be written to: ${text}`,
-      advice: 'Let the user that the worker runs as read and write all of it.',
+      advice: 'Give the folder to the user that the worker runs as.',
     };
   }
-  return { message: text, advice: tryAgain };
+  return { message: text, advice: retries };
 }
 
-/** Whether a row's contents are to blame; messages about those quote them. */
+/** Whether a value of a row caused the error. The message of the error may quote the value. */
 export function isDataError(error: unknown): boolean {
   if (error instanceof OversizedRowError) return true;
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
@@ -120,7 +118,7 @@ export function isDataError(error: unknown): boolean {
   return type !== null && /^(Conversion|Invalid Input|Out of Range|Constraint)$/i.test(type);
 }
 
-/** The purchase's column that an error names; a value that it quotes is not taken for one. */
+/** The column of purchases that an error names. Quoted values do not count as columns. */
 function columnOf(error: unknown): string | null {
   const named = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
   return purchaseColumns.find(({ name }) => name === named)?.name ?? null;

@@ -25,7 +25,7 @@ import { formatStatus } from './status/status-table.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 
-/** Beside the worker's own instance, which may use DUCKDB_MEMORY_LIMIT. */
+/** In addition to the worker's instance, which may use DUCKDB_MEMORY_LIMIT. */
 const lowPriority = { threads: 1, memoryLimit: '256MiB' };
 
 const program = createProgram(
@@ -35,11 +35,11 @@ const program = createProgram(
 
 program
   .command('run', { isDefault: true })
-  .description('follow all changes until stopped (default); stand by while another worker does')
-  .option('--shard <i/n>', 'only the i-th of n parts of the organizations', shardOption)
+  .description('follow changes until stopped (default); a standby while another worker runs')
+  .option('--shard <i/n>', 'only the i-th of n shards of the organizations', shardOption)
   .option(
     '--every, --verify-every <time>',
-    'verify and repair each organization so often, such as 6h; VERIFY_EVERY by default',
+    'maximum age of the last verification, such as 6h; VERIFY_EVERY by default',
     durationOption,
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
@@ -51,8 +51,8 @@ program
 
 program
   .command('once')
-  .description('bring every organization up to date, publish, and exit')
-  .option('--organization <id>', 'only this one (org_…)')
+  .description('update all organizations once, publish, and exit')
+  .option('--organization <id>', 'only this organization (org_…)')
   .option('--json', 'print the resulting status as JSON')
   .action(async (options: Options) => {
     await withWorkerContext(readSettings(), { server: 'primary' }, async (context) => {
@@ -64,8 +64,8 @@ program
 
 program
   .command('rebuild')
-  .description('build files anew from Postgres, beside those that serve, and swap')
-  .option('--organization <id>', 'only this one (org_…)')
+  .description('build new files from Postgres while the present ones serve')
+  .option('--organization <id>', 'only this organization (org_…)')
   .action(async (options: Options) => {
     const stopped = untilStopped();
     await withWorkerContext(readSettings(), { server: 'primary', stopped }, async (context) => {
@@ -79,9 +79,9 @@ program
 
 program
   .command('verify')
-  .description('compare what is published with Postgres, by content; exit with 1 if it differs')
-  .option('--organization <id>', 'only this one (org_…)')
-  .option('--repair', 'read again what differs, and verify that again')
+  .description('compare the published content with Postgres; exit with 1 if they differ')
+  .option('--organization <id>', 'only this organization (org_…)')
+  .option('--repair', 'read the ranges that differ again, and verify the result')
   .option('--json', 'print JSON')
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();
@@ -98,8 +98,8 @@ program
 
 program
   .command('status')
-  .description('what the worker does, how fresh each organization is, and what stands in the way')
-  .option('--organization <id>', 'only this one (org_…)')
+  .description('show the worker, the freshness of each organization, and failures')
+  .option('--organization <id>', 'only this organization (org_…)')
   .option('--json', 'print JSON')
   .action(async (options: Options) => {
     await withWorkerContext(readSettings(), { server: 'any' }, (context) =>
@@ -124,13 +124,13 @@ function workerOptions(
   };
 }
 
-/** Tells the process that forked this one, at the first call. */
+/** Sends one message to the parent process, at the first call. */
 function upToDateSender(): () => void {
   let isSent = false;
   return () => {
     if (isSent) return;
     isSent = true;
-    // That process may have ended.
+    // The parent process may have ended.
     process.send?.('up to date', undefined, undefined, () => {});
   };
 }

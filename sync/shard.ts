@@ -2,7 +2,7 @@ import { InvalidArgumentError } from 'commander';
 import { listOrganizations, type Organization } from '../src/postgres/organizations.ts';
 import type { Database } from '../src/postgres/pool.ts';
 
-/** One worker's part of the organizations: those whose id leaves `number - 1` when divided by `of`. */
+/** The organizations of one worker: id modulo `of` is `number - 1`. */
 export type Shard = { readonly number: number; readonly of: number };
 
 export const everyOrganization: Shard = { number: 1, of: 1 };
@@ -10,15 +10,15 @@ export const everyOrganization: Shard = { number: 1, of: 1 };
 export const isOfShard = (organizationId: bigint, { number, of }: Shard): boolean =>
   organizationId % BigInt(of) === BigInt(number - 1);
 
-/** What the files of one worker are called. */
+/** The name of a worker's files. */
 export const shardName = ({ number, of }: Shard): string => `${number}-of-${of}`;
 
-/** An option's parser: `1/4` is the first of four. */
+/** Parses an option: `1/4` is the first of four shards. */
 export function shardOption(text: string): Shard {
   const [, number, of] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? [];
   const shard = { number: Number(number), of: Number(of) };
   if (shard.number >= 1 && shard.number <= shard.of) return shard;
-  throw new InvalidArgumentError('It must look like 1/4: which part, and of how many.');
+  throw new InvalidArgumentError('It must look like 1/4: the shard, and the number of shards.');
 }
 
 export async function listOrganizationsOf(

@@ -8,27 +8,27 @@ import {
 } from '../capture/watermark.ts';
 import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
-import { applyStaged, inTransaction, replaceStaged } from './apply.ts';
-import { applySmallBatch, few } from './apply-small-batch.ts';
+import { applySmallBatch, smallBatchRows } from './apply-small-batch.ts';
 import { createStaging, dropStaging, type StagedPurchase, stage, textBytesOf } from './staging.ts';
+import { applyStaged, insertStaged, inTransaction, isStaged } from './write-staged.ts';
 
-/** Applied in one transaction: DuckDB keeps updated texts in memory until it is over. */
+/** Bytes of text that one transaction applies: DuckDB keeps updated texts in memory until COMMIT. */
 const partTextBytes = 64 * 2 ** 20;
-/** Of a purchase: its numbers, and its place in a row group. */
+const smallBatchBytes = 16 * 2 ** 20;
+/** Bytes of a purchase besides its texts. */
 const rowBytes = 256;
 
-/** Gives the watermark of the snapshot whose changes are applied, once it may be written. */
+/** Makes the snapshot of the changes durable, and returns its watermark. */
 export type Confirm = () => Promise<Watermark>;
 
 /**
- * Applies what changed since the file's watermark and moves that to the snapshot of
- * `source`. Gives the number of changes; without any the watermark stays, for the file
- * shows the same either way.
+ * Applies the changes since the file's watermark, moves the watermark to the snapshot of
+ * `source`, and returns the number of changes. Without changes the watermark stays.
  *
- * Long changes are applied in several transactions; the last one moves the watermark, and the
- * others its token alone. After a failure between them the file is ahead of its watermark in
- * some purchases. The next call brings each of them to its newest state, for all changed since
- * the watermark. Nothing is published before that.
+ * Changes with much text take several transactions. The last one moves the watermark; the
+ * others move only its token. After a failure between them, some purchases are newer than the
+ * watermark. The next call applies all changes since the watermark again, and nothing is
+ * published before.
  */
 export async function applyChanges(
   source: pg.ClientBase,
@@ -36,11 +36,11 @@ export async function applyChanges(
   confirm: Confirm,
   signal: AbortSignal,
 ): Promise<number> {
-  if (file.watermark === null) throw new Error('changes need a watermark to start from');
+  if (file.watermark === null) throw new Error('the file has no watermark');
   const { organizationId, snapshot } = file.watermark;
   const changes = streamChanges(source, organizationId, snapshot);
   try {
-    const first = await takeFew(changes);
+    const first = await takeSmallBatch(changes);
     signal.throwIfAborted();
     if (first.purchases.length === 0) return 0;
     const watermark = await confirm();
@@ -60,16 +60,16 @@ export async function applyChanges(
     file.watermark = watermark;
     return count;
   } finally {
-    // Whatever happens: the connection can do nothing else before.
+    // The connection runs no other statement before the cursor is closed.
     await changes.return(undefined);
   }
 }
 
-/** Takes changes from the beginning, until they are too many for `applySmallBatch`. */
-async function takeFew(changes: AsyncIterator<StagedPurchase>) {
+/** Takes the first changes. `isAll` is false if they are too many for a small batch. */
+async function takeSmallBatch(changes: AsyncIterator<StagedPurchase>) {
   const purchases: StagedPurchase[] = [];
   let textBytes = 0;
-  while (purchases.length <= few && textBytes <= maxFewBytes) {
+  while (purchases.length <= smallBatchRows && textBytes <= smallBatchBytes) {
     const next = await changes.next();
     if (next.done) return { purchases, textBytes, isAll: true };
     purchases.push(next.value);
@@ -78,9 +78,7 @@ async function takeFew(changes: AsyncIterator<StagedPurchase>) {
   return { purchases, textBytes, isAll: false };
 }
 
-const maxFewBytes = 16 * 2 ** 20;
-
-/** Stages the changes part by part, and calls `apply` after each. Gives their number. */
+/** Stages the changes in parts, calls `apply` after each, and returns the number of changes. */
 async function applyInParts(
   file: PurchaseFile,
   changes: AsyncIterator<StagedPurchase>,
@@ -111,7 +109,7 @@ async function* chain(
   yield* rest;
 }
 
-/** Says of a file to which all changes were applied that it shows that moment. */
+/** Moves the watermark of a file that shows all changes. */
 export async function moveWatermark(file: PurchaseFile, confirm: Confirm): Promise<void> {
   const { connection, catalog } = file;
   const watermark = await confirm();
@@ -119,7 +117,10 @@ export async function moveWatermark(file: PurchaseFile, confirm: Confirm): Promi
   file.watermark = watermark;
 }
 
-/** Applies what changed since the file's load began, which completes the load. */
+/**
+ * Applies the changes since the load began, and completes the load. The file may hold a
+ * changed purchase twice or not at all, so changed purchases are replaced and not updated.
+ */
 export async function finishLoad(
   source: pg.ClientBase,
   file: PurchaseFile,
@@ -127,21 +128,21 @@ export async function finishLoad(
   signal: AbortSignal,
 ): Promise<void> {
   const { connection, catalog, progress } = file;
-  if (progress === null) throw new Error('no load is under way');
+  if (progress === null) throw new Error('the file has no load in progress');
   const { organizationId, snapshot } = progress.since;
   const changes = streamChanges(source, organizationId, snapshot);
   const watermark = await confirm();
   const begun = { ...progress, since: { ...progress.since, token: watermark.token } };
   try {
     await applyInParts(file, changes, signal, (isLast) =>
-      replaceStaged(file, () =>
+      insertStaged(file, isStaged, () =>
         isLast
           ? completeLoad(connection, catalog, watermark)
           : writeLoadProgress(connection, catalog, begun),
       ),
     );
   } finally {
-    // As above.
+    // See applyChanges.
     await changes.return(undefined);
   }
   file.progress = null;

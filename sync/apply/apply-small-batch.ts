@@ -11,21 +11,22 @@ import {
   TIMESTAMP,
   VARCHAR,
 } from '@duckdb/node-api';
-import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
-import { noLabel, storedColumns } from '../../src/purchase-store/layout.ts';
+import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
+import { dictionaries, noLabel, storedColumns } from '../../src/purchase-store/layout.ts';
 import { quarterHourOf } from '../../src/purchase-store/quarter-hours.ts';
 import { type Watermark, writeWatermark } from '../capture/watermark.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
-import { assignments, inTransaction } from './apply.ts';
 import { chunkRows, type StagedPurchase } from './staging.ts';
+import { columnOf, inTransaction, upsertEncoded } from './write-staged.ts';
 
-/** How many changes are applied this way: what fits one DuckDB vector. */
-export const few = chunkRows;
+/** The largest small batch: one DuckDB vector. */
+export const smallBatchRows = chunkRows;
 
 /**
- * What `applyStaged` does, for a few changes: their labels and customers are turned
- * into keys here instead of by joins. Planning those takes DuckDB longer than all
- * else that such changes need.
+ * Applies changes as `applyStaged` does, with labels and customers encoded here instead of by
+ * joins with ten dictionaries. Measured with 200,000 purchases, `applyStaged` and publishing took
+ * 1.5 times as long for 1 change, 1.65 times for 50 and 1.7 times for 1,000. An `applyStaged`
+ * that extends only dictionaries without a value took 1.2 times for 1 and 50, 1.6 for 1,000.
  */
 export async function applySmallBatch(
   { connection, catalog, dictionaryKeys }: PurchaseFile,
@@ -33,93 +34,49 @@ export async function applySmallBatch(
   watermark: Watermark,
 ): Promise<void> {
   const rows = changes.flatMap(({ row }) => (row === null ? [] : [row]));
+  const deleted = changes.flatMap(({ id, row }) => (row === null ? [id] : []));
   await inTransaction(connection, async () => {
-    const present = await findPresent(connection, catalog, changes);
-    const removed = changes.filter(({ id, row }) => row === null && present.has(id));
-    if (removed.length > 0) await remove(connection, catalog, removed);
-    const encode = await createEncoder(dictionaryKeys, rows);
-    const updated = rows.filter(([id]) => present.has(id as bigint)).map(encode);
-    const added = rows
-      .filter(([id]) => !present.has(id as bigint))
-      .sort(byCreation)
-      .map(encode);
-    if (updated.length > 0) {
-      await fill(connection, updated);
-      await connection.run(`
-        update ${catalog}.purchase set ${assignments} from encoded where purchase.id = encoded.id`);
+    if (deleted.length > 0) {
+      const statement = `delete from ${catalog}.purchase where id in (select unnest($1))`;
+      await connection.run(statement, [listValue(deleted)], [LIST(BIGINT)]);
     }
-    if (added.length > 0) {
-      await fill(connection, added);
-      await connection.run(`insert into ${catalog}.purchase select * from encoded`);
+    if (rows.length > 0) {
+      const encode = await createEncoder(dictionaryKeys, rows);
+      await fillEncoded(connection, rows.map(encode));
+      await upsertEncoded(connection, catalog);
     }
     await writeWatermark(connection, catalog, watermark);
   });
 }
 
-const withIds = (ids: readonly bigint[]): [DuckDBValue[], DuckDBType[]] => [
-  [listValue(ids)],
-  [LIST(BIGINT)],
-];
-
-async function findPresent(
-  connection: DuckDBConnection,
-  catalog: string,
-  changes: readonly StagedPurchase[],
-): Promise<ReadonlySet<bigint>> {
-  const reader = await connection.runAndReadAll(
-    `select id from ${catalog}.purchase where id in (select unnest($1))`,
-    ...withIds(changes.map(({ id }) => id)),
-  );
-  return new Set(reader.getRows().map(([id]) => id as bigint));
-}
-
-async function remove(
-  connection: DuckDBConnection,
-  catalog: string,
-  removed: readonly StagedPurchase[],
-): Promise<void> {
-  await connection.run(
-    `delete from ${catalog}.purchase where id in (select unnest($1))`,
-    ...withIds(removed.map(({ id }) => id)),
-  );
-}
-
 type Row = NonNullable<StagedPurchase['row']>;
 
-const placeOf = (name: string): number =>
+const positionOf = (name: string): number =>
   purchaseColumns.findIndex((column) => column.name === name);
-const createdAt = placeOf('created_at');
 
-function byCreation(one: Row, other: Row): number {
-  const [first, second] = [one[createdAt] as bigint, other[createdAt] as bigint];
-  if (first !== second) return first < second ? -1 : 1;
-  return (one[0] as bigint) < (other[0] as bigint) ? -1 : 1;
-}
-
-/** Turns rows of Postgres into those of the purchase table. */
+/** Returns a function that encodes a row of Postgres for the table `purchase`. */
 async function createEncoder(
   dictionaryKeys: PurchaseFile['dictionaryKeys'],
   rows: readonly Row[],
 ): Promise<(row: Row) => DuckDBValue[]> {
-  const valuesAt = <Value>(place: number) => {
-    const values = new Set(rows.map((row) => row[place]));
-    values.delete(null);
-    return values as Set<unknown> as Set<Value>;
-  };
   const keys = new Map<string, ReadonlyMap<unknown, number>>();
-  for (const label of purchaseLabels) {
-    keys.set(label, await dictionaryKeys.ofLabels(label, valuesAt<string>(placeOf(label))));
+  for (const dictionary of dictionaries) {
+    const column = columnOf(dictionary);
+    const values = new Set(rows.map((row) => row[positionOf(column)] ?? null));
+    values.delete(null);
+    keys.set(column, await dictionaryKeys(dictionary, values as Set<bigint | string>));
   }
-  const customers = await dictionaryKeys.ofCustomers(valuesAt<bigint>(placeOf('customer_id')));
   const encode = ({ name, kind }: PurchaseColumn, value: Row[number]): DuckDBValue[] => {
-    if (kind === 'customer_id') return [value, customers.get(value as bigint) ?? null];
-    if (kind === 'label') return [value === null ? noLabel : (keys.get(name)?.get(value) ?? null)];
+    const key = keys.get(name)?.get(value) ?? null;
+    if (kind === 'customer_id') return [value, key];
+    if (kind === 'label') return [value === null ? noLabel : key];
     if (value === null) return [null];
     if (kind !== 'instant') return [value];
     const instant = new DuckDBTimestampValue(value as bigint);
     return name === 'created_at' ? [instant, quarterHourOf(value as bigint)] : [instant];
   };
-  return (row) => purchaseColumns.flatMap((column, place) => encode(column, row[place] ?? null));
+  return (row) =>
+    purchaseColumns.flatMap((column, position) => encode(column, row[position] ?? null));
 }
 
 const typesByName: Readonly<Record<string, DuckDBType>> = {
@@ -131,7 +88,8 @@ const typesByName: Readonly<Record<string, DuckDBType>> = {
 const stored = purchaseColumns.flatMap(storedColumns);
 const storedTypes = stored.map(({ type }) => typesByName[type] as DuckDBType);
 
-async function fill(connection: DuckDBConnection, rows: DuckDBValue[][]): Promise<void> {
+/** Creates and fills the temp table `encoded`. */
+async function fillEncoded(connection: DuckDBConnection, rows: DuckDBValue[][]): Promise<void> {
   const columns = stored.map(({ name, type }) => `${name} ${type}`);
   await connection.run(`create or replace temp table encoded (${columns.join(', ')})`);
   const appender = await connection.createAppender('encoded', 'main', 'temp');

@@ -1,81 +1,49 @@
 import { BIGINT, type DuckDBConnection, LIST, listValue, VARCHAR } from '@duckdb/node-api';
-import type { PurchaseLabel } from '../../src/domain/purchase.ts';
-import {
-  customerDictionary,
-  type Dictionary,
-  firstKey,
-  labelDictionary,
-} from '../../src/purchase-store/layout.ts';
+import { type Dictionary, firstKey } from '../../src/purchase-store/layout.ts';
 
-type Value = bigint | string;
+/** A customer's id, or a label. */
+type DictionaryValue = bigint | string;
 
-/** The dictionaries of one file, asked for a few keys at a time. */
-export type DictionaryKeys = {
-  /**
-   * The key of each of these labels or customers; those that have none get the next
-   * ones. To be called within a transaction, after whose failure the file must be
-   * opened anew: what it learned is remembered.
-   */
-  ofLabels(label: PurchaseLabel, values: ReadonlySet<string>): Promise<ReadonlyMap<string, number>>;
-  ofCustomers(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<bigint, number>>;
-};
+/**
+ * Returns keys of a dictionary, and inserts values that the dictionary lacks. Call it within a
+ * transaction. If the transaction fails, reopen the file: the cache of keys is not rolled back.
+ */
+export type DictionaryKeys = (
+  dictionary: Dictionary,
+  values: ReadonlySet<DictionaryValue>,
+) => Promise<ReadonlyMap<DictionaryValue, number>>;
 
-/** Labels repeat from change to change. Where more than these were seen, remembering begins anew. */
-const mostRemembered = 4_096;
+/** The cache of a dictionary is cleared beyond this size. */
+const maxCachedKeys = 4_096;
 
 export function createDictionaryKeys(
   connection: DuckDBConnection,
   catalog: string,
 ): DictionaryKeys {
-  const remembered = new Map<string, Map<string, number>>();
+  const caches = new Map<string, Map<DictionaryValue, number>>();
 
-  const read = async <Of extends Value>(statement: string, values: Iterable<Of>) => {
-    const list = [...values];
-    const type = typeof list[0] === 'bigint' ? BIGINT : VARCHAR;
-    const reader = await connection.runAndReadAll(statement, [listValue(list)], [LIST(type)]);
-    return reader.getRows() as [value: Of, key: number][];
-  };
-
-  const find = async <Of extends Value>(
-    dictionary: Dictionary,
-    wanted: ReadonlySet<Of>,
-    known: ReadonlyMap<Of, number>,
-  ): Promise<Map<Of, number>> => {
-    const { table, value } = dictionary;
-    const keys = new Map<Of, number>();
-    const missing = new Set<Of>();
-    const take = (of: Of, key: number) => {
-      keys.set(of, key);
-      missing.delete(of);
+  return async (dictionary, values) => {
+    const { name, value } = dictionary;
+    const table = `${catalog}.${dictionary.table}`;
+    const cache = caches.get(name) ?? new Map<DictionaryValue, number>();
+    caches.set(name, cache);
+    if (cache.size + values.size > maxCachedKeys) cache.clear();
+    const cacheMissing = async (statement: string): Promise<void> => {
+      const missing = [...values].filter((each) => !cache.has(each));
+      if (missing.length === 0) return;
+      const type = typeof missing[0] === 'bigint' ? BIGINT : VARCHAR;
+      const reader = await connection.runAndReadAll(statement, [listValue(missing)], [LIST(type)]);
+      for (const [found, key] of reader.getRows() as [DictionaryValue, number][]) {
+        cache.set(found, key);
+      }
     };
-    for (const each of wanted) {
-      const key = known.get(each);
-      if (key === undefined) missing.add(each);
-      else keys.set(each, key);
-    }
-    if (missing.size === 0) return keys;
-    const name = `${catalog}.${table}`;
-    const present = `select ${value}, key from ${name} where ${value} in (select unnest($1))`;
-    for (const [of, key] of await read(present, missing)) take(of, key);
-    if (missing.size === 0) return keys;
-    const add = `
-      insert into ${name} (key, ${value})
-      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${name}) + row_number() over () - 1, added
+    await cacheMissing(`select ${value}, key from ${table} where ${value} in (select unnest($1))`);
+    await cacheMissing(`
+      insert into ${table} (key, ${value})
+      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${table})
+          + row_number() over () - 1, added
       from (select unnest($1) as added)
-      returning ${value}, key`;
-    for (const [of, key] of await read(add, missing)) take(of, key);
-    return keys;
-  };
-
-  return {
-    async ofLabels(label, values) {
-      const known = remembered.get(label) ?? new Map<string, number>();
-      const keys = await find(labelDictionary(label), values, known);
-      if (known.size + keys.size > mostRemembered) known.clear();
-      for (const [value, key] of keys) known.set(value, key);
-      remembered.set(label, known);
-      return keys;
-    },
-    ofCustomers: (ids) => find(customerDictionary, ids, new Map()),
+      returning ${value}, key`);
+    return cache;
   };
 }

@@ -14,7 +14,7 @@ import {
 } from '../../src/domain/purchase.ts';
 import { OversizedRowError } from '../failure.ts';
 
-/** A purchase to be written: its row, or null where it is to be removed. */
+/** A changed purchase: its row, or null if it was deleted. */
 export type StagedPurchase = {
   readonly id: bigint;
   readonly row: readonly (bigint | string | null)[] | null;
@@ -32,10 +32,10 @@ const duckdbTypes: Readonly<Record<PurchaseColumnKind, DuckDBType>> = {
 const types = [BOOLEAN, ...purchaseColumns.map(({ kind }) => duckdbTypes[kind])];
 const absent = purchaseColumns.slice(1).map(() => null);
 
-/** What fits into one DuckDB vector. */
+/** The rows of one DuckDB vector. */
 export const chunkRows = 2048;
 
-/** Creates, or empties, the table that rows from Postgres wait in; it is private to the connection. */
+/** Creates or empties the staging table, a temp table for rows from Postgres. */
 export async function createStaging(connection: DuckDBConnection): Promise<void> {
   const columns = purchaseColumns.map(({ name, kind }) => `${name} ${duckdbTypes[kind]}`);
   await connection.run(
@@ -43,16 +43,16 @@ export async function createStaging(connection: DuckDBConnection): Promise<void>
   );
 }
 
-const textPlaces = purchaseColumns.flatMap((column, place) =>
-  isTextColumn(column) ? [place] : [],
+const textPositions = purchaseColumns.flatMap((column, position) =>
+  isTextColumn(column) ? [position] : [],
 );
 
-/** The bytes of a purchase's texts. Throws where they are more than can be copied. */
+/** The bytes of a purchase's texts. Throws if they exceed `maxPurchaseTextBytes`. */
 export function textBytesOf({ row }: StagedPurchase): number {
   if (row === null) return 0;
   let bytes = 0;
-  for (const place of textPlaces) {
-    const text = row[place];
+  for (const position of textPositions) {
+    const text = row[position];
     if (typeof text === 'string') bytes += Buffer.byteLength(text);
   }
   if (bytes > maxPurchaseTextBytes) throw new OversizedRowError();
@@ -60,21 +60,21 @@ export function textBytesOf({ row }: StagedPurchase): number {
 }
 
 /**
- * Text that waits in JavaScript for the staging table. A purchase has at most 76 KiB of it,
- * so `chunkRows` purchases would have 152 MiB.
+ * Bytes of text that JavaScript holds before they go to the staging table. A purchase has up
+ * to 76 KiB, so `chunkRows` purchases would have 152 MiB.
  */
 const chunkTextBytes = 8 * 2 ** 20;
 
 export type Staged = {
   readonly purchases: number;
   readonly textBytes: number;
-  /** Whether no purchases follow. */
+  /** No purchases follow. */
   readonly isLast: boolean;
 };
 
 /**
- * Fills the staging table with purchases until their texts take `maxTextBytes`; the next
- * call goes on with those that follow. Rejects with the signal's reason once it is aborted.
+ * Stages purchases until their texts take `maxTextBytes`. The next call continues with the
+ * purchases that follow. Rejects with the signal's reason if the signal is aborted.
  */
 export async function stage(
   connection: DuckDBConnection,
@@ -116,7 +116,7 @@ export async function stage(
   }
 }
 
-/** Gives back the memory that the staged rows take. */
+/** Frees the memory of the staged rows. */
 export async function dropStaging(connection: DuckDBConnection): Promise<void> {
   await connection.run('drop table if exists staging');
 }

@@ -1,60 +1,45 @@
 import sql, { raw } from 'sql-template-tag';
-import { type CaptureFacts, captureFacts, captureProblem } from '../../src/postgres/capture.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { type Database, named, withConnection } from '../../src/postgres/pool.ts';
-import { timeline } from '../../src/postgres/source-identity.ts';
-import { CaptureError } from '../failure.ts';
 import { isTokenKnown } from './history-token.ts';
-import { fingerprintOf, unseenBy } from './source.ts';
+import { type SnapshotRow, snapshotColumns, snapshotFrom, unseenBy } from './source.ts';
 import type { Watermark } from './watermark.ts';
 
-/** Which organizations have work waiting, as of one look at the change log. */
+/** The result of one poll of the change log. */
 export type ChangeLogNews = {
-  /** The snapshot of the look; pass it to the next one. */
+  /** The snapshot of the poll; pass it to the next poll. */
   readonly snapshot: string;
-  /** When it was taken, or a moment before; microseconds since 1970. */
+  /** The start of the poll's transaction, in microseconds since 1970. */
   readonly asOf: bigint;
-  /**
-   * Differs once the server was started again, another one has taken its place, or something
-   * may have happened to purchases that is not in the log.
-   */
+  /** Differs after a restart of the server, on another server, and if the log may lack changes. */
   readonly source: string;
+  /** Organizations with changes that the previous poll could not see. */
   readonly organizations: readonly bigint[];
-  /** Of the tokens that were asked about, those that the log does not have. */
+  /** Tokens of published generations that the log lacks. */
   readonly lostTokens: ReadonlySet<string>;
 };
 
 /**
- * Looks for changes that the look before, which took `since`, could not see: whoever has
- * entries of such, and whoever's may have been removed before anybody looked. `tokens` are
- * those of published generations. Rejects with CaptureError where changes are not captured.
+ * Polls the change log. `since` is the snapshot of the previous poll, and `tokens` are those of
+ * the published generations. The result names each organization with entries that `since`
+ * cannot see, or whose entries may have been pruned between the polls. Rejects with CaptureError
+ * if changes are not captured.
  */
 export async function readChangeLog(
   database: Database,
   since: string,
   tokens: readonly string[],
 ): Promise<ChangeLogNews> {
-  // One statement, one snapshot: nothing falls between the rows and their watermark.
-  const { rows } = await database.query<{
-    snapshot: string;
-    as_of: bigint;
-    server: string;
-    timeline: number;
-    capture: CaptureFacts;
-    log: string;
-    organizations: string[];
-    lost_tokens: string[];
-  }>(
+  // One statement has one snapshot for all columns.
+  const { rows } = await database.query<
+    SnapshotRow & { server: string; log: string; organizations: string[]; lost_tokens: string[] }
+  >(
     named(
-      'read-news',
+      'poll-change-log',
       sql`
-    select pg_current_snapshot()::text as snapshot,
-      ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
+    select ${raw(snapshotColumns)},
       (select system_identifier from pg_control_system()) || ' since '
         || extract(epoch from pg_postmaster_start_time()) as server,
-      ${raw(timeline)} as timeline,
-      ${raw(captureFacts)} as capture,
-      -- Another file node: entries may have been removed before anybody looked.
+      -- With another file node, entries may have been removed between the polls.
       (select oid || '/' || relfilenode from pg_class where oid = to_regclass('purchase_changes')) as log,
       array(
         select distinct organization_id::text
@@ -70,21 +55,18 @@ export async function readChangeLog(
       )::text[] as lost_tokens`,
     ),
   );
-  const row = rows[0];
-  if (row === undefined) throw new Error('Postgres did not describe itself');
-  const problem = captureProblem(row.capture);
-  if (problem !== null) throw new CaptureError(problem);
-  const { snapshot, as_of: asOf, server, organizations } = row;
+  const row = rows[0] as (typeof rows)[number];
+  const { snapshot, asOf, fingerprint } = snapshotFrom(row);
   return {
     snapshot,
     asOf,
-    source: `${server} ${row.log} ${fingerprintOf(row)}`,
-    organizations: organizations.map(BigInt),
+    source: `${row.server} ${row.log} ${fingerprint}`,
+    organizations: row.organizations.map(BigInt),
     lostTokens: new Set(row.lost_tokens),
   };
 }
 
-/** A position from which readChangeLog tells everything that comes. */
+/** The snapshot before the first poll. */
 export async function currentSnapshot(database: Database): Promise<string> {
   const { rows } = await database.query<{ snapshot: string }>(
     'select pg_current_snapshot()::text as snapshot',
@@ -92,10 +74,7 @@ export async function currentSnapshot(database: Database): Promise<string> {
   return rows[0]?.snapshot ?? '';
 }
 
-/**
- * Keeps the organization's entries from now on for this data folder, where it does not
- * keep them from an earlier moment on already.
- */
+/** Retains the organization's entries from now on for this data folder. An earlier limit stays. */
 export async function retainChangeLog(
   database: Database,
   dataFolderId: string,
@@ -108,8 +87,8 @@ export async function retainChangeLog(
       do update set retain_from = least(reader.retain_from, excluded.retain_from), seen_at = now()`);
 }
 
-/** Says that the data folder still reads the log of these organizations: for a day others heed it. */
-export async function tellOfReading(
+/** Renews the data folder's right to the entries of these organizations, which lasts a day. */
+export async function renewRetention(
   database: Database,
   dataFolderId: string,
   organizations: readonly bigint[],
@@ -121,14 +100,13 @@ export async function tellOfReading(
       and seen_at < now() - interval '1 hour'`);
 }
 
-/** A snapshot that may still be read from, and its token, if it has one yet. */
+/** A snapshot whose later changes a data folder may still read. The token is null before the first commit. */
 export type RetainedSnapshot = Pick<Watermark, 'snapshot'> & { readonly token: string | null };
 
 /**
- * Deletes entries that every data folder has applied. `retained` are the snapshots
- * that this folder may still read from: it will never read behind all of them. An
- * organization one of whose tokens this database does not know is left out: its snapshots
- * are of another history.
+ * Deletes entries that every data folder has applied. `retained` has the snapshots whose later
+ * changes this folder may still read. Organizations with a token that the log lacks are skipped:
+ * their snapshots belong to another history of the database.
  */
 export async function pruneChangeLog(
   database: Database,
@@ -182,7 +160,7 @@ export async function pruneChangeLog(
   });
 }
 
-/** Deletes entries of organizations that are gone. Notes how far, as any pruning does. */
+/** Deletes entries of deleted organizations, and records the position as other pruning does. */
 export async function pruneGoneOrganizations(database: Database): Promise<void> {
   await database.query(`
     with gone as (
@@ -201,8 +179,8 @@ export async function pruneGoneOrganizations(database: Database): Promise<void> 
 }
 
 /**
- * Deletes what a dump brought along from another server: nothing that is visible
- * can come from a transaction that has not begun here.
+ * Deletes entries that a restored dump brought from another server. Their transaction ids have
+ * not begun on this server.
  */
 export async function removeForeignEntries(database: Database): Promise<void> {
   await database.query(`

@@ -3,15 +3,15 @@ import sql, { type Sql } from 'sql-template-tag';
 import type { Database } from '../../src/postgres/pool.ts';
 
 /**
- * Commits a new token to the change log, after a snapshot was taken and before its rows are
- * committed to a file. From then on two things hold:
+ * Commits a new token to the change log, after a snapshot and before its rows are committed to a
+ * file. The token has two effects:
  *
- * - A crash of Postgres takes back nothing that the snapshot saw: the commit waits for the
- *   disk, and everything that was logged before it is on the disk first.
- * - A database that knows the token has a history that includes the snapshot. A copy from
- *   before it, restored, does not know the token, however many transactions follow.
+ * - The commit waits for the disk, and the WAL before the commit is on the disk too. So a crash
+ *   of Postgres loses no transaction that the snapshot sees.
+ * - A database with the token has a history that includes the snapshot. A restored copy from
+ *   before the snapshot lacks the token, whatever transactions follow.
  *
- * The token is deleted with the entries that the snapshot needs, and not before.
+ * The token is pruned with the entries that the snapshot needs.
  */
 export async function commitToken(database: Database, organizationId: bigint): Promise<string> {
   const token = randomUUID();
@@ -22,6 +22,6 @@ export async function commitToken(database: Database, organizationId: bigint): P
   return token;
 }
 
-/** Whether the change log has the token: a condition. */
+/** A condition: the change log has the token. */
 export const isTokenKnown = (token: Sql): Sql =>
   sql`exists (select from purchase_changes where token = ${token})`;

@@ -1,45 +1,36 @@
 import sql, { raw } from 'sql-template-tag';
 import { formatInstant } from '../../src/domain/instant.ts';
-import {
-  type CaptureFacts,
-  type CaptureProblem,
-  captureFacts,
-  captureProblem,
-} from '../../src/postgres/capture.ts';
+import { type CaptureProblem, captureProblem } from '../../src/postgres/capture.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { sourceIdentity, timeline } from '../../src/postgres/source-identity.ts';
+import { sourceIdentity } from '../../src/postgres/source-identity.ts';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { isTokenKnown } from './history-token.ts';
-import { fingerprintOf, isPrunedBeyond } from './source.ts';
+import { isPrunedBeyond, type SnapshotRow, snapshotColumns, snapshotFrom } from './source.ts';
 
-/** Committed changes that a generation does not show. */
+/** Committed changes that a generation does not show yet. */
 export type Pending = {
-  /** Null where the change log does not tell: then the generation is rebuilt. */
+  /** Null if the change log lacks changes: the worker then rebuilds the generation. */
   readonly changes: number | null;
   readonly ageSeconds: number;
 };
 
-/** What Postgres says of published generations, by organization. */
 export type PendingChanges = {
-  /** Null where all changes are captured. */
+  /** Null if all changes are captured. */
   readonly captureProblem: CaptureProblem | null;
-  /** Without the organizations whose generation shows everything. */
+  /** Lacks organizations whose generation shows all changes. */
   readonly byOrganization: ReadonlyMap<bigint, Pending>;
 };
 
-/** Compares generations with the change log, in one statement. */
+/** Compares the published generations with the change log, in one statement. */
 export async function readPendingChanges(
   database: Database,
   published: ReadonlyMap<bigint, PublishedGeneration>,
 ): Promise<PendingChanges> {
   const generations = [...published.values()];
-  const { rows: facts } = await database.query<{ timeline: number; capture: CaptureFacts }>(
-    `select ${timeline} as timeline, ${captureFacts} as capture`,
-  );
-  const [now] = facts;
-  if (now === undefined) throw new Error('Postgres did not describe itself');
+  const { rows: facts } = await database.query<SnapshotRow>(`select ${snapshotColumns}`);
+  const now = facts[0] as SnapshotRow;
   const problem = captureProblem(now.capture);
-  const fingerprint = problem === null ? fingerprintOf(now) : null;
+  const fingerprint = problem === null ? snapshotFrom(now).fingerprint : null;
   const { rows } = await database.query<{
     id: bigint;
     is_followed: boolean;

@@ -9,21 +9,45 @@ import {
   captureProblem,
 } from '../../src/postgres/capture.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { type Database, exactTypes, named } from '../../src/postgres/pool.ts';
+import { type Database, exactTypes, named, withSnapshot } from '../../src/postgres/pool.ts';
 import { sourceIdentity, timeline } from '../../src/postgres/source-identity.ts';
 import { CaptureError } from '../failure.ts';
 import { commitToken, isTokenKnown } from './history-token.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
-/** A purchase's row in the order of `purchaseColumns`; null in every place but the id where it is gone. */
+/** A purchase's row in the order of `purchaseColumns`. */
 export type SourceRow = (bigint | string | null)[];
 
+/** Columns of one row: the snapshot of the statement, its instant, and the state of capture. */
+export const snapshotColumns = `pg_current_snapshot()::text as snapshot,
+      ${microsecondsOf('transaction_timestamp()')} as as_of,
+      ${timeline} as timeline,
+      ${captureFacts} as capture`;
+
+export type SnapshotRow = {
+  readonly snapshot: string;
+  readonly as_of: bigint;
+  readonly timeline: number;
+  readonly capture: CaptureFacts;
+};
+
+/** Throws CaptureError if changes of purchases are not captured. */
+export function snapshotFrom({
+  snapshot,
+  as_of: asOf,
+  timeline,
+  capture,
+}: SnapshotRow): Omit<SourceSnapshot, 'source'> {
+  const problem = captureProblem(capture);
+  if (problem !== null) throw new CaptureError(problem);
+  return { snapshot, asOf, fingerprint: `${timeline} ${captureFingerprint(capture)}` };
+}
+
 /**
- * Takes the snapshot of the REPEATABLE READ transaction that `connection` has just
- * begun. The table is locked first, as any reader locks it: a snapshot older than
- * the end of an ALTER TABLE that rewrites, or of a TRUNCATE, would see it empty.
- * Rejects where such a statement takes longer than the lock may be waited for, and with
- * CaptureError where changes of purchases are not captured.
+ * Takes the snapshot of the REPEATABLE READ transaction that `connection` has just begun.
+ * The table is locked before, in the mode of any reader: a snapshot from before the end of
+ * TRUNCATE or a rewriting ALTER TABLE sees an empty table. Rejects if the lock is not granted
+ * in time, and with CaptureError if changes of purchases are not captured.
  */
 export async function takeSnapshot(
   connection: pg.ClientBase,
@@ -31,41 +55,19 @@ export async function takeSnapshot(
 ): Promise<SourceSnapshot> {
   await connection.query(`set local lock_timeout = '5s'`);
   await connection.query('lock table purchases in access share mode');
-  const { rows } = await connection.query<{
-    snapshot: string;
-    as_of: bigint;
-    source: string | null;
-    timeline: number;
-    capture: CaptureFacts;
-  }>(
+  const { rows } = await connection.query<SnapshotRow & { source: string | null }>(
     named(
       'take-snapshot',
       sql`
-    select pg_current_snapshot()::text as snapshot,
-      ${raw(microsecondsOf('transaction_timestamp()'))} as as_of,
-      (select ${raw(sourceIdentity)} from organizations where id = ${organizationId}) as source,
-      ${raw(timeline)} as timeline,
-      ${raw(captureFacts)} as capture`,
+    select ${raw(snapshotColumns)},
+      (select ${raw(sourceIdentity)} from organizations where id = ${organizationId}) as source`,
     ),
   );
-  const row = rows[0];
-  if (row === undefined) throw new Error('Postgres did not describe itself');
-  const problem = captureProblem(row.capture);
-  if (problem !== null) throw new CaptureError(problem);
-  return {
-    snapshot: row.snapshot,
-    asOf: row.as_of,
-    source: row.source ?? 'no organization',
-    fingerprint: fingerprintOf(row),
-  };
+  const row = rows[0] as (typeof rows)[number];
+  return { ...snapshotFrom(row), source: row.source ?? 'no organization' };
 }
 
-export const fingerprintOf = (facts: {
-  readonly timeline: number;
-  readonly capture: CaptureFacts;
-}): string => `${facts.timeline} ${captureFingerprint(facts.capture)}`;
-
-/** Makes a snapshot one that rows in a file may refer to: it is durable and has a token. */
+/** Commits a token after the snapshot, so that a watermark may refer to the snapshot. */
 export async function confirmSnapshot(
   database: Database,
   organizationId: bigint,
@@ -74,13 +76,13 @@ export async function confirmSnapshot(
   return { ...now, organizationId, token: await commitToken(database, organizationId) };
 }
 
-/** Log entries of transactions that `since` cannot see. Those of this transaction's snapshot are all that come. */
+/** A condition: the log entry is of a transaction that the snapshot `since` cannot see. */
 export const unseenBy = (since: string): Sql =>
   sql`token is null
       and transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
-/** Whether entries of the organization that `since` cannot see may have been pruned. */
+/** A condition: entries of the organization that `since` cannot see may have been pruned. */
 export const isPrunedBeyond = (organizationId: Sql, since: Sql): Sql =>
   sql`exists (
     select from purchase_change_pruning
@@ -88,8 +90,8 @@ export const isPrunedBeyond = (organizationId: Sql, since: Sql): Sql =>
   )`;
 
 /**
- * Each purchase that changed since the snapshot `since`, once, as it is now;
- * one that is no longer the organization's comes with its id alone.
+ * Returns each purchase that changed since the snapshot `since` once, with its present row.
+ * The row is null if the purchase was deleted or moved to another organization.
  */
 export function streamChanges(
   connection: pg.ClientBase,
@@ -114,9 +116,17 @@ async function* changesFrom(rows: AsyncIterable<SourceRow>) {
   }
 }
 
+/** Whether the change log has all changes since a watermark or since the start of a load. */
+export async function canApplyChangesSince(database: Database, since: Watermark): Promise<boolean> {
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, since.organizationId);
+    return (await whyChangesAreNotEnough(source, since, now)) === null;
+  });
+}
+
 /**
- * Why the changes since a watermark cannot be told, as words that follow
- * "because"; null where they can. `now` is the snapshot of `connection`.
+ * The reason why the change log lacks changes since a watermark; null if it has all of them.
+ * `now` is the snapshot of `connection`.
  */
 export async function whyChangesAreNotEnough(
   connection: pg.ClientBase,
@@ -133,13 +143,13 @@ export async function whyChangesAreNotEnough(
   const { rows } = await connection.query<{ is_token_known: boolean; is_pruned: boolean }>(sql`
     select ${isTokenKnown(sql`${token}::uuid`)} as is_token_known,
       ${isPrunedBeyond(sql`${organizationId}`, sql`${snapshot}::pg_snapshot`)} as is_pruned`);
-  // First: what was pruned is known by its number, and a restored database lacks both.
+  // Before the token: pruning removes the token too.
   if (rows[0]?.is_pruned !== false) return 'the change log does not reach back far enough';
   if (!rows[0].is_token_known) return 'Postgres, its change log or the data folder was restored';
   return null;
 }
 
-/** In the order of their parts: timeline, table, triggers. */
+/** A fingerprint consists of timeline, table and triggers. */
 function whyFingerprintsDiffer(before: string, now: string): string {
   const [[timelineBefore, tableBefore], [timelineNow, tableNow]] = [
     before.split(' '),
@@ -158,10 +168,8 @@ export async function* stream(
 }
 
 /**
- * Rows in batches: memory is bounded however many there are. Unlike its parent it
- * fails when the connection is lost, wherever that is: the cursor ignores it once it has
- * had the last row and waits for the server to be ready, and where it is to be closed
- * it waits for the server to say so.
+ * A stream of rows in batches, with bounded memory. QueryStream does not fail if the connection
+ * is lost after the last row, or while the cursor is closed: it waits for the server forever.
  */
 class RowStream extends QueryStream {
   readonly #connection: pg.ClientBase;
@@ -169,7 +177,7 @@ class RowStream extends QueryStream {
 
   constructor(connection: pg.ClientBase, { text, values }: Sql) {
     super(text, values, {
-      // Of at most 76 KiB of text each: 19 MiB in the cursor, and as much in the stream.
+      // A row has at most 76 KiB of text: 19 MiB in the cursor, and 19 MiB in the stream.
       batchSize: 256,
       rowMode: 'array',
       types: exactTypes,

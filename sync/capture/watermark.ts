@@ -3,40 +3,40 @@ import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 
-/** A moment of the operational database: everything one transaction sees. */
+/** The state of the operational database that one transaction sees. */
 export type SourceSnapshot = {
   /** `pg_snapshot` as text. */
   readonly snapshot: string;
-  /** When it was taken, or a moment before; microseconds since 1970. */
+  /** The start of the snapshot's transaction, in microseconds since 1970. */
   readonly asOf: bigint;
-  /** Which organization of which database it was taken for (source-identity.ts). */
+  /** The organization and its database (source-identity.ts). */
   readonly source: string;
-  /** Timeline, table and triggers. While it stays the same, all changes are in the log. */
+  /** Timeline, table and triggers. While these stay the same, the log has all changes. */
   readonly fingerprint: string;
 };
 
-/** What the rows of a file show; written with them, in the same transaction. */
+/** The snapshot that the rows of a file show; written in the same transaction as the rows. */
 export type Watermark = SourceSnapshot & {
   readonly organizationId: bigint;
-  /** Committed to the change log after the last row was read (history-token.ts). */
+  /** Committed to the change log after the snapshot (history-token.ts). */
   readonly token: string;
 };
 
-/** A place in an organization's purchases, ordered by creation and id. */
+/** A position in an organization's purchases, ordered by creation and id. */
 export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
 
-/** How far a load has come; written with the rows. A file has this or a watermark. */
+/** The progress of a load; written with the rows. A file has either progress or a watermark. */
 export type LoadProgress = {
-  /** A snapshot from before the first row was read: what it cannot see is applied at the end. */
+  /** A snapshot from before the first row. Later changes are applied after the last row. */
   readonly since: Watermark;
-  /** The last row that was read; null before the first. */
+  /** The last row that was read; null before the first row. */
   readonly after: PurchasePosition | null;
   readonly loaded: number;
-  /** How many rows there were when the load began. */
+  /** The number of rows at the start of the load. */
   readonly expected: number;
 };
 
-/** Null where no load was completed, or by a version with another layout. */
+/** Null if the file has no complete load, or another layout. */
 export async function readWatermark(
   connection: DuckDBConnection,
   catalog: string,
@@ -50,14 +50,14 @@ export async function readWatermark(
   return row === undefined ? null : watermarkFrom(row);
 }
 
-/** To be called within a transaction. */
+/** Call it within a transaction. */
 export async function writeWatermark(
   connection: DuckDBConnection,
   catalog: string,
   { organizationId, source, fingerprint, token, snapshot, asOf }: Watermark,
 ): Promise<void> {
   const asOfValue = new DuckDBTimestampValue(asOf);
-  // Not deleted and written anew: a deleted row costs whoever opens the file a quarter of a MiB.
+  // With DELETE and INSERT, every process that opens the file needs a quarter of a MiB more.
   const [updated] = await queryRows(
     connection,
     sql`
@@ -77,22 +77,22 @@ export async function writeWatermark(
   );
 }
 
-/** No part of the layout: a file that is complete, which alone readers see, has none. */
+/** Not part of the layout: complete files, the only ones that are published, lack this table. */
 export function createLoadProgress(catalog: string): string {
   return `
     create or replace table ${catalog}.load_progress (
       layout_version integer, organization_id bigint, source varchar, fingerprint varchar,
-      token varchar, snapshot varchar, as_of timestamp, after_created_at timestamp, after_id bigint, loaded bigint, expected bigint
+      token varchar, snapshot varchar, as_of timestamp, after_created_at timestamp,
+      after_id bigint, loaded bigint, expected bigint
     )`;
 }
 
-/** Of a file without a watermark; null where no load was begun, or one with another layout. */
+/** Null if the file has no load, or another layout. Call it for a file without a watermark. */
 export async function readLoadProgress(
   connection: DuckDBConnection,
   catalog: string,
 ): Promise<LoadProgress | null> {
-  // To look first whether the table is there would look into every other file that is open,
-  // and nobody could close or check those meanwhile.
+  // Checking first whether the table exists would read every open file, and block closing them.
   const [row] = await queryRows(
     connection,
     sql`
@@ -110,7 +110,7 @@ export async function readLoadProgress(
   };
 }
 
-/** To be called within a transaction. */
+/** Call it within a transaction. */
 export async function writeLoadProgress(
   connection: DuckDBConnection,
   catalog: string,
@@ -128,7 +128,7 @@ export async function writeLoadProgress(
   );
 }
 
-/** Turns a load's progress into a watermark; to be called within a transaction. */
+/** Replaces the progress of a load by the watermark. Call it within a transaction. */
 export async function completeLoad(
   connection: DuckDBConnection,
   catalog: string,

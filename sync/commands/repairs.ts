@@ -2,14 +2,13 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { isOfShard } from '../shard.ts';
 import type { Repairs } from '../verification/repair.ts';
-import { askWorker, type Request } from './requests.ts';
+import { type RepairRequest, requestFromWorker } from './requests.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
 
 /**
- * What a command can do for an organization: as the folder's worker where there is
- * none, and else by asking the one there is. Each rejects with OperatorError where
- * it fails.
+ * The repairs of a command. Without a running worker, the command takes the lock and repairs by
+ * itself. Otherwise the command sends a request to the worker. Failures are OperatorErrors.
  */
 export function repairsOf(
   context: WorkerContext,
@@ -18,37 +17,45 @@ export function repairsOf(
 ): Repairs {
   const { database, folderId, settings } = context;
 
-  const isTheOrganizations = ({ shard }: RunningWorker) => isOfShard(organizationId, shard);
+  const hasOrganization = ({ shard }: RunningWorker) => isOfShard(organizationId, shard);
 
-  /** Who has the lock may be no worker that answers, but a command like this one. */
-  const isWorkerThere = async (): Promise<boolean> => {
+  /** Another command may hold the lock, which takes no requests and ends soon. */
+  const isWorkerRunning = async (): Promise<boolean> => {
     const workers = await readWorkers(database, folderId).catch(() => null);
-    // Where Postgres says nothing, nobody could do anything now.
-    return workers?.some(isTheOrganizations) ?? true;
+    // While Postgres fails, neither worker nor command can repair.
+    return workers?.some(hasOrganization) ?? true;
   };
 
-  /** Rejects where those that are there will never do it. */
-  const requireNoOthers = async (): Promise<void> => {
+  /** Rejects if workers of other shards only are running. */
+  const requireNoOtherShards = async (): Promise<void> => {
     const workers = await readWorkers(database, folderId);
-    if (workers.length === 0 || workers.some(isTheOrganizations)) return;
+    if (workers.length === 0 || workers.some(hasOrganization)) return;
     const organization = encodeId('organization', organizationId);
-    throw new OperatorError(`No worker has ${organization}: start the one whose shard is missing.`);
+    throw new OperatorError(
+      `No worker has ${organization}: start the worker of the missing shard.`,
+    );
   };
 
-  const ask = async (request: Request): Promise<boolean> => {
-    const outcome = await askWorker(settings.dataDirectory, request, isWorkerThere, stopped);
-    if (outcome === 'nobody is there') {
-      await requireNoOthers();
+  /** False if no worker runs. */
+  const sendToWorker = async (request: RepairRequest): Promise<boolean> => {
+    const response = await requestFromWorker(
+      settings.dataDirectory,
+      request,
+      isWorkerRunning,
+      stopped,
+    );
+    if (response === null) {
+      await requireNoOtherShards();
       return false;
     }
-    if (outcome.failure === null) return true;
-    const outlook = request.kind === 'rebuild' ? ', but tries again by itself' : '';
-    throw new OperatorError(`The worker could not do it${outlook}: ${outcome.failure}`);
+    if (response.failure === null) return true;
+    const failed = request.kind === 'rebuild' ? 'rebuild failed, and is retried' : 'repair failed';
+    throw new OperatorError(`The worker's ${failed}: ${response.failure}`);
   };
 
-  const doOrAsk = async (
+  const repairOrRequest = async (
     work: (repairs: Repairs) => Promise<void>,
-    request: Request,
+    request: RepairRequest,
   ): Promise<void> => {
     for (let isDone = false; !isDone; ) {
       isDone = true;
@@ -56,7 +63,7 @@ export function repairsOf(
         context,
         (worker) => work(worker.repairsFor(organizationId)),
         async () => {
-          isDone = await ask(request);
+          isDone = await sendToWorker(request);
         },
       );
     }
@@ -64,11 +71,11 @@ export function repairsOf(
 
   return {
     reread: (ranges) =>
-      doOrAsk(({ reread }) => reread(ranges), {
+      repairOrRequest(({ reread }) => reread(ranges), {
         kind: 'reread',
         organizationId,
         ranges: [...ranges],
       }),
-    rebuild: () => doOrAsk(({ rebuild }) => rebuild(), { kind: 'rebuild', organizationId }),
+    rebuild: () => repairOrRequest(({ rebuild }) => rebuild(), { kind: 'rebuild', organizationId }),
   };
 }

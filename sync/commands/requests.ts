@@ -8,10 +8,7 @@ import { draftSuffix, replaceFile } from '../../src/replace-file.ts';
 import { isOfShard, type Shard } from '../shard.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 
-/**
- * How a command asks the worker that has the data folder for something only the
- * worker may do: a file in the folder, answered by another one.
- */
+/** A request of a command to the worker: a file in the data folder. The response is another file. */
 const integer = z
   .string()
   .regex(/^-?\d+$/)
@@ -26,96 +23,97 @@ const request = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('rebuild'), organizationId: integer }),
   z.object({ kind: z.literal('reread'), organizationId: integer, ranges: z.array(range) }),
 ]);
-export type Request = z.output<typeof request>;
+export type RepairRequest = z.output<typeof request>;
 
-const answer = z.object({ failure: z.string().nullable() });
+const response = z.object({ failure: z.string().nullable() });
 
 const requestsDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'requests');
-const asked = '.request.json';
-const answered = '.answer.json';
-/** What nobody will take any more: whoever asked, or wrote, is gone. */
-const keptMs = { [answered]: 3_600_000, [draftSuffix]: 10_000 };
+const requestSuffix = '.request.json';
+const responseSuffix = '.response.json';
+/** Older files belong to a process that has ended. */
+const maxAgeMs = { [responseSuffix]: 3_600_000, [draftSuffix]: 10_000 };
 
-const lookForWorkerMs = 1_000;
+const workerCheckMs = 1_000;
 
-/**
- * Asks, and waits for the answer: what went wrong, or null where it was done. Gives up
- * once `isThere` says that there is no worker that could answer.
- */
-export async function askWorker(
+/** The failure is null if the worker has done what the request asks for. */
+export type RepairResponse = { readonly failure: string | null };
+
+/** Sends a request and waits for the response; null if `isWorkerRunning` returns false. */
+export async function requestFromWorker(
   dataDirectory: string,
-  asking: Request,
-  isThere: () => Promise<boolean>,
+  content: RepairRequest,
+  isWorkerRunning: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<{ readonly failure: string | null } | 'nobody is there'> {
+): Promise<RepairResponse | null> {
   const directory = requestsDirectory(dataDirectory);
   await mkdir(directory, { recursive: true });
   const path = join(directory, randomUUID());
-  const content = JSON.stringify(asking, (_name, value) =>
+  const json = JSON.stringify(content, (_name, value) =>
     typeof value === 'bigint' ? String(value) : value,
   );
-  await replaceFile(path + asked, content);
-  let lookedAt = performance.now();
+  await replaceFile(path + requestSuffix, json);
+  let checkedAt = performance.now();
   for (;;) {
-    const text = await readFile(path + answered, 'utf8').catch(() => null);
+    const text = await readFile(path + responseSuffix, 'utf8').catch(() => null);
     if (text !== null) {
-      await rm(path + answered, { force: true });
-      return answer.parse(JSON.parse(text));
+      await rm(path + responseSuffix, { force: true });
+      return response.parse(JSON.parse(text));
     }
-    if (performance.now() - lookedAt > lookForWorkerMs) {
-      lookedAt = performance.now();
-      if (!(await isThere())) {
-        await rm(path + asked, { force: true });
-        return 'nobody is there';
+    if (performance.now() - checkedAt > workerCheckMs) {
+      checkedAt = performance.now();
+      if (!(await isWorkerRunning())) {
+        await rm(path + requestSuffix, { force: true });
+        return null;
       }
     }
     await sleep(100, undefined, { signal });
   }
 }
 
-/** By path: null while a request is done, afterwards what it came to, where that is still to be told. */
-export type TakenRequests = Map<string, { readonly failure: string | null } | null>;
+/** By path: null while the request runs, then the response until it is written. */
+export type TakenRequests = Map<string, RepairResponse | null>;
 
 /**
- * What was asked and is not in `taken` yet, where it is noted. A request stays
- * until it is answered: where the worker ends before, the next one takes it up.
+ * Returns the requests that are not in `taken`, and adds them. The file of a request stays until
+ * the response is written: if the worker ends before, the next worker takes the request.
  */
 export async function takeRequests(
   dataDirectory: string,
   shard: Shard,
   taken: TakenRequests,
-): Promise<{ readonly request: Request; answer(failure: string | null): Promise<void> }[]> {
+): Promise<{ readonly request: RepairRequest; answer(failure: string | null): Promise<void> }[]> {
   const directory = requestsDirectory(dataDirectory);
   const names = await readdir(directory).catch(() => []);
   const requests = [];
   for (const name of names) {
     const path = join(directory, name);
-    await removeForgotten(path);
-    if (!name.endsWith(asked)) continue;
-    const tell = async (failure: string | null) => {
-      // What could not be told is not done again for that.
+    await removeOld(path);
+    if (!name.endsWith(requestSuffix)) continue;
+    const respond = async (failure: string | null) => {
+      // If the response cannot be written, the next call writes it, and does not run the request.
       taken.set(path, { failure });
-      await replaceFile(path.slice(0, -asked.length) + answered, JSON.stringify({ failure }));
+      const responsePath = path.slice(0, -requestSuffix.length) + responseSuffix;
+      await replaceFile(responsePath, JSON.stringify({ failure }));
       await rm(path, { force: true });
       taken.delete(path);
     };
     if (taken.has(path)) {
-      const outcome = taken.get(path) ?? null;
-      if (outcome !== null) await tell(outcome.failure).catch(() => {});
+      const unwritten = taken.get(path) ?? null;
+      if (unwritten !== null) await respond(unwritten.failure).catch(() => {});
       continue;
     }
     const text = await readFile(path, 'utf8').catch(() => '');
     const parsed = parseRequest(text);
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
     taken.set(path, null);
-    if (parsed === null) await tell('the request cannot be read');
-    else requests.push({ request: parsed, answer: tell });
+    if (parsed === null) await respond('the request cannot be read');
+    else requests.push({ request: parsed, answer: respond });
   }
   return requests;
 }
 
-function parseRequest(text: string): Request | null {
+function parseRequest(text: string): RepairRequest | null {
   try {
     return request.parse(JSON.parse(text));
   } catch {
@@ -123,9 +121,9 @@ function parseRequest(text: string): Request | null {
   }
 }
 
-async function removeForgotten(path: string): Promise<void> {
-  const [, kept] = Object.entries(keptMs).find(([suffix]) => path.endsWith(suffix)) ?? [];
-  if (kept === undefined) return;
+async function removeOld(path: string): Promise<void> {
+  const [, maxAge] = Object.entries(maxAgeMs).find(([suffix]) => path.endsWith(suffix)) ?? [];
+  if (maxAge === undefined) return;
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-  if (Date.now() - mtimeMs > kept) await rm(path, { force: true });
+  if (Date.now() - mtimeMs > maxAge) await rm(path, { force: true });
 }

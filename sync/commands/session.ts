@@ -1,8 +1,7 @@
 import type { ClientBase } from 'pg';
 
-// A COPY of many rows may take minutes, and a transaction waits while DuckDB works: no
-// timeout of the role's may end either. A lock is not waited for without end.
-// With row security off a policy that hides rows makes a statement fail.
+// A COPY may take minutes, and a transaction is idle while DuckDB works, so the role's timeouts
+// are off. `row_security = off` makes a statement fail if a policy would hide rows.
 const settings = `
   set statement_timeout = 0;
   set idle_in_transaction_session_timeout = 0;
@@ -11,14 +10,13 @@ const settings = `
   select set_config(name, '0', false) from pg_settings
   -- Postgres 14 and 17 introduced these.
   where name in ('idle_session_timeout', 'transaction_timeout')`;
-const answerWithinMs = 5_000;
+const responseTimeoutMs = 5_000;
 
 /**
- * Prepares a connection of the worker: what is set for its role or its database in
- * Postgres does not apply. DATABASE_URL may carry `options` of its own, so the settings
- * are not sent as startup options.
+ * Overrides the settings of the role and the database for a connection of the worker. Startup
+ * options would conflict with `options` in DATABASE_URL, so the settings are statements.
  */
 export async function prepareSession(connection: ClientBase): Promise<void> {
-  const query = { text: settings, query_timeout: answerWithinMs };
+  const query = { text: settings, query_timeout: responseTimeoutMs };
   await connection.query(query);
 }

@@ -10,25 +10,25 @@ import { describeFailure } from '../failure.ts';
 import type { DictionaryDamage } from '../verification/dictionaries.ts';
 import { allPurchases, type PurchaseRange } from '../verification/purchase-range.ts';
 import type { RangeDifference } from '../verification/range-differences.ts';
-import { writeVerificationRecord } from '../verification/record.ts';
 import { type Repair, type Repairs, repair } from '../verification/repair.ts';
+import { writeVerificationRecord } from '../verification/verification-record.ts';
 import { nothingFound, type Verification, verifyOrganization } from '../verification/verify.ts';
 import { repairsOf } from './repairs.ts';
 import type { WorkerContext } from './worker-process.ts';
 
 export type VerifyCommand = {
   readonly organizations: readonly Organization[];
-  /** The operator asked for these organizations, and not for all there are. */
+  /** The command names the organization, instead of verifying all of them. */
   readonly isNamed: boolean;
   readonly isToRepair: boolean;
   readonly json: boolean;
   readonly stopped: AbortSignal;
 };
 
-// Postgres has other things to do: a fifth of the time is left to them alone.
-const rest = 0.25;
+// A pause of a quarter of each part leaves Postgres a fifth of the time.
+const pauseFactor = 0.25;
 
-/** Of an instance that damaged files are opened in, and nothing else. */
+/** Options of the separate instance that opens files which may be damaged. */
 export function verificationInstance(settings: Settings): DuckDBOptions {
   return {
     threads: settings.duckdbThreads,
@@ -37,7 +37,7 @@ export function verificationInstance(settings: Settings): DuckDBOptions {
   };
 }
 
-/** Verifies one organization after the other, prints what was found, and returns the exit code. */
+/** Verifies one organization after the other, prints the results, and returns the exit code. */
 export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
   const { stopped } = command;
   const reports: ReturnType<typeof asJson>[] = [];
@@ -45,12 +45,12 @@ export async function verifyAll(context: WorkerContext, command: VerifyCommand):
   for (const organization of command.organizations) {
     const [found, repaired] = await verifyOne(context, command, organization).catch(
       (error: unknown): [Verification, null] => {
-        if (stopped.aborted) throw new OperatorError('Stopped before everything was compared.');
+        if (stopped.aborted) throw new OperatorError('Stopped before the end of the comparison.');
         return [notCompared(error), null];
       },
     );
     const { state } = repaired?.outcome ?? found;
-    // An organization that is new has nothing published yet; one that was named should.
+    // A new organization has no generation yet. A named one must have a generation.
     hasFailed ||= state === 'not published' ? command.isNamed : state !== 'equal';
     if (command.json) reports.push(asJson(organization, found, repaired));
     else console.log(asText(organization, found, repaired));
@@ -73,7 +73,7 @@ async function verifyOne(
       dataDirectory,
       duckdb: verificationInstance(settings),
       signal: stopped,
-      rest,
+      pauseFactor,
     });
   const found = await verify();
   const repaired = isToRepair ? await repair(found, repairsOf(context, id, stopped), verify) : null;
@@ -84,7 +84,7 @@ async function verifyOne(
   return [found, repaired];
 }
 
-/** One organization's failure does not keep the others from being compared. */
+/** The failure of one organization does not end the command. */
 function notCompared(error: unknown): Verification {
   return { ...nothingFound, state: 'not comparable', reason: describeFailure(error).message };
 }
@@ -93,17 +93,17 @@ function asText({ id, name }: Organization, found: Verification, repaired: Repai
   const title = `${encodeId('organization', id)} ${name}`;
   if (repaired === null) return `${title}: ${describe(found)}`;
   const { repairs, outcome, failure } = repaired;
-  const done = repairs.map((remedy) => remedyTexts[remedy]).join(', then ');
+  const done = repairs.map((kind) => repairTexts[kind]).join(', then ');
   const end = failure === null ? `now ${describe(outcome)}` : `the repair failed: ${failure}`;
   return `${title}: ${describe(found)}\n  ${done === '' ? end : `${done}; ${end}`}`;
 }
 
-const remedyTexts: Readonly<Record<keyof Repairs, string>> = {
+const repairTexts: Readonly<Record<keyof Repairs, string>> = {
   reread: 'read again',
   rebuild: 'rebuilt',
 };
 
-/** What was found, on lines of its own where there is more to say. */
+/** A summary, and one line for each difference. */
 function describe(verification: Verification): string {
   const { state, reason, purchases, changedSince, differences, dictionaries } = verification;
   const details = [...differences.map(differenceAsText), ...dictionaries.map(damageAsText)];
@@ -120,8 +120,10 @@ function describe(verification: Verification): string {
       : []),
   ];
   const summary = findings.length === 0 ? 'equal' : findings.join(', ');
-  const changed = changedSince === 0 ? '' : ` (${counted(changedSince)} changed since)`;
-  return [`${counted(purchases)} purchases compared, ${summary}${changed}`, ...details].join('\n');
+  const changed = changedSince === 0 ? '' : ` (${formatCount(changedSince)} changed since)`;
+  return [`${formatCount(purchases)} purchases compared, ${summary}${changed}`, ...details].join(
+    '\n',
+  );
 }
 
 function differenceAsText(difference: RangeDifference): string {
@@ -135,7 +137,7 @@ function differenceAsText(difference: RangeDifference): string {
     bounds.idFrom === null && bounds.idUntil === null
       ? ''
       : `, ${bounds.idFrom ?? '…'} to ${bounds.idUntil ?? '…'}`;
-  const counts = `${counted(publishedCount)} published, ${counted(postgresCount)} in Postgres`;
+  const counts = `${formatCount(publishedCount)} published, ${formatCount(postgresCount)} in Postgres`;
   if (rows === null) return `  ${created}${ids}: ${counts}`;
   const examples = rows.examples.map((id) => encodeId('purchase', id)).join(', ');
   return `  ${created}${ids}: ${counts}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
@@ -174,7 +176,7 @@ function findingsAsJson(verification: Verification) {
   };
 }
 
-/** As operators read them; null where the range has no bound. */
+/** The bounds as text; null if the range has none. */
 function boundsOf({ createdSince, createdUntil, idFrom, idUntil }: PurchaseRange) {
   const all = allPurchases;
   return {
@@ -186,6 +188,6 @@ function boundsOf({ createdSince, createdUntil, idFrom, idUntil }: PurchaseRange
 }
 
 const plural = (count: number, one: string, many: string): string =>
-  `${counted(count)} ${count === 1 ? one : many}`;
+  `${formatCount(count)} ${count === 1 ? one : many}`;
 
-const counted = (count: number): string => count.toLocaleString('en');
+const formatCount = (count: number): string => count.toLocaleString('en');

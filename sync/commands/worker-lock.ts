@@ -3,28 +3,28 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import sql from 'sql-template-tag';
 import type { Database } from '../../src/postgres/pool.ts';
-import type { Shard } from '../shard.ts';
+import { everyOrganization, type Shard } from '../shard.ts';
 import { prepareSession } from './session.ts';
 
 /**
- * The right to write to a data folder, or to a shard's part of it: an advisory
- * lock in Postgres, held by a connection of its own for as long as that lives.
+ * The right to write to a data folder, or to a shard of it: an advisory lock in Postgres with
+ * its own connection. The end of the connection releases the lock.
  */
 export type WorkerLock = {
-  /** Aborted when the connection, and with it the lock, is lost. */
+  /** Aborted if the connection, and with it the lock, is lost. */
   readonly lost: AbortSignal;
   release(): Promise<void>;
 };
 
 const heartbeatMs = 2_000;
-const answerWithinMs = 5_000;
+const responseTimeoutMs = 5_000;
 const namePrefix = 'crm-data-service sync lock';
 const commandMark = ' command';
 
-/** A worker follows the change log; a command holds the lock for one pass. */
-export type LockHolder = 'worker' | 'command';
+/** A worker follows the change log. A command holds the lock for one pass. */
+type LockHolder = 'worker' | 'command';
 
-/** Null where another process has the lock, or divides the folder into other shards. */
+/** Null if another process has the lock, or divides the folder into other shards. */
 export async function tryWorkerLock(
   databaseUrl: string,
   folderId: string,
@@ -38,8 +38,8 @@ export async function tryWorkerLock(
         0,
         63,
       ),
-    connectionTimeoutMillis: answerWithinMs,
-    query_timeout: answerWithinMs,
+    connectionTimeoutMillis: responseTimeoutMs,
+    query_timeout: responseTimeoutMs,
     keepAlive: true,
   });
   const lost = new AbortController();
@@ -49,7 +49,7 @@ export async function tryWorkerLock(
   try {
     await client.connect();
     await prepareSession(client);
-    // A machine that is switched off says no goodbye: let the server notice soon.
+    // A machine without power closes no connection. Keepalives let the server release the lock.
     await client.query('set tcp_keepalives_idle = 5');
     await client.query('set tcp_keepalives_interval = 2');
     await client.query('set tcp_keepalives_count = 3');
@@ -61,10 +61,10 @@ export async function tryWorkerLock(
     await client.end().catch(() => {});
     throw error;
   }
-  let isAsking = false;
+  let isBeating = false;
   const heartbeat = setInterval(() => {
-    if (isAsking) return;
-    isAsking = true;
+    if (isBeating) return;
+    isBeating = true;
     client
       .query('select')
       .catch(() => {
@@ -72,33 +72,31 @@ export async function tryWorkerLock(
         void client.end().catch(() => {});
       })
       .finally(() => {
-        isAsking = false;
+        isBeating = false;
       });
   }, heartbeatMs);
   return {
     lost: lost.signal,
     async release() {
       clearInterval(heartbeat);
-      // Given back is not lost.
+      // A released lock is not a lost lock.
       client.off('end', lose);
       await client.end().catch(() => {});
     },
   };
 }
 
-/** Tries for as long as `patienceMs`; null where another process keeps the lock. */
-export async function waitForWorkerLock(
+/** Locks the whole folder for a command, within `timeoutMs`; null if another process has the lock. */
+export async function waitForCommandLock(
   databaseUrl: string,
   folderId: string,
-  shard: Shard,
-  holder: LockHolder,
-  patienceMs: number,
+  timeoutMs: number,
 ): Promise<WorkerLock | null> {
-  const deadline = Date.now() + patienceMs;
+  const deadline = Date.now() + timeoutMs;
   for (;;) {
-    const lock = await tryWorkerLock(databaseUrl, folderId, shard, holder);
+    const lock = await tryWorkerLock(databaseUrl, folderId, everyOrganization, 'command');
     if (lock !== null || Date.now() > deadline) return lock;
-    // Polled, for a statement that waits would hold back the horizon of every vacuum.
+    // Polled, because a waiting statement would hold back every vacuum.
     await sleep(100 + Math.random() * 200);
   }
 }
@@ -108,7 +106,7 @@ const lockNumber = ({ number, of }: Shard): number => of * 10_000 + number;
 async function lockFor(client: pg.Client, folderId: string, shard: Shard): Promise<boolean> {
   const isDividedOtherwise = async () =>
     (await readWorkers(client, folderId)).some((holder) => holder.shard.of !== shard.of);
-  // Before too: whoever stands by would else be seen with a lock at each attempt.
+  // Checked before locking too: otherwise a standby would hold a lock during each attempt.
   if (await isDividedOtherwise()) return false;
   const { rows } = await client.query<{ locked: boolean }>(
     sql`select pg_try_advisory_lock(hashtext(${folderId}), ${lockNumber(shard)}) as locked`,
@@ -119,13 +117,13 @@ async function lockFor(client: pg.Client, folderId: string, shard: Shard): Promi
 export type RunningWorker = {
   readonly shard: Shard;
   readonly name: string;
-  /** A command that does one pass, and does not look at the change log. */
+  /** A command runs one pass, and does not poll the change log. */
   readonly isCommand: boolean;
-  /** Null if the role that asks may not see it: another role's, without pg_read_all_stats. */
+  /** Null if the worker has another role, and the querying role lacks pg_read_all_stats. */
   readonly since: Date | null;
 };
 
-/** Who has locks of the data folder. */
+/** The holders of locks of the data folder. */
 export async function readWorkers(
   database: Pick<Database, 'query'>,
   folderId: string,

@@ -18,9 +18,8 @@ import { createWorker, type Worker, type WorkerOptions } from '../schedule/worke
 import { everyOrganization, type Shard } from '../shard.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
 import { prepareSession } from './session.ts';
-import { tryWorkerLock, type WorkerLock, waitForWorkerLock } from './worker-lock.ts';
+import { tryWorkerLock, type WorkerLock, waitForCommandLock } from './worker-lock.ts';
 
-/** Where a worker works, and on what. */
 export type WorkerContext = {
   readonly settings: Settings;
   readonly databaseUrl: string;
@@ -30,7 +29,7 @@ export type WorkerContext = {
   readonly onReport: NonNullable<WorkerOptions['onReport']>;
 };
 
-/** What a command needs: `primary` to write, as it keeps its lock there; `any` to write nothing. */
+/** Commands that write need the primary, which keeps the lock. Others use any server. */
 export type WorkerContextNeeds = {
   readonly server: 'primary' | 'any';
   readonly stopped?: AbortSignal;
@@ -69,8 +68,8 @@ async function withPool(
   databaseUrl: string,
   work: (database: Database) => Promise<void>,
 ): Promise<void> {
-  // One connection for each organization that is followed or built, and one each for
-  // the change log, verifying, waiting for the disk, and what is asked beside that.
+  // One connection for each organization that is followed or built. The other four serve the
+  // change log, verification, tokens, and all other statements.
   const database = createPool(databaseUrl, {
     max: 2 * syncConcurrency + 4,
     applicationName: 'crm-data-service sync',
@@ -83,13 +82,10 @@ async function withPool(
   }
 }
 
-// A worker that was killed a moment ago may still be known to Postgres.
-const lockPatienceMs = 5_000;
+// Postgres may hold the lock of a killed worker for a moment.
+const lockTimeoutMs = 5_000;
 
-/**
- * Runs `work` with the only worker of the data folder. Where another process has
- * that, `otherwise` is run instead.
- */
+/** Runs `work` with the lock of the data folder, or `otherwise` if another process has the lock. */
 export async function withOnlyWorker(
   context: WorkerContext,
   work: (worker: Worker) => Promise<void>,
@@ -99,18 +95,11 @@ export async function withOnlyWorker(
   const refuse = async () => {
     const { dataDirectory } = context.settings;
     throw new OperatorError(
-      `Another sync worker is at work on ${dataDirectory}; only one may be at a time.`,
+      `Another sync worker writes to ${dataDirectory}: only one worker may do so.`,
     );
   };
-  // Whoever has an alternative need not wait.
-  const patienceMs = otherwise === undefined ? lockPatienceMs : 0;
-  const lock = await waitForWorkerLock(
-    databaseUrl,
-    folderId,
-    everyOrganization,
-    'command',
-    patienceMs,
-  );
+  const timeoutMs = otherwise === undefined ? lockTimeoutMs : 0;
+  const lock = await waitForCommandLock(databaseUrl, folderId, timeoutMs);
   if (lock === null) {
     await (otherwise ?? refuse)();
     return;
@@ -121,7 +110,7 @@ export async function withOnlyWorker(
       lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker).catch((error) => {
         if (!lock.lost.aborted) throw error;
-        // What failed, failed because of that.
+        // The loss of the lock caused the failure.
         throw new OperatorError(
           "The connection to Postgres that holds the worker's lock was lost. Run the command again.",
         );
@@ -136,8 +125,8 @@ const standbyIntervalMs = 500;
 const restartPauseMs = 1_000;
 
 /**
- * Follows changes until `stopped`: at once, or in standby until the worker that
- * has the lock is gone. If the lock is lost, all work ends until it is regained.
+ * Follows changes until `stopped` is aborted. While another worker has the lock, this worker is
+ * a standby. If the lock is lost, all work ends until the worker has the lock again.
  */
 export async function followChanges(
   context: WorkerContext,
@@ -146,7 +135,7 @@ export async function followChanges(
 ): Promise<void> {
   const { log } = context;
   while (!stopped.aborted) {
-    const lock = await standBy(context, options.shard ?? everyOrganization, stopped);
+    const lock = await waitAsStandby(context, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
     breakConnectionsWith(lock, context);
     try {
@@ -157,28 +146,28 @@ export async function followChanges(
     }
     if (stopped.aborted) return;
     if (lock.lost.aborted) {
-      log.warn('the connection to Postgres that holds the lock was lost; getting it again');
+      log.warn('the connection that holds the lock was lost; locking again');
     } else {
-      // Where DuckDB gives up again and again, not more often than this.
+      // A bound on restarts if DuckDB fails again and again.
       await sleep(restartPauseMs, undefined, { signal: stopped }).catch(() => {});
     }
   }
 }
 
-/** What takes the lock has taken answers that are waited for, too. */
+/** A failure that ends the lock's connection may leave other connections without a response. */
 function breakConnectionsWith({ lost }: WorkerLock, { database }: WorkerContext): void {
   lost.addEventListener('abort', () => breakConnections(database));
 }
 
-async function standBy(
+async function waitAsStandby(
   { databaseUrl, folderId, log }: WorkerContext,
   shard: Shard,
   stopped: AbortSignal,
 ): Promise<WorkerLock | null> {
-  let told: string | null = null;
-  const tell = (news: string, advice?: string) => {
-    if (told !== news) log.info({ advice }, news);
-    told = news;
+  let logged: string | null = null;
+  const logOnce = (message: string, advice?: string) => {
+    if (logged !== message) log.info({ advice }, message);
+    logged = message;
   };
   for (let failures = 0; !stopped.aborted; ) {
     let pauseMs = standbyIntervalMs * (0.5 + Math.random());
@@ -186,19 +175,19 @@ async function standBy(
       const lock = await tryWorkerLock(databaseUrl, folderId, shard);
       if (lock !== null) return lock;
       failures = 0;
-      tell('another worker is at work on this data; standing by to take over');
+      logOnce('another worker has the lock; this worker is a standby');
     } catch (error) {
       failures += 1;
       pauseMs = backoffMs(failures, 5_000);
       const { message, advice } = describeFailure(error);
-      tell(message, advice);
+      logOnce(message, advice);
     }
     await sleep(pauseMs, undefined, { signal: stopped }).catch(() => {});
   }
   return null;
 }
 
-/** To open one again is a small part of what publishing it takes. */
+/** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
 const memoryOfIdleFile = 4 * 2 ** 20;
 
 async function withWorker(

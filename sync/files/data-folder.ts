@@ -5,14 +5,14 @@ import { OperatorError } from '../../src/operator-error.ts';
 import { makeDataDirectory } from '../../src/private-files.ts';
 import { purchasesDirectory } from '../../src/purchase-store/published-generation.ts';
 
-/** The folder's own name, made up once and kept in it. */
+/** The UUID of the data folder. The first call creates the UUID. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {
   const file = folderFile(dataDirectory);
-  // Where there is one nothing is written: a worker can start while the disk is full.
-  return requireId(file, (await readIfPresent(file)) ?? (await makeUp(file, dataDirectory)));
+  // An existing file is only read: a worker can start while the disk is full.
+  return requireId(file, (await readIfPresent(file)) ?? (await createId(file, dataDirectory)));
 }
 
-/** As `dataFolderId`, but writes nothing: an empty text, no folder's name, if there is none yet. */
+/** The UUID of the data folder, or an empty text if the folder has none. Writes nothing. */
 export async function readDataFolderId(dataDirectory: string): Promise<string> {
   const file = folderFile(dataDirectory);
   const content = await readIfPresent(file);
@@ -30,19 +30,19 @@ function requireId(file: string, content: string): string {
 
 async function readIfPresent(file: string): Promise<string | null> {
   return readFile(file, 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
-    // A file where a folder should be: writing says so.
+    // ENOTDIR: the later attempt to write reports the cause.
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
     throw new OperatorError(`Cannot read ${file}: ${code}.`);
   });
 }
 
-/** Gives what the file then holds, whoever was first to write it. */
-async function makeUp(file: string, dataDirectory: string): Promise<string> {
+/** Returns the content of the file, which another process may have written first. */
+async function createId(file: string, dataDirectory: string): Promise<string> {
   const draft = `${file}.${process.pid}`;
   try {
     makeDataDirectory(dataDirectory);
     await mkdir(purchasesDirectory(dataDirectory), { recursive: true });
-    // Written whole or not at all: a link never replaces what is there.
+    // A link is atomic, and never replaces an existing file.
     await writeFile(draft, `${randomUUID()}\n`, { flush: true });
     await link(draft, file);
   } catch (error) {

@@ -1,23 +1,20 @@
 import { statfs } from 'node:fs/promises';
 
-/** Left free for other processes that write to the disk. */
+/** Disk space that the worker leaves to other processes. */
 export const reserveBytes = 64 * 2 ** 20;
 
 /**
- * What DuckDB may write for each byte of purchases that it takes in: a spilled temporary
- * table, its log, and the file itself.
+ * The bytes that DuckDB may write for each byte of purchases: a spilled temp table, the
+ * write-ahead log, and the file.
  */
 export const duckdbWriteFactor = 3;
 
-/** Whether `bytes` can be written and the reserve stays. */
+/** Whether the disk has `bytes` besides the reserve. */
 export async function hasSpace(directory: string, bytes: number): Promise<boolean> {
   return (await freeBytes(directory)) >= bytes + reserveBytes;
 }
 
-/**
- * Rejects, as a write would, where fewer than `bytes` and a reserve are free: a
- * disk filled to the last byte stops Postgres and whoever else writes to it.
- */
+/** Rejects with ENOSPC if the disk lacks `bytes` besides the reserve. A full disk stops Postgres. */
 export async function requireSpace(directory: string, bytes: number): Promise<void> {
   const free = await freeBytes(directory);
   if (free >= bytes + reserveBytes) return;

@@ -10,7 +10,7 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { isOfShard, type Shard } from '../shard.ts';
 
-/** All of it is derived; readers that have a file open keep it until they close it. */
+/** Readers with an open file keep the content until they close the file. */
 export async function removeOrganizationFolder(
   dataDirectory: string,
   organizationId: bigint,
@@ -20,23 +20,22 @@ export async function removeOrganizationFolder(
 }
 
 /**
- * Removes what organizations left that were deleted while no worker ran, or while one
- * was loading them. Nothing that is published from another database: with the wrong
- * DATABASE_URL nothing may be lost.
+ * Removes folders of organizations that were deleted while no worker ran, or during their load.
+ * Folders with a generation of another database stay: DATABASE_URL may be wrong.
  */
-export async function removeForgottenFolders(
+export async function removeOrphanedFolders(
   database: Database,
   dataDirectory: string,
   shard: Shard,
-  isAtWork: (organizationId: bigint) => boolean,
+  isInUse: (organizationId: bigint) => boolean,
 ): Promise<void> {
   const identity = await readDatabaseIdentity(database);
-  // In this order: the folder of an organization that is new may come at any time.
+  // Folders are listed before organizations: a new organization may appear at any time.
   const names = await readdir(purchasesDirectory(dataDirectory));
   const present = new Set((await listOrganizations(database)).map(({ id }) => id));
   for (const name of names) {
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
-    if (id === null || present.has(id) || !isOfShard(id, shard) || isAtWork(id)) continue;
+    if (id === null || present.has(id) || !isOfShard(id, shard) || isInUse(id)) continue;
     const published = readPublished(organizationDirectory(dataDirectory, id));
     if (published !== null && !isOfDatabase(published.source, identity)) continue;
     await removeOrganizationFolder(dataDirectory, id);

@@ -1,27 +1,24 @@
-/** Closes a file as soon as nobody works with it; it is opened again when it is needed. */
+/** Closes a file after its present use. The next use opens the file again. */
 export type Close = () => Promise<void>;
 
-/**
- * Files that nobody works with stay open for their next changes, but only as many as
- * there is memory for: DuckDB keeps a part of each until it is closed.
- */
+/** A bounded number of unused files stays open, because DuckDB keeps memory for each open file. */
 export type IdleFiles = {
-  /** From now on somebody works with it: it is not closed. */
+  /** Marks a file as used, so that it is not closed. */
   take(close: Close): void;
-  /** Nobody does any more. */
+  /** Marks a file as unused. */
   leave(close: Close): void;
-  /** Closes those left alone the longest, where too many are open. */
+  /** Closes the least recently used files beyond the maximum. */
   closeSurplus(): Promise<void>;
-  /** Makes room for somebody who has run out of memory. */
+  /** Closes all unused files, to free memory. */
   closeAll(): Promise<void>;
 };
 
-export function createIdleFiles(most: number): IdleFiles {
-  /** In the order in which they were left. */
+export function createIdleFiles(maxIdle: number): IdleFiles {
+  /** The least recently used file comes first. */
   const idle = new Set<Close>();
 
   const evictBeyond = async (count: number): Promise<void> => {
-    // As they are now: what is left meanwhile is not asked for in vain.
+    // A copy: files that become unused during the loop are not closed.
     for (const close of [...idle]) {
       if (idle.size <= count) return;
       if (idle.delete(close)) await close();
@@ -35,7 +32,7 @@ export function createIdleFiles(most: number): IdleFiles {
     leave(close) {
       idle.add(close);
     },
-    closeSurplus: () => evictBeyond(most),
+    closeSurplus: () => evictBeyond(maxIdle),
     closeAll: () => evictBeyond(0),
   };
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { isCorruption } from '../../src/duckdb/damage.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { findPoisonedPurchase } from '../apply/poisoned-purchase.ts';
+import { findInvalidPurchase } from '../apply/invalid-purchase.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
 import { isDataError } from '../failure.ts';
 import { createOwnership } from './ownership.ts';
@@ -17,21 +17,21 @@ import {
   replaceLiveFile,
 } from './purchase-file.ts';
 
-/** An organization's files that are written to, opened when they are needed. */
+/** The writable files of an organization. Each file is opened at its first use. */
 export type OrganizationFiles = {
   open(role: FileRole): Promise<PurchaseFile>;
   close(role: FileRole): Promise<void>;
-  /** Closes the file, and removes it. */
+  /** Closes the file and deletes it. */
   remove(role: FileRole): Promise<void>;
-  /** Closes both files, and puts `next` in the place of `live`. */
+  /** Closes both files, and replaces `live` by `next`. */
   replaceLive(): Promise<void>;
-  /** From which changes may still have to be told to a file, open or not, that is there. */
+  /** The snapshots whose later changes an open or closed file may still need. */
   retainedSnapshots(): RetainedSnapshot[];
-  /** Closes what is open, and lets another process work in the folder. */
+  /** Closes all files and the ownership of the folder. */
   release(): Promise<void>;
   /**
-   * Whatever state a file is in, opening it again finds what was committed. Gives the
-   * error to be told: where a purchase is to blame, which one.
+   * Closes the file, and deletes it if it is damaged. A file that is opened again shows the
+   * last commit. Returns the error to report: if a purchase caused it, an error with its id.
    */
   afterFailure(role: FileRole, error: unknown): Promise<unknown>;
 };
@@ -44,84 +44,90 @@ export function createOrganizationFiles(options: {
   readonly log: Logger;
 }): OrganizationFiles {
   const { organizationId, database, instance, dataDirectory, log } = options;
-  const files: Record<FileRole, PurchaseFile | null> = { live: null, next: null };
-  const ownership = createOwnership(instance, dataDirectory, organizationId);
-  const opening: Record<FileRole, Promise<PurchaseFile> | null> = { live: null, next: null };
-
   const directory = organizationDirectory(dataDirectory, organizationId);
-  const roles: readonly FileRole[] = ['live', 'next'];
-  /** Of files that are closed, and will be opened again. */
-  const lastSnapshots: Record<FileRole, RetainedSnapshot | null> = { live: null, next: null };
-  const snapshotOf = ({ watermark, progress, beginning }: PurchaseFile): RetainedSnapshot | null =>
-    watermark ??
-    progress?.since ??
-    (beginning === null ? null : { snapshot: beginning, token: null });
-
-  const close = async (role: FileRole): Promise<void> => {
-    const file = files[role];
-    if (file === null) return;
-    files[role] = null;
-    lastSnapshots[role] = snapshotOf(file);
-    await closePurchaseFile(file);
-  };
-
-  const remove = async (role: FileRole): Promise<void> => {
-    await close(role).catch(() => {});
-    lastSnapshots[role] = null;
-    await removePurchaseFile(purchaseFilePath(directory, role));
-  };
+  const ownership = createOwnership(instance, dataDirectory, organizationId);
+  const slotFor = (role: FileRole) =>
+    createFileSlot(purchaseFilePath(directory, role), async () => {
+      await ownership.take();
+      return openPurchaseFile(instance, dataDirectory, organizationId, role);
+    });
+  const slots = { live: slotFor('live'), next: slotFor('next') };
+  const { live, next } = slots;
 
   return {
-    // Opened once, whoever asks meanwhile: a second time would be taken for damage.
-    async open(role) {
-      const present = files[role];
-      if (present !== null) return present;
-      opening[role] ??= ownership
-        .take()
-        .then(() => openPurchaseFile(instance, dataDirectory, organizationId, role))
-        .then((file) => {
-          files[role] = file;
-          return file;
-        })
-        .finally(() => {
-          opening[role] = null;
-        });
-      return opening[role];
-    },
-
-    close,
-
-    remove,
-
+    open: (role) => slots[role].open(),
+    close: (role) => slots[role].close(),
+    remove: (role) => slots[role].remove(),
     async replaceLive() {
-      await close('next');
-      await close('live');
+      await next.close();
+      await live.close();
       await replaceLiveFile(directory);
-      lastSnapshots.live = lastSnapshots.next;
-      lastSnapshots.next = null;
+      live.closedSnapshot = next.closedSnapshot;
+      next.closedSnapshot = null;
     },
-
-    retainedSnapshots: () =>
-      roles.flatMap((role) => {
-        const file = files[role];
-        const snapshot = file === null ? lastSnapshots[role] : snapshotOf(file);
-        return snapshot === null ? [] : [snapshot];
-      }),
-
+    retainedSnapshots: () => [live, next].flatMap((slot) => slot.retainedSnapshot() ?? []),
     async release() {
-      // Whatever DuckDB says: what was committed is in the files.
-      for (const role of roles) await close(role).catch(() => {});
+      // Committed changes are in the files, whatever error DuckDB returns here.
+      for (const slot of [live, next]) await slot.close().catch(() => {});
       await ownership.release().catch(() => {});
     },
-
     async afterFailure(role, error) {
-      await close(role).catch(() => {});
+      await slots[role].close().catch(() => {});
       if (isCorruption(error)) {
-        log.error({ file: purchaseFilePath(directory, role) }, 'damaged; it will be built anew');
-        await remove(role);
+        log.error({ file: purchaseFilePath(directory, role) }, 'file is damaged and is rebuilt');
+        await slots[role].remove();
       }
       if (!isDataError(error)) return error;
-      return (await findPoisonedPurchase(database, organizationId).catch(() => null)) ?? error;
+      return (await findInvalidPurchase(database, organizationId).catch(() => null)) ?? error;
     },
   };
+}
+
+type FileSlot = {
+  open(): Promise<PurchaseFile>;
+  close(): Promise<void>;
+  remove(): Promise<void>;
+  retainedSnapshot(): RetainedSnapshot | null;
+  /** Of a closed file that will be opened again. */
+  closedSnapshot: RetainedSnapshot | null;
+};
+
+function createFileSlot(path: string, openFile: () => Promise<PurchaseFile>): FileSlot {
+  let file: PurchaseFile | null = null;
+  let opening: Promise<PurchaseFile> | null = null;
+  const slot: FileSlot = {
+    closedSnapshot: null,
+    // Concurrent calls share one promise: DuckDB attaches a file only once.
+    async open() {
+      if (file !== null) return file;
+      opening ??= openFile()
+        .then((opened) => {
+          file = opened;
+          return opened;
+        })
+        .finally(() => {
+          opening = null;
+        });
+      return opening;
+    },
+    async close() {
+      if (file === null) return;
+      const closing = file;
+      file = null;
+      slot.closedSnapshot = snapshotOf(closing);
+      await closePurchaseFile(closing);
+    },
+    async remove() {
+      await slot.close().catch(() => {});
+      slot.closedSnapshot = null;
+      await removePurchaseFile(path);
+    },
+    retainedSnapshot: () => (file === null ? slot.closedSnapshot : snapshotOf(file)),
+  };
+  return slot;
+}
+
+function snapshotOf({ watermark, progress, beginning }: PurchaseFile): RetainedSnapshot | null {
+  if (beginning === null) return watermark ?? progress?.since ?? null;
+  return watermark ?? progress?.since ?? { snapshot: beginning, token: null };
 }

@@ -8,14 +8,13 @@ import { closeFolder, ignoringErrors } from '../../src/private-files.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 
 /**
- * That nobody else writes in an organization's folder. The lock in Postgres is not
- * enough for that: a worker that has lost it, and does not know yet, would replace
- * what its successor has published. DuckDB locks a file that it has open, for as long
- * as the process lives; the files with purchases are closed when they are replaced,
- * so this one, empty, is locked for all of the time.
+ * A file lock on an organization's folder. The lock in Postgres is not enough: a worker that has
+ * not noticed its loss would replace the generation of the next worker. DuckDB locks each open
+ * file until the process ends. The files of purchases are closed and replaced, so the lock has
+ * an empty file of its own.
  */
 export type Ownership = {
-  /** Rejects with OperatorError where another process owns the folder. */
+  /** Rejects with OperatorError if another process owns the folder. */
   take(): Promise<void>;
   release(): Promise<void>;
 };
@@ -35,7 +34,9 @@ export function createOwnership(
       await connection.run(`attach ${quotePath(path)} as ${catalog}`);
     } catch (error) {
       if (String(error).includes('Could not set lock')) {
-        throw new OperatorError(`Another process works on ${directory}: only one worker may.`);
+        throw new OperatorError(
+          `Another process writes to ${directory}: only one worker may do so.`,
+        );
       }
       if (!isDamage(error)) throw error;
       await rm(path, { force: true });
@@ -45,7 +46,7 @@ export function createOwnership(
 
   const take = async (): Promise<DuckDBConnection> => {
     await mkdir(directory, { recursive: true });
-    // A copy of a file has its mode: what versions before left open would stay so.
+    // Copies keep the mode of a file, so files of earlier versions would stay readable by others.
     ignoringErrors(() => closeFolder(directory));
     const connection = await instance.connect();
     try {
@@ -60,7 +61,7 @@ export function createOwnership(
   return {
     async take() {
       taking ??= take().catch((error: unknown) => {
-        // The next one may succeed.
+        // The next attempt may succeed.
         taking = null;
         throw error;
       });

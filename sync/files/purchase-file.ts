@@ -16,28 +16,28 @@ import {
   type Watermark,
 } from '../capture/watermark.ts';
 
-/** `live` is what changes are applied to and readers get copies of; `next` is built to take its place. */
+/** Changes are applied to `live`, and its copies are published. `next` is built to replace `live`. */
 export type FileRole = 'live' | 'next';
 
-/** A file that an organization's purchases are written to. Only the worker opens it. */
+/** A writable file of an organization's purchases. Only the worker opens it. */
 export type PurchaseFile = {
   readonly connection: DuckDBConnection;
   readonly catalog: string;
   readonly path: string;
   readonly directory: string;
   dictionaryKeys: DictionaryKeys;
-  /** What the rows show; null until a load is complete. */
+  /** The snapshot that the rows show; null until a load is complete. */
   watermark: Watermark | null;
-  /** How far a load has come; null where none was begun, or it is complete. */
+  /** The progress of a load; null before and after the load. */
   progress: LoadProgress | null;
-  /** Before a load has begun: the snapshot from which it may. */
+  /** A snapshot from before the start of a load: the change log is retained from there. */
   beginning: string | null;
 };
 
 export const purchaseFilePath = (directory: string, role: FileRole): string =>
   join(directory, `${role}.duckdb`);
 
-/** Opens the file, or makes an empty one where there is none that can be used. */
+/** Opens the file, or creates an empty one if the file is missing, damaged or of another layout. */
 export async function openPurchaseFile(
   instance: DuckDBInstance,
   dataDirectory: string,
@@ -70,7 +70,7 @@ export async function openPurchaseFile(
   }
 }
 
-/** Throws the content away; what is published stays. */
+/** Replaces the file by an empty one. Published generations stay. */
 export async function reset(file: PurchaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   await connection.run(`detach database if exists ${catalog}`);
@@ -79,7 +79,7 @@ export async function reset(file: PurchaseFile): Promise<void> {
   file.progress = null;
   file.beginning = null;
   file.dictionaryKeys = createDictionaryKeys(connection, catalog);
-  // From storage version 1.5 on a write-ahead log knows the file it belongs to.
+  // From storage version 1.5 on, a write-ahead log names its file.
   await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);
   await connection.run(createLayout(catalog));
   await connection.run(createLoadProgress(catalog));
@@ -93,10 +93,10 @@ export async function closePurchaseFile({ connection, catalog }: PurchaseFile): 
   }
 }
 
-/** Puts the closed file `next` in the place of the closed file `live`. */
+/** Replaces the closed file `live` by the closed file `next`. */
 export async function replaceLiveFile(directory: string): Promise<void> {
   const live = purchaseFilePath(directory, 'live');
-  // A log of the old file's must not be there when the new one is opened.
+  // DuckDB must not find the write-ahead log of the old file.
   await rm(`${live}.wal`, { force: true });
   await rename(purchaseFilePath(directory, 'next'), live);
 }
@@ -106,7 +106,7 @@ export async function removePurchaseFile(path: string): Promise<void> {
   await rm(`${path}.wal`, { force: true });
 }
 
-/** Leaves the file without watermark and progress where it is damaged and must be made anew. */
+/** Attaches the file. If the file is damaged, watermark and progress stay null. */
 async function attachExisting(file: PurchaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   try {
@@ -115,9 +115,9 @@ async function attachExisting(file: PurchaseFile): Promise<void> {
     if (file.watermark === null) file.progress = await readLoadProgress(connection, catalog);
   } catch (error) {
     if (String(error).includes('Could not set lock')) {
-      throw new OperatorError(`Another process has ${path} open: only one worker may.`);
+      throw new OperatorError(`Another process has ${path} open: only one worker may do so.`);
     }
-    // A lack of something is no damage: the file may be fine the next time.
+    // A lack of memory, space or file descriptors is not damage.
     if (!isDamage(error)) throw error;
   }
 }

@@ -3,26 +3,31 @@ import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { withSnapshot } from '../../src/postgres/pool.ts';
 import { finishLoad } from '../apply/apply-changes.ts';
-import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
+import {
+  canApplyChangesSince,
+  confirmSnapshot,
+  takeSnapshot,
+  whyChangesAreNotEnough,
+} from '../capture/source.ts';
 import { type PurchaseFile, reset } from '../files/purchase-file.ts';
-import { countDifferences } from '../verification/differences-of-file.ts';
+import { countDifferences } from '../verification/verify.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
 import { sortGeneration } from './sort-generation.ts';
 
 export type BuildOptions = LoadOptions & {
-  /** A published generation to sort anew; null to load from Postgres. */
+  /** The path of a published generation to sort; null to load from Postgres. */
   readonly generation: string | null;
-  /** Whether readers have something that it is to replace: then it is compared with Postgres first. */
+  /** The new file replaces a published generation, so all content is compared with Postgres first. */
   readonly isReplacing: boolean;
 };
 
 /**
- * Fills the file that is to take the live one's place, as far as that can go on
- * beside it: when this resolves, the file has a watermark. What was built before
- * and can be brought up to date from there is kept.
+ * Builds the file that replaces the live file. When the promise resolves, the new file has a
+ * watermark. If an earlier build can be brought up to date with changes, it is kept.
  */
 export async function buildNextFile(next: PurchaseFile, options: BuildOptions): Promise<void> {
-  const isBuilt = next.watermark !== null && (await canBeBroughtUpToDate(next, options));
+  const isBuilt =
+    next.watermark !== null && (await canApplyChangesSince(options.database, next.watermark));
   if (options.generation !== null) {
     if (!isBuilt) await sortGeneration(next, options.generation);
     return;
@@ -32,28 +37,17 @@ export async function buildNextFile(next: PurchaseFile, options: BuildOptions): 
   const differences = await countDifferences(next, options);
   if (differences === 0) return;
   await reset(next);
-  throw new Error(`what was built differs from Postgres in ${differences} places`);
+  throw new Error(`the new file differs from Postgres in ${differences} ranges or dictionaries`);
 }
 
-async function canBeBroughtUpToDate(
-  { watermark }: PurchaseFile,
-  { database, organizationId }: BuildOptions,
-): Promise<boolean> {
-  if (watermark === null) return false;
-  return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, organizationId);
-    return (await whyChangesAreNotEnough(source, watermark, now)) === null;
-  });
-}
-
-/** Loads the table and what changed meanwhile; then the totals are those of Postgres. */
+/** Loads the table and the changes since the load began, and compares the totals with Postgres. */
 async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
   if (next.watermark !== null) await reset(next);
   await loadPurchases(next, options);
   const { database, organizationId } = options;
   await withSnapshot(database, async (source) => {
     const now = await takeSnapshot(source, organizationId);
-    if (next.progress === null) throw new Error('the load lost its place');
+    if (next.progress === null) throw new Error('the file has no load in progress');
     const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
     if (reason !== null) {
       await reset(next);
@@ -81,5 +75,5 @@ async function requireSameTotals(
   );
   if (row?.[0] === rows[0]?.totals) return;
   await reset(next);
-  throw new Error('the load does not have the count and the total that Postgres has');
+  throw new Error('count and total value of the loaded purchases differ from Postgres');
 }

@@ -5,16 +5,16 @@ import { requireSpace } from '../files/disk-space.ts';
 import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purchases.ts';
 
 /**
- * The most bytes of one chunk's text: 240,000 purchases of the usual length. DuckDB joins
- * a chunk with the dictionaries in memory.
+ * The maximum CSV size of a chunk: 240,000 purchases of the usual length. DuckDB joins a chunk
+ * with the dictionaries in memory.
  */
 export const maxChunkBytes = 96 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
 export type ChunkReader = {
-  /** Rejects where the disk has no room beside what is reserved. */
+  /** Rejects if the disk lacks space besides the reserved bytes. */
   read(after: PurchasePosition | null, path: string): Promise<CopiedChunk>;
-  /** Keeps so many bytes of the disk free for what DuckDB is about to write. */
+  /** Keeps `bytes` of the disk free for DuckDB. */
   reserve(bytes: number): void;
 };
 
@@ -43,7 +43,7 @@ export function createChunkReader(options: {
             limits,
             signal,
           );
-          // With less than half of the bytes, twice the rows fit.
+          // If a chunk has less than half of the bytes, twice as many rows fit.
           if (chunk.bytes < maxChunkBytes / 2) rows = Math.min(maxRows, rows * 2);
           return chunk;
         } catch (error) {

@@ -11,23 +11,23 @@ import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { takeSnapshot } from '../capture/source.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 
-/** Rows that were copied to a file; `until` is the last one's place, null where no more follow. */
+/** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */
 export type CopiedChunk = {
   readonly rows: number;
   readonly bytes: number;
   readonly until: PurchasePosition | null;
 };
 
-/** A chunk takes more bytes than it may. */
+/** A chunk exceeds `maxBytes`. */
 export class ChunkTooLargeError extends Error {}
 
 export type ChunkLimits = {
   readonly maxBytes: number;
-  /** Called before each part is written, with its bytes; the copy rejects as it does. */
+  /** Called before each part is written, with its bytes. If it rejects, the copy rejects. */
   readonly beforeWriting: (bytes: number) => Promise<void>;
 };
 
-// COPY takes no parameters: its values travel as settings of the transaction.
+// COPY takes no parameters, so the values are settings of the transaction.
 const purchasesAfter = `
   from purchases
   where organization_id = current_setting('sync.organization_id')::bigint
@@ -38,7 +38,7 @@ const lastOfChunk = `
   order by purchases.created_at, id
   offset current_setting('sync.rows')::bigint - 1 limit 1`;
 
-// A time without its zone, in UTC: what DuckDB reads without a calendar.
+// DuckDB reads a timestamp in UTC without a time zone.
 const columns = purchaseColumns.map(({ name, kind }: { name: string; kind: PurchaseColumnKind }) =>
   kind === 'instant' ? `${name} at time zone 'UTC'` : name,
 );
@@ -51,10 +51,9 @@ const copyChunk = `
   ) to stdout (format csv)`;
 
 /**
- * Writes the next `rows` purchases after a position into a CSV file, in the order
- * of creation, within a transaction of its own: a large table is read in many
- * short ones, which hold back nobody's vacuum. Rejects once the signal is aborted, and
- * with ChunkTooLargeError where the file would exceed its limit.
+ * Writes the next `rows` purchases after a position to a CSV file, in the order of creation.
+ * Each chunk has its own transaction, because a long one holds back every vacuum. Rejects if
+ * the signal is aborted, and with ChunkTooLargeError if the file would exceed its limit.
  */
 export async function copyPurchases(
   database: Database,
@@ -88,7 +87,7 @@ export async function copyPurchases(
       until: end === undefined ? null : { createdAt: end.created_at, id: end.id },
     };
   });
-  // How many there were is told after the last of them: it is known since the commit.
+  // COPY reports the number of rows after the last row, so it is read after COMMIT.
   return { rows: copy.rows.rowCount, bytes: copy.bytes, until };
 }
 
@@ -102,7 +101,7 @@ async function configure(
     from unnest(${names}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`);
 }
 
-/** Sends a COPY's output to a file. */
+/** Writes the output of COPY to a file. */
 async function drain(
   connection: pg.ClientBase,
   file: string,
@@ -129,7 +128,7 @@ async function drain(
     const output = createWriteStream(file, { highWaterMark: partBytes });
     await pipeline(rows, limit, output, { signal });
   } catch (error) {
-    // The rest of the rows is still on its way: with them in it, the connection is of no use.
+    // The connection still receives rows of COPY, so it cannot be used again.
     void (connection as pg.Client).end();
     throw error;
   }
@@ -137,5 +136,5 @@ async function drain(
 }
 
 const partBytes = 2 ** 20;
-/** Written between two calls of `beforeWriting`. */
+/** Bytes between two calls of `beforeWriting`. */
 const checkedBytes = 8 * 2 ** 20;

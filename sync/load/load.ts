@@ -10,11 +10,11 @@ import {
 } from '../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { appendStaged, inTransaction } from '../apply/apply.ts';
 import { dropStaging } from '../apply/staging.ts';
+import { insertStaged, inTransaction } from '../apply/write-staged.ts';
 import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
 import { commitToken } from '../capture/history-token.ts';
-import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
+import { canApplyChangesSince, confirmSnapshot, takeSnapshot } from '../capture/source.ts';
 import {
   type LoadProgress,
   type PurchasePosition,
@@ -28,37 +28,36 @@ import type { CopiedChunk } from './copy-purchases.ts';
 
 export type LoadOptions = {
   readonly database: Database;
-  /** For which the change log is kept from before the load on. */
+  /** The change log is retained for this data folder from before the load. */
   readonly dataFolderId: string;
   readonly organizationId: bigint;
   readonly signal: AbortSignal;
-  /** Called when the load begins or is taken up again, and after each chunk. */
+  /** Called when the load begins or resumes, and after each chunk. */
   readonly onProgress: (progress: LoadProgress) => void;
-  /** Rows read in one transaction and written in one; smaller in tests. */
+  /** Rows of one transaction; smaller in tests. */
   readonly chunkRows?: number | undefined;
 };
 
-/** Two of DuckDB's row groups: they go to the file directly, not through its log. */
+/** Two row groups: DuckDB writes whole row groups to the file, without the write-ahead log. */
 const defaultChunkRows = 2 * 122_880;
-/** Of one purchase in CSV: each character of its texts may be a quote, which is doubled. */
+/** The CSV bytes of one purchase: each character of a text may be a quote, which is doubled. */
 const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
 /**
- * Reads the whole table into the file, in chunks: Postgres copies the next one
- * while DuckDB takes in the last. Each is committed with the place it ends at, so
- * a load that was broken off goes on there. It is complete only with the changes
- * since `progress.since`, which the caller applies.
+ * Loads the whole table in chunks: Postgres copies the next chunk while DuckDB reads the last
+ * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
+ * caller completes the load with the changes since `progress.since`.
  */
 export async function loadPurchases(file: PurchaseFile, options: LoadOptions): Promise<void> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
-  if (file.progress === null || !(await canGoOn(file.progress, database))) {
+  if (file.progress === null || !(await canApplyChangesSince(database, file.progress.since))) {
     await begin(file, options);
   }
   let progress = file.progress as LoadProgress;
   onProgress(progress);
 
-  const breakOff = new AbortController();
-  const signal = AbortSignal.any([options.signal, breakOff.signal]);
+  const cancellation = new AbortController();
+  const signal = AbortSignal.any([options.signal, cancellation.signal]);
   const { directory } = file;
   const reader = createChunkReader({
     database,
@@ -70,10 +69,10 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
   const read = (after: LoadProgress['after'], path: string) => {
     const chunk = reader.read(after, path).then(async (copied) => ({
       ...copied,
-      // Of the latest row that was read: a token from before it would not vouch for it.
+      // The token must follow the snapshot of the chunk, to prove that history includes it.
       token: await commitToken(database, organizationId),
     }));
-    // It may fail long before anybody waits for it.
+    // The promise may reject before it is awaited.
     chunk.catch(() => {});
     return chunk;
   };
@@ -83,19 +82,19 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
   try {
     while (reading !== null) {
       const chunk: ConfirmedChunk = await reading;
-      // Before the next chunk is written, which leaves room for what DuckDB makes of this one.
+      // Reserve space for DuckDB before Postgres writes the next chunk.
       const written = chunk.bytes * duckdbWriteFactor;
       await requireSpace(directory, written);
       reader.reserve(written);
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
-      progress = await takeIn(file, path, chunk, progress);
+      progress = await loadChunk(file, path, chunk, progress);
       reader.reserve(0);
       onProgress(progress);
       options.signal.throwIfAborted();
       [path, otherPath] = [otherPath, path];
     }
   } finally {
-    breakOff.abort();
+    cancellation.abort();
     await reading?.catch(() => {});
     for (const name of paths) await rm(name, { force: true });
     await dropStaging(file.connection).catch(() => {});
@@ -104,23 +103,15 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
 
 type ConfirmedChunk = CopiedChunk & { readonly token: string };
 
-/** Where no purchase follows: a load that comes here again has nothing left to read. */
-const theEnd: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
-
-/** Whether the changes since the load began can still be told. */
-async function canGoOn({ since }: LoadProgress, database: Database): Promise<boolean> {
-  return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, since.organizationId);
-    return (await whyChangesAreNotEnough(source, since, now)) === null;
-  });
-}
+/** The position after the last purchase: a load that resumes here reads no rows. */
+const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
 async function begin(
   file: PurchaseFile,
   { database, dataFolderId, organizationId }: LoadOptions,
 ): Promise<void> {
   await reset(file);
-  // Nobody may prune what this load will need, neither this worker nor that of another folder.
+  // No worker may prune the entries from here on, because the load needs them at its end.
   file.beginning = await currentSnapshot(database);
   await retainChangeLog(database, dataFolderId, organizationId);
   const progress = await withSnapshot(database, async (source) => {
@@ -139,7 +130,7 @@ async function begin(
   file.progress = progress;
 }
 
-async function takeIn(
+async function loadChunk(
   file: PurchaseFile,
   path: string,
   chunk: ConfirmedChunk,
@@ -148,13 +139,14 @@ async function takeIn(
   const { connection, catalog } = file;
   const loaded = before.loaded + chunk.rows;
   const since = { ...before.since, token: chunk.token };
-  const progress = { ...before, since, loaded, after: chunk.until ?? theEnd };
+  const progress = { ...before, since, loaded, after: chunk.until ?? endPosition };
   await connection.run(stageFromFile(path));
   const [row] = await queryRows(connection, sql`select count(*) from staging`);
-  if (Number(row?.[0]) !== chunk.rows) throw new Error('a chunk was not read as it was written');
+  if (Number(row?.[0]) !== chunk.rows)
+    throw new Error('DuckDB read another number of rows than Postgres wrote');
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
-  await appendStaged(file, () => writeLoadProgress(connection, catalog, progress));
+  await insertStaged(file, null, () => writeLoadProgress(connection, catalog, progress));
   file.progress = progress;
   return progress;
 }
@@ -176,11 +168,11 @@ const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   coupons: 'varchar',
 };
 
-/** The staging table, filled from COPY's CSV: null is nothing, empty text is "". */
+/** Fills the staging table from the CSV of COPY, where NULL is an empty field and '' is "". */
 function stageFromFile(path: string): string {
   const types = purchaseColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
   const values = purchaseColumns.map(({ name, kind }) =>
-    // An infinite instant has no microseconds: it is refused here.
+    // DuckDB rejects an infinite instant here, because it has no microseconds.
     kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,
   );
   return `

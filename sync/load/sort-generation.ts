@@ -3,20 +3,19 @@ import sql, { raw } from 'sql-template-tag';
 import { purchaseLabels } from '../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { labelTable } from '../../src/purchase-store/layout.ts';
-import { inTransaction } from '../apply/apply.ts';
+import { inTransaction } from '../apply/write-staged.ts';
 import { completeLoad, readWatermark } from '../capture/watermark.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { type PurchaseFile, reset } from '../files/purchase-file.ts';
 
 /**
- * Fills a file with what a published generation shows, in order and without gaps:
- * zone maps tell little of rows that were appended out of order, and deleted rows
- * keep their place.
+ * Copies a published generation into a new file, sorted by creation and without deleted rows.
+ * Zone maps skip few row groups if rows are out of order, and deleted rows take space.
  */
 export async function sortGeneration(next: PurchaseFile, generation: string): Promise<void> {
   await reset(next);
   const { connection, catalog, directory } = next;
-  // The new file, and what DuckDB spills while it sorts.
+  // Space for the new file, and for the spilled rows of the sort.
   await requireSpace(directory, 2 * (await stat(generation)).size);
   const source = `${catalog}_source`;
   await connection.run(`attach ${quotePath(generation)} as ${source} (read_only)`);
@@ -38,17 +37,16 @@ export async function sortGeneration(next: PurchaseFile, generation: string): Pr
   }
 }
 
-/** A row group's rows; what DuckDB keeps the least and the greatest value of. */
+/** The rows of a row group. DuckDB keeps minimum and maximum of each row group. */
 const rowGroupRows = 122_880;
-/** Below this no scan is slow, however its rows lie. */
-const worthSortingRows = 1_000_000;
-const mostOverlap = 3;
-const mostGaps = 1.3;
+/** Scans of smaller files are fast in any order. */
+const minRows = 1_000_000;
+const maxOverlap = 3;
+const maxGaps = 1.3;
 
 /**
- * Why a file is worth sorting anew, for the log; null where it is not. Its rows
- * are in order as far as row groups cover times of their own: with the groups'
- * spans laid end to end, an ordered file covers its time once.
+ * The reason to sort a file; null if sorting would not help. The overlap is the sum of the time
+ * ranges of all row groups, divided by the time range of the file: 1 in a sorted file.
  */
 export async function whySort(file: PurchaseFile): Promise<string | null> {
   const table = raw(`${file.catalog}.purchase`);
@@ -66,7 +64,7 @@ export async function whySort(file: PurchaseFile): Promise<string | null> {
   );
   const [purchases, places, overlap] = (row ?? []) as [number | null, number | null, number | null];
   if (purchases === null || places === null || overlap === null) return null;
-  if (places < worthSortingRows) return null;
-  if (places > purchases * mostGaps) return `${Math.round(places - purchases)} deleted rows`;
-  return overlap > mostOverlap ? `rows out of order (${overlap.toFixed(1)} times over)` : null;
+  if (places < minRows) return null;
+  if (places > purchases * maxGaps) return `${Math.round(places - purchases)} deleted rows`;
+  return overlap > maxOverlap ? `rows out of order (${overlap.toFixed(1)} times over)` : null;
 }

@@ -16,25 +16,24 @@ import { readWatermark } from '../capture/watermark.ts';
 import { hasSpace, requireSpace } from '../files/disk-space.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
 
-/** Generations kept beside the current one, for a reader that is about to open them. */
+/** Older generations that are kept for readers that are about to open them. */
 const keptGenerations = 2;
 const temporary = '.tmp';
 
 export type Publication = {
   readonly generation: PublishedGeneration;
-  /** What copying the file took. */
+  /** The duration of copying the file. */
   readonly copyMs: number;
 };
 
 /**
- * Makes the live file's content the generation that readers see: a checked,
- * durable copy under a new name, then a rename of the file that names it. A
- * crash at any point leaves the generation before it in place.
+ * Publishes the live file: copies it to a new name, checks and syncs the copy, and then replaces
+ * `CURRENT` by rename. After a crash at any point, `CURRENT` names a complete generation.
  */
 export async function publish(live: PurchaseFile): Promise<Publication> {
   const { connection, catalog, directory, watermark } = live;
-  if (watermark === null) throw new Error('a file without a watermark cannot be published');
-  // After a checkpoint the file alone, without its write-ahead log, is complete.
+  if (watermark === null) throw new Error('the live file has no watermark');
+  // After a checkpoint, the file is complete without its write-ahead log.
   await connection.run(`checkpoint ${catalog}`);
   const purchases = await countPurchases(connection, catalog);
   const file = `${watermark.asOf}-${randomBytes(4).toString('hex')}.duckdb`;
@@ -62,7 +61,7 @@ export async function publish(live: PurchaseFile): Promise<Publication> {
   return { generation, copyMs };
 }
 
-/** What is published, unless it cannot be read or served: then publishing replaces it. */
+/** The published generation; null if it is missing, damaged or of another layout. */
 export async function readUsablePublication({
   connection,
   directory,
@@ -78,14 +77,14 @@ export async function readUsablePublication({
   }
 }
 
-/** Gives the milliseconds that it took. */
+/** Returns the duration in milliseconds. */
 async function copyLiveFile(
   { path: livePath, directory }: PurchaseFile,
   to: string,
 ): Promise<number> {
   const { size } = await stat(livePath);
   if (!(await hasSpace(directory, size))) {
-    // Rather no spare generations than no new one.
+    // A new generation is worth more than older ones.
     await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
     await requireSpace(directory, size);
   }
@@ -99,7 +98,7 @@ async function countPurchases(connection: DuckDBConnection, catalog: string): Pr
   return Number(row?.[0]);
 }
 
-/** Rejects where the file cannot be opened, or is not what it should be. */
+/** Rejects if the file cannot be opened, or has another snapshot or number of purchases. */
 async function requireContent(
   connection: DuckDBConnection,
   path: string,
@@ -111,7 +110,7 @@ async function requireContent(
   try {
     const found = await readWatermark(connection, copy);
     if (found?.snapshot !== snapshot || (await countPurchases(connection, copy)) !== purchases) {
-      throw new Error(`${path} is not what it should be`);
+      throw new Error(`${path} has another snapshot or number of purchases than expected`);
     }
   } finally {
     await connection.run(`detach ${copy}`);
@@ -127,7 +126,7 @@ async function syncToDisk(path: string): Promise<void> {
   }
 }
 
-/** Also removes what interrupted attempts left. */
+/** Also removes the files of interrupted attempts. */
 async function removeOldGenerations(
   directory: string,
   current: string | null,
@@ -139,7 +138,7 @@ async function removeOldGenerations(
     .sort((a, b) => (BigInt(a.split('-')[0] ?? 0) < BigInt(b.split('-')[0] ?? 0) ? 1 : -1));
   const leftovers = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb\.tmp(\.wal)?$/.test(name));
   for (const name of [...generations.slice(kept), ...leftovers]) {
-    // Readers that have it open keep it until they close it.
+    // Readers with an open file keep the content until they close the file.
     await rm(join(directory, name), { force: true });
   }
 }

@@ -5,12 +5,12 @@ import type { PublishedGeneration } from '../../src/purchase-store/published-gen
 import type { PurchaseFile } from '../files/purchase-file.ts';
 import { type Publication, publish, readUsablePublication } from './publish.ts';
 
-/** Knows what an organization's readers have, and gives them what its live file shows. */
+/** Publishes the live file of an organization, and remembers the published generation. */
 export type Publisher = {
-  /** What was published, or found to be; null where neither is known to have succeeded. */
+  /** Null if no generation is known to be published. */
   current(): PublishedGeneration | null;
   publish(live: PurchaseFile): Promise<Publication>;
-  /** Not where readers have it already. */
+  /** Publishes unless the published generation shows the live file already. */
   publishIfNew(live: PurchaseFile): Promise<Publication>;
 };
 
@@ -18,7 +18,7 @@ export function createPublisher(log: Logger): Publisher {
   let published: PublishedGeneration | null = null;
 
   const publishNow = async (live: PurchaseFile): Promise<Publication> => {
-    // Where that fails, it may have failed after readers were told.
+    // A failure may come before or after CURRENT is replaced.
     published = null;
     const publication = await publish(live);
     published = publication.generation;
@@ -31,7 +31,7 @@ export function createPublisher(log: Logger): Publisher {
     current: () => published,
     publish: publishNow,
     async publishIfNew(live) {
-      // Opened and looked at once; a generation never changes.
+      // Checked once, because a generation never changes.
       published ??= await readUsablePublication(live);
       return published !== null && isShown(live, published)
         ? { generation: published, copyMs: 0 }
@@ -42,7 +42,7 @@ export function createPublisher(log: Logger): Publisher {
 
 function isShown({ watermark, directory }: PurchaseFile, published: PublishedGeneration): boolean {
   return (
-    // Also of the same snapshot it may be another content: what was built, or mended.
+    // A rebuild or repair may publish other content of the same snapshot, with another token.
     published.asOf === watermark?.asOf &&
     published.token === watermark.token &&
     existsSync(join(directory, published.file))

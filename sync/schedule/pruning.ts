@@ -3,7 +3,7 @@ import {
   pruneChangeLog,
   pruneGoneOrganizations,
   type RetainedSnapshot,
-  tellOfReading,
+  renewRetention,
 } from '../capture/change-log.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -27,7 +27,7 @@ export function createPruning(
       if (keyOf(snapshots) === pruned.get(id)) unmoved.push(id);
       else moved.set(id, snapshots);
     }
-    await tellOfReading(database, dataFolderId, unmoved);
+    await renewRetention(database, dataFolderId, unmoved);
     if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
     for (const [id, snapshots] of moved) pruned.set(id, keyOf(snapshots));
     await pruneGoneOrganizations(database);

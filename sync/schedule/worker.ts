@@ -9,7 +9,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.ts';
 import { describeFailure } from '../failure.ts';
-import { removeForgottenFolders } from '../files/folders.ts';
+import { removeOrphanedFolders } from '../files/folders.ts';
 import { createIdleFiles } from '../files/idle-files.ts';
 import { everyOrganization, type Shard, shardName } from '../shard.ts';
 import type { OrganizationReport } from '../status/report.ts';
@@ -96,7 +96,7 @@ export function createWorker(options: WorkerOptions): Worker {
 
   const tidyUp = async () => {
     const isPresent = (id: bigint) => schedulers.all.has(id);
-    await removeForgottenFolders(database, dataDirectory, shard, isPresent).catch((error) =>
+    await removeOrphanedFolders(database, dataDirectory, shard, isPresent).catch((error) =>
       log.debug({ err: error }, 'cannot remove folders of deleted organizations now'),
     );
   };

@@ -1,19 +1,19 @@
 import type { Database } from '../../src/postgres/pool.ts';
 
-/** Something that keeps old row versions and old change-log entries from being removed. */
+/** A transaction or slot that holds back the horizon of vacuum and of pruning. */
 export type HorizonHolder = {
   readonly kind: 'transaction' | 'prepared transaction' | 'replication slot' | 'standby';
   /** A process id, or a name. */
   readonly name: string;
   readonly ageSeconds: number | null;
-  /** What it runs, or ran last; null where it is not known. */
+  /** The current or last statement; null if unknown. */
   readonly query: string | null;
 };
 
-/** Below this nothing piles up that would be worth a word. */
-const worthTellingSeconds = 60;
+/** Shorter transactions hold back little. */
+const minAgeSeconds = 60;
 
-/** Who has held back the horizon for longer than a minute, the oldest first. */
+/** The oldest transaction comes first. */
 export async function readHorizonHolders(database: Database): Promise<HorizonHolder[]> {
   const { rows } = await database.query<{
     kind: HorizonHolder['kind'];
@@ -28,7 +28,7 @@ export async function readHorizonHolders(database: Database): Promise<HorizonHol
     where (backend_xid is not null or backend_xmin is not null)
       and backend_type = 'client backend'
       and datname = current_database() and pid <> pg_backend_pid()
-      and xact_start < now() - interval '${worthTellingSeconds} seconds'
+      and xact_start < now() - interval '${minAgeSeconds} seconds'
     union all
     select 'standby', coalesce(client_addr::text, application_name),
       extract(epoch from now() - backend_start)::float8, null
@@ -38,7 +38,7 @@ export async function readHorizonHolders(database: Database): Promise<HorizonHol
     select 'prepared transaction', gid, extract(epoch from now() - prepared)::float8, null
     from pg_prepared_xacts
     where database = current_database()
-      and prepared < now() - interval '${worthTellingSeconds} seconds'
+      and prepared < now() - interval '${minAgeSeconds} seconds'
     union all
     select 'replication slot', slot_name, null, null
     from pg_replication_slots

@@ -1,20 +1,20 @@
 import { Writable } from 'node:stream';
 import { MultiBar, Presets, type SingleBar } from 'cli-progress';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { OrganizationReport } from './report.ts';
+import { estimateProgress, type OrganizationReport } from './report.ts';
 
 export type ProgressBars = {
-  /** Shows, moves or removes the bar of an organization. */
+  /** Shows, updates or removes the bar of an organization. */
   readonly show: (organizationId: bigint, report: OrganizationReport) => void;
-  /** Where log lines must go, so that they do not tear the bars. */
+  /** The destination of log lines, which writes them above the bars. */
   readonly logDestination: Writable;
   stop(): void;
 };
 
-/** A bar on standard error for each organization that is being loaded; null where that is no terminal. */
+/** Draws a bar for each load on standard error; null if standard error is not a terminal. */
 export function createProgressBars(): ProgressBars | null {
   if (!process.stderr.isTTY) return null;
-  /** Null while there is no bar: it redraws ten times a second. */
+  /** Null without bars, because a MultiBar redraws ten times a second. */
   let multiBar: MultiBar | null = null;
   const bars = new Map<bigint, SingleBar>();
   const stop = () => {
@@ -31,12 +31,12 @@ export function createProgressBars(): ProgressBars | null {
         return;
       }
       const { loaded, expected, rowsPerSecond } = progress;
-      const secondsLeft = Math.ceil(Math.max(0, expected - loaded) / Math.max(1, rowsPerSecond));
+      const { secondsLeft } = estimateProgress(progress);
       const payload = {
         organization: encodeId('organization', organizationId),
         activity,
         rate: rowsPerSecond.toLocaleString('en'),
-        left: rowsPerSecond === 0 ? 'starting' : `${secondsLeft} s left`,
+        left: secondsLeft === null ? 'starting' : `${secondsLeft} s left`,
       };
       const total = Math.max(expected, loaded);
       if (bar === undefined) {

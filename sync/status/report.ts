@@ -1,26 +1,22 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { replaceFile } from '../../src/replace-file.ts';
+import { readJsonFile } from '../files/json-file.ts';
 
-/**
- * What the worker says of an organization, in a small file beside its generations:
- * it is there for `status` whether the worker still lives or not.
- */
+/** The state of an organization, in a file beside its generations that outlives the worker. */
 const organizationReport = z.object({
-  /** `following` changes, or building the file: for the first time, anew, or in order. */
   activity: z.enum(['following', 'waiting to load', 'loading', 'rebuilding', 'sorting']),
-  /** Why it is built. */
+  /** The reason of a build. */
   reason: z.string().nullable(),
   progress: z
     .object({
       loaded: z.number(),
       expected: z.number(),
-      /** Since it was begun or taken up again. */
+      /** Since the load began or resumed. */
       rowsPerSecond: z.number(),
     })
     .nullable(),
-  /** The last attempt's, if it failed. */
+  /** The failure of the last attempt; null if it succeeded. */
   failure: z
     .object({
       message: z.string(),
@@ -36,29 +32,35 @@ export type OrganizationReport = z.output<typeof organizationReport>;
 
 const reportFile = (directory: string): string => join(directory, 'STATUS');
 
-/** Null where no worker has said anything yet, or what it said cannot be read. */
-export function readReport(directory: string): OrganizationReport | null {
-  try {
-    return organizationReport.parse(JSON.parse(readFileSync(reportFile(directory), 'utf8')));
-  } catch {
-    return null;
-  }
+export const readReport = (directory: string): OrganizationReport | null =>
+  readJsonFile(reportFile(directory), organizationReport);
+
+/** The remaining time is null before the first rows. */
+export function estimateProgress({
+  loaded,
+  expected,
+  rowsPerSecond,
+}: NonNullable<OrganizationReport['progress']>) {
+  const percent = Math.floor((100 * loaded) / Math.max(1, loaded, expected));
+  const secondsLeft =
+    rowsPerSecond === 0 ? null : Math.ceil(Math.max(0, expected - loaded) / rowsPerSecond);
+  return { percent, secondsLeft };
 }
 
-/** How often progress, which changes all the time, is worth a file. */
+/** The minimum time between reports that differ only in progress. */
 const progressIntervalMs = 1_000;
 
 export type Reporter = {
   report(report: Omit<OrganizationReport, 'at'>): void;
-  /** Resolves when what was reported is written. */
+  /** Resolves when the last report is written. */
   settled(): Promise<void>;
 };
 
-/** Writes reports in turn, leaving out those that a newer one has overtaken. */
+/** Writes one report at a time, and skips reports that a newer one replaces. */
 export function createReporter(
   directory: string,
   onReport: (report: OrganizationReport) => void,
-  /** Given null where the report was written, or its folder does not exist. */
+  /** Receives null if the report was written, or the folder does not exist. */
   onWritten: (error: unknown) => void,
 ): Reporter {
   let waiting: OrganizationReport | null = null;
@@ -69,7 +71,7 @@ export function createReporter(
     while (waiting !== null) {
       const report = waiting;
       waiting = null;
-      // A full disk, or a folder that is gone, must not stop the work.
+      // A full disk or a deleted folder must not stop the worker.
       await replaceFile(reportFile(directory), `${JSON.stringify(report)}\n`).then(
         () => onWritten(null),
         (error: NodeJS.ErrnoException) => onWritten(error.code === 'ENOENT' ? null : error),
@@ -81,7 +83,7 @@ export function createReporter(
   return {
     report(content) {
       const report = { ...content, at: new Date().toISOString() };
-      if (last !== null && isMereProgress(last.report, report)) {
+      if (last !== null && differsInProgressOnly(last.report, report)) {
         if (performance.now() - last.at < progressIntervalMs) return;
       }
       if (last !== null && isSame(last.report, report)) return;
@@ -96,7 +98,7 @@ export function createReporter(
   };
 }
 
-function isMereProgress(before: OrganizationReport, after: OrganizationReport): boolean {
+function differsInProgressOnly(before: OrganizationReport, after: OrganizationReport): boolean {
   return isSame({ ...before, progress: null }, { ...after, progress: null });
 }
 

@@ -2,18 +2,16 @@ import { formatTable } from '../../src/commands/plain-table.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
-/** The status for a person: who works, a table, and below it whatever needs attention. */
+/** The status as text: the workers, a table of organizations, and the failures. */
 export function formatStatus(status: Status): string {
   const { workers, organizations, horizonHolders, captureProblem, failure } = status;
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
       : workers.flatMap(describeWorker)),
-    ...(failure === null
-      ? []
-      : [`Postgres does not give the whole status: ${failure.message} ${failure.advice}`]),
+    ...(failure === null ? [] : [`The status is incomplete: ${failure.message} ${failure.advice}`]),
     table(organizations),
-    // Unless a worker's failure says so already.
+    // The failure of a worker may contain the same sentence.
     ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
       ? []
       : [`${captureProblem.message} ${captureProblem.advice}`]),
@@ -21,9 +19,8 @@ export function formatStatus(status: Status): string {
     ...organizations.flatMap(describeFailure),
     ...horizonHolders.map(
       ({ kind, name, ageSeconds, query }) =>
-        `Held back by ${kind} ${name}${ageSeconds === null ? '' : `, ${duration(ageSeconds)} old`}` +
-        `${query === null ? '' : `: ${query}`}. ` +
-        'Until it ends, Postgres keeps old rows and the change log grows.',
+        `The ${kind} ${name}${ageSeconds === null ? '' : `, ${duration(ageSeconds)} old,`} holds back vacuum` +
+        ` and the pruning of the change log.${query === null ? '' : ` Its statement: ${query}`}`,
     ),
   ].join('\n');
 }
@@ -43,7 +40,7 @@ const isFailureOf =
   ({ failure }: WorkerStatus): boolean =>
     failure?.message === message;
 
-/** Two lines an organization: nine columns in one line do not fit a terminal. */
+/** Each organization has two lines, because nine columns do not fit a terminal. */
 function table(organizations: readonly OrganizationStatus[]): string {
   const columns = [
     { head: 'organization\nname', width: 20 },
@@ -84,8 +81,8 @@ function describeVerification({ verified }: OrganizationStatus): string {
 function describeDamage({ organization, name, state }: OrganizationStatus): string[] {
   if (state !== 'damaged') return [];
   return [
-    `${organization} (${name}): the file CURRENT cannot be read, and Postgres answers. ` +
-      `Run \`npm run sync -- rebuild --organization ${organization}\`; look at the disk.`,
+    `${organization} (${name}): CURRENT cannot be read, so the API reads from Postgres. ` +
+      `Check the disk, and run \`npm run sync -- rebuild --organization ${organization}\`.`,
   ];
 }
 

@@ -11,9 +11,12 @@ import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../failure.ts';
 import { isOfShard } from '../shard.ts';
-import { readVerificationRecord, type VerificationRecord } from '../verification/record.ts';
+import {
+  readVerificationRecord,
+  type VerificationRecord,
+} from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
-import { type OrganizationReport, readReport } from './report.ts';
+import { estimateProgress, type OrganizationReport, readReport } from './report.ts';
 import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {
@@ -26,31 +29,28 @@ export type OrganizationStatus = {
     | 'rebuilding'
     | 'sorting'
     | 'failed'
-    /** CURRENT, which names the published file, cannot be read. */
+    /** CURRENT, which names the published generation, cannot be read. */
     | 'damaged'
     /** Changes of purchases are not captured. */
     | 'not captured'
     /** No worker has this organization. */
     | 'stopped';
-  /** How much of a load is done, 0 to 100; null where none is at work. */
+  /** The progress of a load, 0 to 100; null without a load. */
   readonly percent: number | null;
   readonly rowsPerSecond: number | null;
   readonly secondsLeft: number | null;
   readonly purchases: number | null;
   readonly fileBytes: number | null;
   readonly generation: string | null;
-  /** The instant that answers show in X-Data-As-Of. */
+  /** The instant that responses show in X-Data-As-Of. */
   readonly asOf: string | null;
-  /**
-   * Committed changes that the generation does not show yet; null where the change log does
-   * not tell, so that the generation must be rebuilt.
-   */
+  /** Committed changes that the generation lacks; null if the change log does not have them. */
   readonly pendingChanges: number | null;
-  /** How long the oldest answer has been wrong at most; 0 where nothing is pending. */
+  /** The age of the oldest possible result; 0 without pending changes. */
   readonly lagSeconds: number | null;
-  /** What the last verification came to; null before the first. */
+  /** The result of the last verification; null before the first one. */
   readonly verified: VerificationRecord | null;
-  /** Why the last attempt failed, what to do, and when the next one comes. */
+  /** The cause of the last failure, the remedy, and the time of the next attempt. */
   readonly failure: OrganizationReport['failure'];
 };
 
@@ -58,13 +58,12 @@ export type Status = {
   readonly workers: readonly WorkerStatus[];
   readonly organizations: readonly OrganizationStatus[];
   readonly horizonHolders: readonly HorizonHolder[];
-  /** Why changes of purchases are not captured, and what to do; null if they are. */
+  /** Why changes of purchases are not captured, and the remedy; null if they are captured. */
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
-  /** Why Postgres did not give all of this: the role that reads the status is the worker's. */
+  /** Why Postgres refused a part of the status. */
   readonly failure: Failure | null;
 };
 
-/** How far each organization's published purchases are behind Postgres, and what its worker does. */
 export async function readStatus(
   database: Database,
   dataDirectory: string,
@@ -79,7 +78,7 @@ export async function readStatus(
     try {
       const generation = readPublished(organizationDirectory(dataDirectory, id));
       if (generation === null) continue;
-      // What the API sends as X-Data-As-Of.
+      // The API sends the later one as X-Data-As-Of.
       const shown = upToDate.instantOf(id, generation.file) ?? 0n;
       const asOf = shown > generation.asOf ? shown : generation.asOf;
       published.set(id, { ...generation, asOf });
@@ -140,15 +139,7 @@ function describeReport(
   if (report.activity === 'following') return { state: 'live', ...idle };
   const { activity: state, progress } = report;
   if (progress === null) return { state, ...idle };
-  const { loaded, expected, rowsPerSecond } = progress;
-  return {
-    state,
-    percent: Math.floor((100 * loaded) / Math.max(1, loaded, expected)),
-    rowsPerSecond,
-    secondsLeft:
-      rowsPerSecond === 0 ? null : Math.ceil(Math.max(0, expected - loaded) / rowsPerSecond),
-    failure,
-  };
+  return { state, rowsPerSecond: progress.rowsPerSecond, ...estimateProgress(progress), failure };
 }
 
 const unknownLag = { pendingChanges: null, lagSeconds: null };

@@ -1,13 +1,14 @@
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { purchasesDirectory } from '../../src/purchase-store/published-generation.ts';
 import { replaceFileSync } from '../../src/replace-file.ts';
 import { describeFailure } from '../failure.ts';
+import { readJsonFile } from '../files/json-file.ts';
 import { type Shard, shardName } from '../shard.ts';
 
-/** What the whole worker fails at, rather than one organization: a small file for each shard, read by `status`. */
+/** A failure of the whole worker, in a file for each shard that `status` reads. */
 const workerFailure = z.object({
   message: z.string(),
   advice: z.string(),
@@ -18,21 +19,16 @@ export type WorkerFailure = z.output<typeof workerFailure>;
 const failureFile = (dataDirectory: string, shard: Shard): string =>
   join(purchasesDirectory(dataDirectory), 'worker-failures', `${shardName(shard)}.json`);
 
-/** Null where the worker reports no failure, or the file cannot be read. */
-export function readWorkerFailure(dataDirectory: string, shard: Shard): WorkerFailure | null {
-  try {
-    return workerFailure.parse(JSON.parse(readFileSync(failureFile(dataDirectory, shard), 'utf8')));
-  } catch {
-    return null;
-  }
-}
+/** Null if the worker reports no failure, or the file cannot be read. */
+export const readWorkerFailure = (dataDirectory: string, shard: Shard): WorkerFailure | null =>
+  readJsonFile(failureFile(dataDirectory, shard), workerFailure);
 
 export type WorkerFailures = {
-  /** Reports that an activity failed, or with null that it succeeded. */
+  /** Records the failure of an activity, or its success with null. */
   note(activity: string, error: unknown): void;
 };
 
-/** Logs each new failure, and keeps the oldest that lasts in the file. */
+/** Logs each new failure, and writes the oldest present one to the file. */
 export function createWorkerFailures(
   dataDirectory: string,
   shard: Shard,
@@ -51,7 +47,7 @@ export function createWorkerFailures(
       else writeFailure(path, oldest);
       written = oldest;
     } catch (error) {
-      // `status` then finds that the worker's looks are not recorded any more.
+      // `status` reports a worker that records no polls.
       log.debug({ err: error }, 'cannot write the failure of the worker');
     }
   };

@@ -5,16 +5,16 @@ import { shardName } from '../shard.ts';
 import { readWorkerFailure, type WorkerFailure } from './worker-failure.ts';
 
 export type WorkerStatus = RunningWorker & {
-  /** When the worker last recorded a look at the change log, by Postgres's clock. */
-  readonly lookedAt: Date | null;
-  /** What the worker as a whole fails at, what to do, and since when. */
+  /** When the worker last recorded a poll of the change log, by Postgres's clock. */
+  readonly polledAt: Date | null;
+  /** The failure of the whole worker, its remedy and its start. */
   readonly failure: WorkerFailure | null;
 };
 
-/** A look takes milliseconds; pruning, or a full processor, may take seconds. */
+/** A poll takes milliseconds. Pruning, or an overloaded processor, may take seconds. */
 const silentAfterMs = 10_000;
 
-/** Every worker of the data folder, with its own failure. */
+/** The workers of the data folder, with their failures. */
 export async function readWorkerStatus(
   database: Database,
   dataDirectory: string,
@@ -25,36 +25,36 @@ export async function readWorkerStatus(
   const { rows } = await database.query<{ now: Date }>('select clock_timestamp() as now');
   const now = rows[0]?.now ?? new Date();
   return workers.map((worker) => {
-    const lookedAt = readLastLook(dataDirectory, shardName(worker.shard));
-    if (worker.isCommand) return { ...worker, lookedAt, failure: null };
-    const silence = whySilent(worker, lookedAt, now.getTime() - silentAfterMs - 2 * pollIntervalMs);
+    const polledAt = readLastLook(dataDirectory, shardName(worker.shard));
+    if (worker.isCommand) return { ...worker, polledAt, failure: null };
+    const silence = whySilent(worker, polledAt, now.getTime() - silentAfterMs - 2 * pollIntervalMs);
     return {
       ...worker,
-      lookedAt,
+      polledAt,
       failure: readWorkerFailure(dataDirectory, worker.shard) ?? silence,
     };
   });
 }
 
-/** Null where the worker has looked, or has started, after `limit`; milliseconds since 1970. */
+/** Null if the worker has polled or started after `limit`, in milliseconds since 1970. */
 function whySilent(
   { since }: RunningWorker,
-  lookedAt: Date | null,
+  polledAt: Date | null,
   limit: number,
 ): WorkerFailure | null {
-  const last = lookedAt !== null && (since === null || lookedAt > since) ? lookedAt : since;
-  // Nothing is known of a worker that the role may not see and that has not looked yet.
+  const last = polledAt !== null && (since === null || polledAt > since) ? polledAt : since;
+  // The role may not see when the worker started, and the worker has not polled yet.
   if (last === null) return null;
   if (last.getTime() > limit) return null;
   const moment = last.toISOString();
   return {
     message:
       last === since
-        ? `The worker has not looked at the change log since it started at ${moment}.`
-        : `The worker has not looked at the change log since ${moment}.`,
+        ? `The worker has not polled the change log since its start at ${moment}.`
+        : `The worker has not polled the change log since ${moment}.`,
     advice:
-      "Read the worker's log: it does not get an answer, or cannot write to DATA_DIR. " +
-      'If it does not recover, start it again.',
+      "Read the worker's log: the worker gets no response from Postgres, or cannot write to " +
+      'DATA_DIR. If the worker does not recover, restart it.',
     since: moment,
   };
 }

@@ -7,13 +7,12 @@ import { unseenBy } from '../capture/source.ts';
 import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**
- * The content of purchases as numbers that Postgres and a file compute each by
- * itself, in SQL: how many there are, and the sum of a hash of each.
+ * A checksum of purchases is their count and the sum of their hashes. Postgres and DuckDB
+ * compute checksums in SQL.
  *
- * What is hashed is one text per purchase: its numbers, the lengths of its texts
- * in bytes, each followed by a comma, and then the texts. The lengths say where a
- * text ends, whatever is in it. Nothing at all stands for null: no number is
- * written like that, nor the length of an empty text.
+ * The hashed text of a purchase has its numbers, the byte lengths of its texts, and the texts.
+ * A comma follows each number and length. The lengths mark the end of each text. NULL adds
+ * nothing, which no number and no length equals.
  */
 type Part = {
   readonly isText: boolean;
@@ -31,7 +30,7 @@ function partsOf({ name, kind }: PurchaseColumn): Part[] {
     case 'cents':
       return [{ isText: false, inPostgres: original, inFile: copy }];
     case 'customer_id':
-      // The file says it twice, in the row and through the dictionary.
+      // The file has the customer twice: in the row and in the dictionary.
       return [
         { isText: false, inPostgres: original, inFile: copy },
         { isText: false, inPostgres: original, inFile: 'customer.id' },
@@ -53,12 +52,12 @@ function partsOf({ name, kind }: PurchaseColumn): Part[] {
   }
 }
 
-// Microseconds since 2000 in hexadecimal digits, which is how Postgres keeps an
-// instant. Asking it for decimal ones was measured to cost a third of the whole hash.
+// Microseconds since 2000 in hexadecimal digits: the binary format of Postgres. Conversion to
+// decimal digits was measured to take a third of the time of the hash.
 const sentInstant = (column: string) => `encode(timestamptz_send(${column}), 'hex')`;
 const hexInstant = (column: string) => `printf('%016x', epoch_us(${column}) - 946684800000000)`;
 
-// The file says it twice here as well; nothing equals an instant where the two differ.
+// The file has the instant and its quarter hour. If they differ, the text lacks the instant.
 const confirmedCreation = `case
   when ${isQuarterHourSql(`purchase.${creationQuarter.name}`, 'epoch_us(purchase.created_at)')}
   then ${hexInstant('purchase.created_at')} end`;
@@ -73,16 +72,16 @@ function rowText(side: 'inPostgres' | 'inFile', lengthInBytes: string): string {
   return `concat(${[...separated, ...texts].join(', ')})`;
 }
 
-// Fifteen hexadecimal digits of the hash: what fits a bigint without its sign.
+// A bigint without its sign holds fifteen hexadecimal digits of the hash.
 const hashInPostgres = raw(
   `('x' || left(md5(${rowText('inPostgres', 'octet_length')}), 15))::bit(60)::bigint`,
 );
 const hashInFile = raw(`('0x' || left(md5(${rowText('inFile', 'strlen')}), 15))::bigint`);
 
-/** Of an organization's purchases in Postgres, those that have not changed since a snapshot. */
+/** An organization's purchases in Postgres that have not changed since the snapshot `since`. */
 export type UnchangedPurchases = { readonly organizationId: bigint; readonly since: string };
 
-/** Numbers of the purchases that changed since the snapshot, as a subquery. */
+/** A subquery: the ids of the purchases that changed since the snapshot. */
 export function changedSince({ organizationId, since }: UnchangedPurchases): Sql {
   return sql`
     select distinct purchase_id as id
@@ -95,14 +94,14 @@ const unchangedIn = (range: PurchaseRange, { organizationId }: UnchangedPurchase
   where organization_id = ${organizationId} and ${inPostgres(range)}
     and not exists (select from changed where changed.id = purchases.id)`;
 
-/** For each range its place in the list, the number of purchases, and their sum (numeric). */
+/** For each range, selects its index in the list, the count and the sum of hashes (numeric). */
 export function checksumsInPostgres(
   ranges: readonly PurchaseRange[],
   unchanged: UnchangedPurchases,
 ): Sql {
   const checksums = ranges.map(
-    (range, place) => sql`
-      select ${place}::integer as place, count(*) as count, coalesce(sum(${hashInPostgres}), 0) as sum
+    (range, index) => sql`
+      select ${index}::integer as index, count(*) as count, coalesce(sum(${hashInPostgres}), 0) as sum
       ${unchangedIn(range, unchanged)}`,
   );
   return sql`
@@ -110,7 +109,7 @@ export function checksumsInPostgres(
     ${join(checksums, ' union all ')}`;
 }
 
-/** Number, creation and hash of each purchase of the range. */
+/** Selects id, creation and hash of each purchase of the range. */
 export function rowHashesInPostgres(range: PurchaseRange, unchanged: UnchangedPurchases): Sql {
   return sql`
     with changed as materialized (${changedSince(unchanged)})
@@ -118,11 +117,11 @@ export function rowHashesInPostgres(range: PurchaseRange, unchanged: UnchangedPu
     ${unchangedIn(range, unchanged)}`;
 }
 
-/** The same of a file, without the purchases in the table `changed`. */
+/** Selects the same from a file, without the purchases in the table `changed`. */
 export function checksumsInFile(catalog: string, ranges: readonly PurchaseRange[]): Sql {
   const checksums = ranges.map(
-    (range, place) => sql`
-      select ${place}::integer, count(*), coalesce(sum(${hashInFile}), 0)
+    (range, index) => sql`
+      select ${index}::integer, count(*), coalesce(sum(${hashInFile}), 0)
       ${decoded(catalog, range)}`,
   );
   return join(checksums, ' union all ');
@@ -134,7 +133,7 @@ export function rowHashesInFile(catalog: string, range: PurchaseRange): Sql {
     ${decoded(catalog, range)}`;
 }
 
-/** The file's purchases, each beside what its keys stand for. */
+/** The file's purchases, joined to the dictionaries. */
 function decoded(catalog: string, range: PurchaseRange): Sql {
   const dictionaries = purchaseLabels.map((label) => {
     const table = labelTable(label);

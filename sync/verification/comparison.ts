@@ -16,9 +16,8 @@ import {
 import type { PublishedFile, PublishedFiles } from './published-file.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
-/** Why nothing can be said about an organization's purchases. */
-export class Incomparable extends Error {
-  override readonly name = 'Incomparable';
+/** The published generation cannot be compared with Postgres. */
+export class IncomparableError extends Error {
   readonly isPublished: boolean;
   constructor(message: string, isPublished = true) {
     super(message);
@@ -35,25 +34,23 @@ export type ComparedRange = {
 export type RowHash = { readonly id: bigint; readonly created: bigint; readonly hash: bigint };
 
 /**
- * Compares an organization's newest published generation with Postgres, exactly
- * and beside a worker. The generation shows the snapshot that it was read in. A
- * later transaction sees the same, but for the purchases that the change log says
- * have changed in between; those are left out on both sides. Every comparison has
- * a generation and a transaction of its own, so none is open longer than its part
- * takes, and none needs the log to reach back further than to what is published.
+ * Compares an organization's newest published generation with Postgres while a worker runs. A
+ * transaction sees the same purchases as the generation's snapshot, except those in the change
+ * log. These are excluded on both sides. Each part uses the newest generation and its own short
+ * transaction, so the change log need not reach back beyond the published generation.
  */
 export type Comparison = {
-  /** What is compared next. */
+  /** The generation that the next part uses. */
   newest(): Promise<PublishedFile>;
-  /** Checksums of ranges that make up the range `whole`. */
+  /** Compares checksums of `ranges`, which together are the range `whole`. */
   compare(
     whole: PurchaseRange,
     ranges: readonly PurchaseRange[],
   ): Promise<{
     readonly file: PublishedFile;
     readonly compared: readonly ComparedRange[];
-    /** Purchases of the range, on either side, that changed since. */
-    readonly leftOut: number;
+    /** Purchases of the range, on either side, that are excluded because they changed. */
+    readonly excluded: number;
   }>;
   compareRows(range: PurchaseRange): Promise<{
     readonly published: readonly RowHash[];
@@ -65,7 +62,7 @@ export type ComparisonOptions = {
   readonly organizationId: bigint;
   readonly database: Database;
   readonly files: Pick<PublishedFiles, 'newest'>;
-  /** How long to wait for a generation that the change log reaches back to. */
+  /** The maximum wait for a generation whose later changes are in the change log. */
   readonly patienceMs: number;
   readonly signal: AbortSignal;
 };
@@ -73,7 +70,7 @@ export type ComparisonOptions = {
 export function createComparison(options: ComparisonOptions): Comparison {
   const { organizationId, database } = options;
 
-  /** Reads one side in a transaction, and leaves in `changed` what the other must not look at. */
+  /** Reads Postgres in a transaction, and fills the table `changed` for the query of the file. */
   const readPostgres = async <Result>(
     whole: PurchaseRange,
     read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
@@ -83,16 +80,16 @@ export function createComparison(options: ComparisonOptions): Comparison {
       const file = await requirePublished(options.files);
       const unchanged = { organizationId, since: file.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
-        const reason = await whyNotFollowed(source, organizationId, file);
+        const reason = await whyNotComparable(source, organizationId, file);
         if (reason !== null) return reason;
         await collectChanged(source, file.connection, unchanged, whole);
         return { file, result: await read(source, unchanged) };
       });
       if (typeof found !== 'string') return found;
       if (Date.now() + pauseMs > deadline) {
-        throw new Incomparable(`what is published cannot be compared: ${found}`);
+        throw new IncomparableError(`the published generation cannot be compared: ${found}`);
       }
-      // The worker has pruned the log and is about to publish, or rebuilds the file.
+      // The worker has pruned the log and publishes soon, or rebuilds the file.
       await sleep(pauseMs, undefined, { signal: options.signal });
     }
   };
@@ -102,25 +99,25 @@ export function createComparison(options: ComparisonOptions): Comparison {
 
     async compare(whole, ranges) {
       const { file, result: postgres } = await readPostgres(whole, async (source, unchanged) => {
-        const { rows } = await source.query<{ place: number; count: bigint; sum: string }>(
+        const { rows } = await source.query<{ index: number; count: bigint; sum: string }>(
           checksumsInPostgres(ranges, unchanged),
         );
         return new Map(
-          rows.map(({ place, count, sum }) => [place, { count: Number(count), sum: BigInt(sum) }]),
+          rows.map(({ index, count, sum }) => [index, { count: Number(count), sum: BigInt(sum) }]),
         );
       });
       const published = new Map(
-        (await file.query(checksumsInFile(file.catalog, ranges))).map(([place, count, sum]) => [
-          place,
+        (await file.query(checksumsInFile(file.catalog, ranges))).map(([index, count, sum]) => [
+          index,
           { count: Number(count), sum: sum as bigint },
         ]),
       );
-      const compared = ranges.map((range, place) => ({
+      const compared = ranges.map((range, index) => ({
         range,
-        published: published.get(place) as Checksum,
-        postgres: postgres.get(place) as Checksum,
+        published: published.get(index) as Checksum,
+        postgres: postgres.get(index) as Checksum,
       }));
-      return { file, compared, leftOut: await countLeftOut(file, whole) };
+      return { file, compared, excluded: await countExcluded(file, whole) };
     },
 
     async compareRows(range) {
@@ -141,23 +138,24 @@ export function createComparison(options: ComparisonOptions): Comparison {
 
 async function requirePublished(files: ComparisonOptions['files']): Promise<PublishedFile> {
   const file = await files.newest();
-  if (file === null) throw new Incomparable('nothing is published yet', false);
+  if (file === null) throw new IncomparableError('nothing is published yet', false);
   if (file.generation.layoutVersion !== layoutVersion) {
-    throw new Incomparable('it was published by another version, and will be loaded anew');
+    throw new IncomparableError(
+      'another version published the generation, and the worker will load it again',
+    );
   }
   return file;
 }
 
-/** Why the log does not tell all that happened between the generation's snapshot and the transaction's. */
-async function whyNotFollowed(
+/** The reason why the log lacks changes between the generation's snapshot and the transaction's. */
+async function whyNotComparable(
   source: pg.ClientBase,
   organizationId: bigint,
   { generation }: PublishedFile,
 ): Promise<string | null> {
   const now = await takeSnapshot(source, organizationId);
-  // Work in the background: one core at most, and no compiling for each part anew. The
-  // log's statistics lag behind: where they promise a few rows and there are a million,
-  // a nested loop would never end.
+  // A background task uses one core, and compiles no part. The log's statistics may be old: a
+  // nested loop planned for a few rows would not end with a million.
   await source.query(`
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
@@ -165,7 +163,7 @@ async function whyNotFollowed(
   return whyChangesAreNotEnough(source, { ...generation, organizationId }, now);
 }
 
-/** Fills the table `changed`, and notes which of them Postgres has in the range. */
+/** Fills the table `changed`, and marks the purchases that Postgres has in the range. */
 async function collectChanged(
   source: pg.ClientBase,
   connection: DuckDBConnection,
@@ -204,7 +202,7 @@ async function collectChanged(
   }
 }
 
-async function countLeftOut({ query, catalog }: PublishedFile, range: PurchaseRange) {
+async function countExcluded({ query, catalog }: PublishedFile, range: PurchaseRange) {
   const [row] = await query(sql`
     select count(*) from changed
     where in_postgres

@@ -2,18 +2,18 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { DuckDBRow } from '../../src/duckdb/connection.ts';
 import { dictionaries } from '../../src/purchase-store/layout.ts';
 
-/** What is wrong with one dictionary of a file; writing purchases anew does not mend it. */
+/** The damage of one dictionary of a file. Only a rebuild repairs dictionaries. */
 export type DictionaryDamage = {
-  /** The label whose values it holds, or `customer`. */
+  /** A label, or `customer`. */
   readonly dictionary: string;
-  /** Entries whose key another entry has, too. */
+  /** Entries with the key of another entry. */
   readonly repeatedKeys: number;
   readonly repeatedValues: number;
-  /** Purchases with a key that has no entry. */
+  /** Purchases with a key that the dictionary lacks. */
   readonly danglingPurchases: number;
 };
 
-/** The dictionaries of a file that are not what they must be: one entry a key, one a value. */
+/** Finds dictionaries with repeated keys or values, or without the key of a purchase. */
 export async function findDictionaryDamage(
   query: (statement: Sql) => Promise<DuckDBRow[]>,
   catalog: string,

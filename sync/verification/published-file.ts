@@ -19,34 +19,29 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { readWatermark } from '../capture/watermark.ts';
 
-/** A published generation, open: it stays whole when the worker removes the file. */
+/** An open published generation. It stays readable if the worker removes the file. */
 export type PublishedFile = {
   readonly generation: PublishedGeneration;
   readonly catalog: string;
   readonly connection: DuckDBConnection;
-  /** Rejects with UnreadableFile where the file is damaged. */
+  /** Rejects with UnreadableFileError if the file is damaged. */
   query(statement: Sql): Promise<DuckDBRow[]>;
 };
 
 /** An organization's published generations, one at a time. */
 export type PublishedFiles = {
-  /** The newest one, opened unless it is open already; null where nothing is published. */
+  /** Opens the newest generation, unless it is open; null if nothing is published. */
   newest(): Promise<PublishedFile | null>;
   close(): void;
 };
 
-/** What is published cannot be read, or is not what it says it is. */
-export class UnreadableFile extends Error {
-  override readonly name = 'UnreadableFile';
-}
+/** The published generation cannot be read, or differs from its description in CURRENT. */
+export class UnreadableFileError extends Error {}
 
-// Each attempt finds a newer generation, or the file that it looks for.
-const attempts = 10;
+// The worker may remove a generation before it is opened. CURRENT then names a newer one.
+const maxAttempts = 10;
 
-/**
- * Opens generations in an instance of their own: what a damaged file does to
- * DuckDB, it does to nobody else's questions.
- */
+/** Opens generations in a separate DuckDB instance, because a damaged file may end the instance. */
 export async function openPublishedFiles(
   dataDirectory: string,
   organizationId: bigint,
@@ -72,7 +67,7 @@ export async function openPublishedFiles(
         open = await attach(connection, `generation_${opened}`, path, generation, organizationId);
         return open;
       } catch (error) {
-        if (existsSync(path) || attempt === attempts) throw unreadable(error, path);
+        if (existsSync(path) || attempt === maxAttempts) throw unreadable(error, path);
       }
     }
   };
@@ -105,10 +100,10 @@ async function attach(
     if (generation.layoutVersion === layoutVersion) {
       const watermark = await readWatermark(connection, catalog);
       if (watermark?.organizationId !== organizationId) {
-        throw new Error("it is not the organization's, or not complete");
+        throw new Error('the file is of another organization, or not complete');
       }
       if (watermark.snapshot !== generation.snapshot) {
-        throw new Error('it shows another snapshot than CURRENT says');
+        throw new Error('the file has another snapshot than CURRENT');
       }
     }
   } catch (error) {
@@ -127,5 +122,5 @@ async function attach(
 
 function unreadable(error: unknown, path: string): unknown {
   if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
-  return new UnreadableFile(`${path} cannot be read: ${errorText(error)}`);
+  return new UnreadableFileError(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -3,7 +3,7 @@ import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { earliestInstant, formatInstant, latestInstant } from '../../src/domain/instant.ts';
 import type { DuckDBRow } from '../../src/duckdb/connection.ts';
 
-/** Purchases by creation and by number; each bound is within the range. */
+/** A range of purchases by creation and id. Both bounds are inclusive. */
 export type PurchaseRange = {
   readonly createdSince: bigint;
   readonly createdUntil: bigint;
@@ -11,7 +11,7 @@ export type PurchaseRange = {
   readonly idUntil: bigint;
 };
 
-/** At these ends a range has no bound: a damaged file may hold what Postgres refuses. */
+/** A range has no bound at these ends: a damaged file may hold values that Postgres refuses. */
 export const allPurchases: PurchaseRange = {
   createdSince: earliestInstant,
   createdUntil: latestInstant,
@@ -44,8 +44,8 @@ function conditionOf(range: PurchaseRange, table: Sql, instant: (value: bigint) 
 }
 
 /**
- * When a file's purchase was created, in microseconds. What is beyond all that
- * Postgres holds, as only damage can be, counts as the last or the first instant.
+ * The creation of a file's purchase, in microseconds. A damaged value beyond the instants of
+ * Postgres counts as the first or last instant.
  */
 export const creationInFile: Sql = raw(`
   epoch_us(least(greatest(purchase.created_at, make_timestamp(${earliestInstant})),
@@ -53,7 +53,7 @@ export const creationInFile: Sql = raw(`
 
 type Query = (statement: Sql) => Promise<DuckDBRow[]>;
 
-/** What a range is cut along: by creation, or by number where all were created at once. */
+/** The column that splits a range: creation, or id if all purchases have one creation. */
 type Axis = {
   readonly value: Sql;
   readonly first: bigint;
@@ -65,27 +65,26 @@ type Axis = {
 const bins = 1024n;
 
 /**
- * Cuts the range into consecutive ones that hold at most `mostRows` of the file's
- * purchases each, and together all that the range holds. By creation as far as
- * possible: that is the order of the file, and of the index in Postgres.
+ * Splits a range into consecutive ones of at most `maxRows` purchases of the file. Ranges of
+ * creation come first, because file and index in Postgres are in that order.
  */
 export async function splitRange(
   query: Query,
   catalog: string,
   range: PurchaseRange,
-  mostRows: number,
+  maxRows: number,
 ): Promise<PurchaseRange[]> {
   const rows = sql`from ${raw(catalog)}.purchase where ${inFile(range)}`;
-  const [extent] = await query(sql`
+  const [bounds] = await query(sql`
     select count(*), min(${creationInFile}), max(${creationInFile}), min(id), max(id) ${rows}`);
-  const [count, firstCreated, lastCreated, firstId, lastId] = extent as [
+  const [count, firstCreated, lastCreated, firstId, lastId] = bounds as [
     bigint,
     bigint,
     bigint,
     bigint,
     bigint,
   ];
-  if (count <= mostRows) return [range];
+  if (count <= maxRows) return [range];
   const axis: Axis =
     firstCreated < lastCreated
       ? {
@@ -100,13 +99,13 @@ export async function splitRange(
   const histogram = (await query(sql`
     select (${axis.value} - ${axis.first}) // ${width} as bin, count(*)
     ${rows} group by bin order by bin`)) as [bigint, bigint][];
-  const parts = cut(range, axis, width, histogram, mostRows);
+  const parts = cut(range, axis, width, histogram, maxRows);
   if (parts.length === 1) return [range];
   const split: PurchaseRange[] = [];
   for (const part of parts) {
-    // One bin alone may hold too many: where much was imported at once.
-    if (part.count <= mostRows) split.push(part.range);
-    else split.push(...(await splitRange(query, catalog, part.range, mostRows)));
+    // One bin may hold too many purchases after an import.
+    if (part.count <= maxRows) split.push(part.range);
+    else split.push(...(await splitRange(query, catalog, part.range, maxRows)));
   }
   return split;
 }
@@ -116,7 +115,7 @@ function cut(
   axis: Axis,
   width: bigint,
   histogram: readonly (readonly [bin: bigint, count: bigint])[],
-  mostRows: number,
+  maxRows: number,
 ): { range: PurchaseRange; count: bigint }[] {
   const parts: { range: PurchaseRange; count: bigint }[] = [];
   let rest = range;
@@ -124,7 +123,7 @@ function cut(
   for (const [bin, count] of histogram) {
     const start = axis.first + bin * width;
     const isWithin = start > rest[axis.from] && start <= rest[axis.until];
-    if (isWithin && restCount > 0n && restCount + count > mostRows) {
+    if (isWithin && restCount > 0n && restCount + count > maxRows) {
       parts.push({ range: { ...rest, [axis.until]: start - 1n }, count: restCount });
       rest = { ...rest, [axis.from]: start };
       restCount = 0n;

@@ -1,45 +1,44 @@
 import type { ComparedRange, Comparison, RowHash } from './comparison.ts';
 import { allPurchases, type PurchaseRange, splitRange } from './purchase-range.ts';
 
-/** A range of purchases in which a published generation is not what Postgres holds. */
+/** A range of purchases in which a published generation differs from Postgres. */
 export type RangeDifference = PurchaseRange & {
-  /** Purchases that were compared, on either side. */
   readonly publishedCount: number;
   readonly postgresCount: number;
-  /** One by one; null where there were too many to compare them so. */
+  /** The result of comparing single purchases; null if the range has too many. */
   readonly rows: RowDifferences | null;
 };
 
 export type RowDifferences = {
-  /** Purchases of Postgres that the generation lacks. */
+  /** Purchases that the generation lacks. */
   readonly missing: number;
-  /** Rows of the generation that Postgres has not, a second one of the same number among them. */
+  /** Rows that Postgres lacks, and further rows with one id. */
   readonly surplus: number;
   readonly different: number;
-  /** Some of their numbers. */
+  /** Some of the ids. */
   readonly examples: readonly bigint[];
 };
 
-// Each look has a transaction of its own. Damage that is everywhere is not worth more.
-const mostLooks = 32;
+// Each comparison has its own transaction. Damage of the whole file needs no more of them.
+const maxComparisons = 32;
 const slices = 16;
-const mostExamples = 5;
+const maxExamples = 5;
 
 export const differs = ({ published, postgres }: ComparedRange): boolean =>
   published.count !== postgres.count || published.sum !== postgres.sum;
 
 /**
- * Narrows ranges that differ down to the purchases that do, as far as a bounded
- * number of looks allows. What has become equal meanwhile is no difference.
+ * Splits ranges that differ down to single purchases, with a bounded number of comparisons.
+ * Ranges that have become equal meanwhile are omitted.
  */
 export async function findDifferences(
   comparison: Comparison,
   ranges: readonly ComparedRange[],
   singleRows: number,
 ): Promise<RangeDifference[]> {
-  const looks = { left: mostLooks };
+  const budget = { left: maxComparisons };
   const found: RangeDifference[] = [];
-  for (const range of ranges) found.push(...(await narrow(comparison, range, singleRows, looks)));
+  for (const range of ranges) found.push(...(await narrow(comparison, range, singleRows, budget)));
   return mergeAdjacent(found);
 }
 
@@ -47,7 +46,7 @@ async function narrow(
   comparison: Comparison,
   compared: ComparedRange,
   singleRows: number,
-  looks: { left: number },
+  budget: { left: number },
 ): Promise<RangeDifference[]> {
   const { range, published, postgres } = compared;
   const whole = {
@@ -56,8 +55,8 @@ async function narrow(
     postgresCount: postgres.count,
     rows: null,
   };
-  if (looks.left === 0) return [whole];
-  looks.left -= 1;
+  if (budget.left === 0) return [whole];
+  budget.left -= 1;
   if (Math.max(published.count, postgres.count) <= singleRows) {
     const { published, postgres } = await comparison.compareRows(range);
     return compareRows(published, postgres);
@@ -67,10 +66,10 @@ async function narrow(
   if (split.length < 2) return [whole];
   const { compared: parts } = await comparison.compare(range, split);
   const differing = parts.filter(differs);
-  // Where most of it differs, the whole range says as much as its parts would.
+  // If most parts differ, the whole range is reported.
   if (differing.length > split.length / 2) return [whole];
   const found: RangeDifference[] = [];
-  for (const part of differing) found.push(...(await narrow(comparison, part, singleRows, looks)));
+  for (const part of differing) found.push(...(await narrow(comparison, part, singleRows, budget)));
   return found;
 }
 
@@ -97,50 +96,50 @@ function compareRows(
   if (differing.length === 0) return [];
   return [
     {
-      ...around(differing),
+      ...rangeOf(differing),
       publishedCount: published.length,
       postgresCount: postgres.length,
       rows: {
         ...counts,
-        examples: [...new Set(differing.map(({ id }) => id))].slice(0, mostExamples),
+        examples: [...new Set(differing.map(({ id }) => id))].slice(0, maxExamples),
       },
     },
   ];
 }
 
 /** The smallest range that holds these rows. */
-function around(rows: readonly RowHash[]): PurchaseRange {
+function rangeOf(rows: readonly RowHash[]): PurchaseRange {
   const all = allPurchases;
   const [createdSince, createdUntil] = boundsOf(rows.map(({ created }) => created));
   const [idFrom, idUntil] = boundsOf(rows.map(({ id }) => id));
-  // What a damaged file holds may lie beyond all that a range can name: then it has no bound.
+  // Damaged values may lie beyond the bounds of a range: the range then has no bound.
   return {
-    createdSince: within(createdSince, all.createdSince, all.createdUntil),
-    createdUntil: within(createdUntil, all.createdSince, all.createdUntil),
-    idFrom: within(idFrom, all.idFrom, all.idUntil),
-    idUntil: within(idUntil, all.idFrom, all.idUntil),
+    createdSince: clamp(createdSince, all.createdSince, all.createdUntil),
+    createdUntil: clamp(createdUntil, all.createdSince, all.createdUntil),
+    idFrom: clamp(idFrom, all.idFrom, all.idUntil),
+    idUntil: clamp(idUntil, all.idFrom, all.idUntil),
   };
 }
 
-function boundsOf(values: readonly bigint[]): [least: bigint, most: bigint] {
-  let [least, most] = [values[0] ?? 0n, values[0] ?? 0n];
+function boundsOf(values: readonly bigint[]): [min: bigint, max: bigint] {
+  let [min, max] = [values[0] ?? 0n, values[0] ?? 0n];
   for (const value of values) {
-    if (value < least) least = value;
-    if (value > most) most = value;
+    if (value < min) min = value;
+    if (value > max) max = value;
   }
-  return [least, most];
+  return [min, max];
 }
 
-function within(value: bigint, least: bigint, most: bigint): bigint {
-  return value < least ? least : value > most ? most : value;
+function clamp(value: bigint, min: bigint, max: bigint): bigint {
+  return value < min ? min : value > max ? max : value;
 }
 
-/** Says once what was found of neighbours that were not looked into. */
+/** Merges neighbouring ranges whose purchases were not compared one by one. */
 function mergeAdjacent(differences: readonly RangeDifference[]): RangeDifference[] {
   const merged: RangeDifference[] = [];
   for (const next of differences) {
     const last = merged.at(-1);
-    if (last === undefined || !areNeighbours(last, next)) merged.push(next);
+    if (last === undefined || !areAdjacent(last, next)) merged.push(next);
     else {
       merged[merged.length - 1] = {
         ...last,
@@ -153,7 +152,7 @@ function mergeAdjacent(differences: readonly RangeDifference[]): RangeDifference
   return merged;
 }
 
-function areNeighbours(one: RangeDifference, next: RangeDifference): boolean {
+function areAdjacent(one: RangeDifference, next: RangeDifference): boolean {
   return (
     one.rows === null &&
     next.rows === null &&

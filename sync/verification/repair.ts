@@ -2,26 +2,26 @@ import { describeFailure } from '../failure.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 import type { Verification } from './verify.ts';
 
-/** What the worker can do about a difference; each publishes what it comes to. */
+/** The repairs of a difference. Each repair publishes the result. */
 export type Repairs = {
-  /** Reads these purchases again, or, where that would not help, everything. */
+  /** Reads these purchases again, or rebuilds the file if a dictionary is damaged. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   rebuild(): Promise<void>;
 };
 
 export type Repair = {
-  /** What was done, in this order. */
+  /** In the order of execution. */
   readonly repairs: readonly (keyof Repairs)[];
-  /** The last verification: after the repair, or before the one that failed. */
+  /** The last verification: after the repair, or before a repair that failed. */
   readonly outcome: Verification;
   /** Why a repair, or the verification after it, failed. */
   readonly failure: string | null;
 };
 
 /**
- * Does the least that makes what is published equal to Postgres, and verifies that
- * it is. Null where there is nothing to repair, or nothing can be said. A failed
- * repair does not reject: what was found is still to be reported.
+ * Repairs the published generation with the smallest repair, and verifies the result. Null if
+ * nothing differs, or the generation cannot be compared. A failed repair does not reject, so
+ * that the caller can report the differences.
  */
 export async function repair(
   found: Verification,

@@ -2,8 +2,8 @@ import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
-import { encodedPurchases, extendDictionaries, inTransaction } from '../apply/apply.ts';
 import { createStaging, dropStaging, type StagedPurchase, stage } from '../apply/staging.ts';
+import { insertStaged, isStaged } from '../apply/write-staged.ts';
 import { stream } from '../capture/source.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
 import { changedSince } from './checksums.ts';
@@ -12,13 +12,13 @@ import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 export type Reread =
   | { readonly repairable: true; readonly purchases: number }
-  /** Only a rebuild helps: keys that are not what they should be would stay so. */
+  /** Only a rebuild repairs dictionaries. */
   | { readonly repairable: false; readonly dictionaries: readonly DictionaryDamage[] };
 
 /**
- * Replaces the live file's purchases of some ranges by what Postgres has there now,
- * all or nothing. `source` is a REPEATABLE READ transaction all of whose changes
- * the file shows already, so its watermark stays true. Publishing is the caller's.
+ * Replaces the live file's purchases of some ranges by those of Postgres, in one transaction.
+ * The file must show all changes that `source`, a REPEATABLE READ transaction, sees: then the
+ * watermark stays true. The caller publishes.
  */
 export async function rereadRanges(
   live: PurchaseFile,
@@ -39,26 +39,27 @@ export async function rereadRanges(
   const rows = purchasesOf(source, organizationId, ranges);
   try {
     const { purchases } = await stage(connection, rows, signal);
-    await replaceByStaged(live, ranges);
+    // A damaged row may have left its range: the ids of the staged rows find it.
+    await insertStaged(live, join([...ranges.map(inFile), isStaged], ' or '));
     return { repairable: true, purchases };
   } finally {
-    // The connection to Postgres can do nothing else before the stream is closed.
+    // The connection runs no other statement before the cursor is closed.
     await rows.return(undefined);
     await dropStaging(connection);
   }
 }
 
-/** Rows newer than the others would be a moment that never was. */
+/** Rejects if the file lacks changes: the ranges would be newer than the other purchases. */
 async function requireUpToDate(
   { watermark }: PurchaseFile,
   source: pg.ClientBase,
 ): Promise<bigint> {
-  if (watermark === null) throw new Error('the live file is not loaded');
+  if (watermark === null) throw new Error('the live file has no watermark');
   const { organizationId, snapshot } = watermark;
   const { rowCount } = await source.query(
     sql`${changedSince({ organizationId, since: snapshot })} limit 1`,
   );
-  if (rowCount !== 0) throw new Error('the live file does not show what is to be read again');
+  if (rowCount !== 0) throw new Error('the live file lacks changes');
   return organizationId;
 }
 
@@ -67,29 +68,11 @@ async function* purchasesOf(
   organizationId: bigint,
   ranges: readonly PurchaseRange[],
 ): AsyncGenerator<StagedPurchase, void> {
-  // One statement: a purchase in two of the ranges comes once.
+  // One statement returns a purchase of two ranges once.
   const statement = sql`
     select ${raw(purchaseSelectList)}
     from purchases
     where organization_id = ${organizationId} and (${join(ranges.map(inPostgres), ' or ')})
     order by created_at, id`;
   for await (const row of stream(source, statement)) yield { id: row[0] as bigint, row };
-}
-
-async function replaceByStaged(
-  { connection, catalog }: PurchaseFile,
-  ranges: readonly PurchaseRange[],
-): Promise<void> {
-  await inTransaction(connection, async () => {
-    // Also what stands under the same number elsewhere: a damaged row may have
-    // left the range that it belongs to.
-    await queryRows(
-      connection,
-      sql`
-        delete from ${raw(catalog)}.purchase
-        where ${join(ranges.map(inFile), ' or ')} or id in (select id from staging)`,
-    );
-    await connection.run(extendDictionaries(catalog));
-    await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
-  });
 }

@@ -1,37 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DuckDBOptions } from '../../src/duckdb/connection.ts';
+import { type DuckDBOptions, queryRows } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import type { PurchaseFile } from '../files/purchase-file.ts';
 import {
   type ComparedRange,
   type Comparison,
+  type ComparisonOptions,
   createComparison,
-  Incomparable,
+  IncomparableError,
 } from './comparison.ts';
 import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
-import { openPublishedFiles, UnreadableFile } from './published-file.ts';
+import { openPublishedFiles, type PublishedFile, UnreadableFileError } from './published-file.ts';
 import { allPurchases, splitRange } from './purchase-range.ts';
 import { differs, findDifferences, type RangeDifference } from './range-differences.ts';
 
 export const verificationStates = [
   'equal',
   'differs',
-  /** Nothing is published yet. */
   'not published',
-  /** What is published cannot be read: only a rebuild helps. */
+  /** The published generation cannot be read. Only a rebuild repairs it. */
   'unreadable',
-  /** Nothing can be said, and `reason` says why. */
   'not comparable',
 ] as const;
 
 export type Verification = {
   readonly state: (typeof verificationStates)[number];
   readonly reason: string | null;
-  /** The generation that was compared last; newer ones may have come in the course of it. */
+  /** The generation of the last part. */
   readonly generation: string | null;
   readonly asOf: bigint | null;
-  /** Purchases of Postgres that were compared. */
+  /** Compared purchases of Postgres. */
   readonly purchases: number;
-  /** Purchases that were not, because they changed after what is published was read. */
+  /** Purchases that are excluded because they changed since the generation's snapshot. */
   readonly changedSince: number;
   readonly differences: readonly RangeDifference[];
   readonly dictionaries: readonly DictionaryDamage[];
@@ -41,22 +42,22 @@ export type VerifyOptions = {
   readonly organizationId: bigint;
   readonly database: Database;
   readonly dataDirectory: string;
-  /** Of the instance that the files are read in; its own, for they may be damaged. */
+  /** Options of a separate instance, because the files may be damaged. */
   readonly duckdb: DuckDBOptions;
   readonly signal: AbortSignal;
-  /** Time at rest after each part, as a multiple of what the part took. */
-  readonly rest?: number;
+  /** The pause after each part, as a multiple of the part's duration. */
+  readonly pauseFactor?: number;
   readonly patienceMs?: number;
-  /** How many purchases are compared in one transaction. */
+  /** Purchases of one part, which is one transaction. */
   readonly partRows?: number;
-  /** Up to how many are compared one by one, where a part differs. */
+  /** The maximum size of a range whose purchases are compared one by one. */
   readonly singleRows?: number;
 };
 
 /**
- * Compares what is published of an organization's purchases with Postgres, by
- * content and in parts. Takes no lock that a worker or a writer would wait for.
- * Rejects where Postgres cannot be asked; what is wrong with the file is in the result.
+ * Compares the content of an organization's published generation with Postgres, in parts. Takes
+ * no lock that a worker or a writer waits for. Rejects if Postgres fails; damage of the file is
+ * part of the result.
  */
 export async function verifyOrganization(options: VerifyOptions): Promise<Verification> {
   const { organizationId, dataDirectory, duckdb } = options;
@@ -68,10 +69,10 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
     const isEqual = found.differences.length + found.dictionaries.length === 0;
     return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
   } catch (error) {
-    if (error instanceof UnreadableFile) {
+    if (error instanceof UnreadableFileError) {
       return { ...found, state: 'unreadable', reason: error.message };
     }
-    if (!(error instanceof Incomparable)) throw error;
+    if (!(error instanceof IncomparableError)) throw error;
     const state = error.isPublished ? 'not comparable' : 'not published';
     return { ...found, state, reason: error.message };
   } finally {
@@ -91,28 +92,46 @@ export const nothingFound: Findings = {
   dictionaries: [],
 };
 
-/** Compares all purchases and notes in `found` what differs, as far as it comes. */
-export async function compareInParts(
+/** Compares all purchases, and adds each part's result to `found`. */
+async function compareInParts(
   comparison: Comparison,
-  options: Pick<VerifyOptions, 'signal' | 'rest' | 'partRows' | 'singleRows'>,
+  options: Pick<VerifyOptions, 'signal' | 'pauseFactor' | 'partRows' | 'singleRows'>,
   found: Findings,
 ): Promise<void> {
-  const { signal, rest = 0, partRows = 200_000, singleRows = 10_000 } = options;
+  const { signal, pauseFactor = 0, partRows = 200_000, singleRows = 10_000 } = options;
   const { query, catalog } = await comparison.newest();
   found.dictionaries = await findDictionaryDamage(query, catalog);
   const differing: ComparedRange[] = [];
   for (const part of await splitRange(query, catalog, allPurchases, partRows)) {
     signal.throwIfAborted();
     const startedAt = performance.now();
-    const { file, compared, leftOut } = await comparison.compare(part, [part]);
+    const { file, compared, excluded } = await comparison.compare(part, [part]);
     found.generation = file.generation.file;
     found.asOf = file.generation.asOf;
-    found.changedSince += leftOut;
+    found.changedSince += excluded;
     for (const range of compared) {
       found.purchases += range.postgres.count;
       if (differs(range)) differing.push(range);
     }
-    await sleep((performance.now() - startedAt) * rest, undefined, { signal });
+    await sleep((performance.now() - startedAt) * pauseFactor, undefined, { signal });
   }
   found.differences = await findDifferences(comparison, differing, singleRows);
+}
+
+/** The number of ranges and dictionaries in which an unpublished file differs from Postgres. */
+export async function countDifferences(
+  { connection, catalog, path, watermark }: PurchaseFile,
+  options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
+): Promise<number> {
+  if (watermark === null) throw new Error('the file has no watermark');
+  const file: PublishedFile = {
+    generation: { layoutVersion, file: path, ...watermark, purchases: 0, bytes: 0 },
+    connection,
+    catalog,
+    query: (statement) => queryRows(connection, statement),
+  };
+  const files = { newest: async () => file };
+  const found = { ...nothingFound };
+  await compareInParts(createComparison({ ...options, files, patienceMs: 0 }), options, found);
+  return found.differences.length + found.dictionaries.length;
 }

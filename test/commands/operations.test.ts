@@ -288,7 +288,7 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     await first.printed(/following changes/);
     const second = await sync('once');
     expect(second.code).toBe(1);
-    expect(second.lines.at(-1)).toMatch(/^Another sync worker is at work on/);
+    expect(second.lines.at(-1)).toMatch(/^Another sync worker writes to/);
     expect(await first.end('SIGTERM')).toBe(0);
   });
 

@@ -93,7 +93,7 @@ describe('a worker in trouble', { timeout: 120_000 }, () => {
         if (when === 'in a load') await start();
         const { failure } = await reported((report) => report.failure !== null);
         expect(failure?.message).toMatch(/^Purchase pur_\w+ holds a value that cannot be copied/);
-        expect(failure?.advice).toMatch(/Correct it in Postgres/);
+        expect(failure?.advice).toMatch(/Correct the value in Postgres/);
         expect(JSON.stringify(failure)).not.toMatch(/SECRET|infinity/);
         if (when === 'in a change') expect(readPublished(folder())?.purchases).toBe(1);
 

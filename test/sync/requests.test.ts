@@ -9,7 +9,7 @@ import {
   purchasesDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { askWorker } from '../../sync/commands/requests.ts';
+import { requestFromWorker } from '../../sync/commands/requests.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
@@ -45,7 +45,7 @@ describe('a rebuild that a command asks the worker for', () => {
     await first.close();
 
     const stopFirst = await startWorker();
-    const answer = askWorker(
+    const answer = requestFromWorker(
       directory,
       { kind: 'rebuild', organizationId: organization },
       async () => true,
@@ -88,7 +88,7 @@ describe('a rebuild that a command asks the worker for', () => {
     });
     await worker.syncAll();
     const folder = join(purchasesDirectory(directory), 'requests');
-    const answer = askWorker(
+    const answer = requestFromWorker(
       directory,
       { kind: 'rebuild', organizationId: organization },
       async () => true,
@@ -96,7 +96,7 @@ describe('a rebuild that a command asks the worker for', () => {
     );
     const asked = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
     while (!existsSync(folder) || asked().length === 0) await sleep(5);
-    const inTheWay = join(folder, asked()[0]?.replace('.request.json', '.answer.json.tmp') ?? '');
+    const inTheWay = join(folder, asked()[0]?.replace('.request.json', '.response.json.tmp') ?? '');
     mkdirSync(inTheWay);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
@@ -130,7 +130,7 @@ describe('a rebuild that a command asks the worker for', () => {
     await withConnection(database.pool, async (connection) => {
       // Longer than the worker waits for it.
       await connection.query('begin; lock table purchases in access exclusive mode');
-      const outcome = await askWorker(
+      const outcome = await requestFromWorker(
         directory,
         { kind: 'rebuild', organizationId: organization },
         async () => true,

@@ -2,9 +2,9 @@ import { cpSync, rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { withSnapshot } from '../../src/postgres/pool.ts';
 import type { PurchaseFile } from '../../sync/files/purchase-file.ts';
-import { countDifferences } from '../../sync/verification/differences-of-file.ts';
 import type { PurchaseRange } from '../../sync/verification/purchase-range.ts';
 import { rereadRanges } from '../../sync/verification/reread.ts';
+import { countDifferences } from '../../sync/verification/verify.ts';
 import { lastingDamages, repairableDamages } from '../support/damages.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
 

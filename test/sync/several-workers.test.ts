@@ -57,7 +57,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     const first = sync();
     await first.printed(/following changes/);
     const second = sync();
-    await second.printed(/standing by/);
+    await second.printed(/is a standby/);
     expect(second.output()).not.toMatch(/following changes/);
     expect((await status()).workers).toMatchObject([{ shard: { number: 1, of: 1 } }]);
     await first.end('SIGKILL');
@@ -90,7 +90,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     await second.printed(/following changes/);
     await second.printed(/only one worker may/);
     first.child.kill('SIGCONT');
-    await first.printed(/was lost[\s\S]*standing by/);
+    await first.printed(/was lost[\s\S]*is a standby/);
     const [organization] = organizations as [bigint];
     const [customer] = (
       await database.pool.query('select id from customers where organization_id = $1', [
@@ -111,7 +111,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
       await sleep(20);
     }
     const stranger = sync();
-    await stranger.printed(/standing by/);
+    await stranger.printed(/is a standby/);
     const folders = () => readdirSync(purchasesDirectory(directory.path));
     for (const id of organizations) {
       expect(folders().includes(encodeId('organization', id))).toBe(isOfFirst(id));
@@ -166,7 +166,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     const other = organizations.find((id) => id % 2n === 1n) as bigint;
     const rebuild = sync('rebuild', '--organization', encodeId('organization', other));
     expect(await rebuild.exited()).toBe(1);
-    expect(rebuild.output()).toMatch(/No worker has org_\w+: start the one whose shard is missing/);
+    expect(rebuild.output()).toMatch(
+      /No worker has org_\w+: start the worker of the missing shard/,
+    );
     expect(readdirSync(`${purchasesDirectory(directory.path)}/requests`)).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readReport } from '../../sync/status/report.ts';
-import { readVerificationRecord } from '../../sync/verification/record.ts';
+import { readVerificationRecord } from '../../sync/verification/verification-record.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
@@ -185,7 +185,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
         repair: {
           repairs: [],
           outcome: { state: 'differs' },
-          failure: expect.stringContaining('start the one whose shard is missing'),
+          failure: expect.stringContaining('start the worker of the missing shard'),
         },
       },
     ]);
@@ -199,8 +199,8 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
     const worker = await startWorker('run', '--verify-every', '1s');
     await worker.printed(/verified: equal to Postgres/);
     await shop.damage(`delete from purchase where id = ${ids[9]}`);
-    await worker.printed(/differs from Postgres[\s\S]*repaired what differed/);
-    await worker.printed(/repaired what differed[\s\S]*verified: equal to Postgres/);
+    await worker.printed(/differs from Postgres[\s\S]*repaired the differences/);
+    await worker.printed(/repaired the differences[\s\S]*verified: equal to Postgres/);
     expect((await verify()).code).toBe(0);
     const status = runProgram('sync/main.ts', ['status', '--json'], {
       DATABASE_URL: shop.database.url,

@@ -153,7 +153,7 @@ describe('status of a worker that fails as a whole', { timeout: 180_000 }, () =>
     await worker.printed(/DATA_DIR cannot be written to/);
     const silent = await statusUntil((status) => workerFailure(status) !== null);
     expect(workerFailure(silent)?.message).toMatch(
-      /^The worker has not looked at the change log since it started at 20/,
+      /^The worker has not polled the change log since its start at 20/,
     );
     expect(workerFailure(silent)?.advice).toMatch(/^Read the worker's log/);
     for (const obstacle of obstacles) rmSync(obstacle);

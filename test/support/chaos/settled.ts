@@ -80,7 +80,7 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
     if (generations.length > 3) found.push(`${generations.length} generations of ${name}`);
   }
   const requests = await readdir(join(directory, 'requests')).catch(() => []);
-  found.push(...requests.filter((name) => !name.endsWith('.answer.json')));
+  found.push(...requests.filter((name) => !name.endsWith('.response.json')));
   return found;
 }
 

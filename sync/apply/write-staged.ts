@@ -1,10 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
+import { runStatement } from '../../src/duckdb/connection.ts';
 import {
-  customerDictionary,
   type Dictionary,
+  dictionaries,
   firstKey,
-  labelDictionary,
   labelTable,
   noLabel,
   storedColumns,
@@ -12,25 +13,13 @@ import {
 import { creationQuarter, quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
 
-/** Appends the staged purchases to a file that holds none of them yet, and runs `note` with it. */
-export async function appendStaged(
-  { connection, catalog }: PurchaseFile,
-  note: () => Promise<void>,
-): Promise<void> {
-  await inTransaction(connection, async () => {
-    await connection.run(extendDictionaries(catalog));
-    await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
-    await note();
-  });
-}
+/** Writes the watermark or the progress of a load, in the transaction that writes the purchases. */
+export type WritePosition = () => Promise<void>;
 
-/**
- * Brings the file to the staged state: removes, updates in place and appends, and runs
- * `note` with it, all or nothing.
- */
+/** Applies the staged changes in one transaction: deletes, updates in place, and inserts. */
 export async function applyStaged(
   { connection, catalog }: PurchaseFile,
-  note: () => Promise<void>,
+  writePosition: WritePosition,
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(catalog));
@@ -38,36 +27,44 @@ export async function applyStaged(
     await connection.run(
       `delete from ${catalog}.purchase where id in (select id from staging where not present)`,
     );
-    await connection.run(`
-      update ${catalog}.purchase set ${assignments}
-      from encoded where purchase.id = encoded.id`);
-    // UPDATE … FROM and then INSERT: MERGE INTO was measured a hundred times slower.
-    await connection.run(`
-      insert into ${catalog}.purchase
-      select encoded.* from encoded
-      anti join ${catalog}.purchase on purchase.id = encoded.id
-      order by encoded.created_at, encoded.id`);
-    await note();
+    await upsertEncoded(connection, catalog);
+    await writePosition();
   });
   await connection.run('drop table encoded');
 }
 
-/**
- * Brings a file whose load has come to its end to the staged state, and runs `note` with
- * it. What changed while the load went on may be in the file twice or not at all:
- * it is not updated but replaced.
- */
-export async function replaceStaged(
+/** Updates purchases in place from the temp table `encoded`, and inserts the new ones. */
+export async function upsertEncoded(connection: DuckDBConnection, catalog: string): Promise<void> {
+  await connection.run(`
+    update ${catalog}.purchase set ${assignments}
+    from encoded where purchase.id = encoded.id`);
+  // `MERGE INTO` was measured 100 times slower than `UPDATE … FROM` and `INSERT`.
+  // The semi join skips row groups by zone maps. With 10 million purchases, an anti join of 1,000
+  // new ones with the whole table took 47 ms instead of 2 ms.
+  await connection.run(`
+    insert into ${catalog}.purchase
+    select * from encoded
+    anti join (select id from ${catalog}.purchase semi join encoded using (id)) using (id)
+    order by created_at, id`);
+}
+
+/** Deletes the purchases that match `replaced`, and inserts the staged ones, in one transaction. */
+export async function insertStaged(
   { connection, catalog }: PurchaseFile,
-  note: () => Promise<void>,
+  replaced: Sql | null,
+  writePosition: WritePosition = async () => {},
 ): Promise<void> {
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(catalog));
-    await connection.run(`delete from ${catalog}.purchase where id in (select id from staging)`);
+    if (replaced !== null) {
+      await runStatement(connection, sql`delete from ${raw(catalog)}.purchase where ${replaced}`);
+    }
     await connection.run(`insert into ${catalog}.purchase ${encodedPurchases(catalog)}`);
-    await note();
+    await writePosition();
   });
 }
+
+export const isStaged: Sql = sql`id in (select id from staging)`;
 
 export async function inTransaction(
   connection: DuckDBConnection,
@@ -78,20 +75,21 @@ export async function inTransaction(
     await work();
     await connection.run('commit');
   } catch (error) {
-    // A failed commit has already rolled back; then there is nothing to undo.
+    // A failed commit has rolled back already: a second ROLLBACK fails.
     await connection.run('rollback').catch(() => {});
     throw error;
   }
 }
 
 /**
- * Gives every staged label and customer that has no key yet the next ones, in the order of
- * the staged rows. Rows that lie together then have keys that lie together: an export of
- * a range of rows reads a part of a large dictionary.
+ * Inserts the staged labels and customers that no dictionary has, in the order of the staged
+ * rows. Neighbouring rows then have neighbouring keys, so an export of a range of rows reads
+ * only a part of a large dictionary.
  */
-export function extendDictionaries(catalog: string): string {
-  const extend = (dictionary: Dictionary, column: string) => {
+function extendDictionaries(catalog: string): string {
+  const extend = (dictionary: Dictionary) => {
     const { table, value } = dictionary;
+    const column = columnOf(dictionary);
     return `
     insert into ${catalog}.${table} (key, ${value})
     select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${catalog}.${table})
@@ -102,14 +100,15 @@ export function extendDictionaries(catalog: string): string {
     ) as staged
     anti join ${catalog}.${table} as known on known.${value} = staged.value;`;
   };
-  return [
-    extend(customerDictionary, 'customer_id'),
-    ...purchaseLabels.map((label) => extend(labelDictionary(label), label)),
-  ].join('\n');
+  return dictionaries.map(extend).join('\n');
 }
 
-/** The staged purchases as the purchase table stores them. */
-export function encodedPurchases(catalog: string): string {
+/** The column of a purchase whose values the dictionary holds. */
+export const columnOf = ({ name }: Dictionary): string =>
+  name === 'customer' ? 'customer_id' : name;
+
+/** The staged purchases with the columns of the table `purchase`. */
+function encodedPurchases(catalog: string): string {
   const columns = purchaseColumns.flatMap((column) =>
     storedColumns(column).map(({ name }) => `${encoded(column, name)} as ${name}`),
   );
@@ -135,7 +134,7 @@ function encoded({ name, kind }: PurchaseColumn, stored: string): string {
   return kind === 'instant' ? `make_timestamp(staging.${name})` : `staging.${name}`;
 }
 
-export const assignments = purchaseColumns
+const assignments = purchaseColumns
   .flatMap(storedColumns)
   .filter(({ name }) => name !== 'id')
   .map(({ name }) => `${name} = encoded.${name}`)

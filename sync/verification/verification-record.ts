@@ -1,15 +1,15 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { replaceFile } from '../../src/replace-file.ts';
+import { readJsonFile } from '../files/json-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';
 
-/** What the last verification of an organization came to, in a small file beside its generations. */
+/** The result of an organization's last verification, in a file beside its generations. */
 const verificationRecord = z.object({
   at: z.iso.datetime(),
-  /** After the repair, where there was one. */
+  /** After the repair, if there was one. */
   state: z.enum(verificationStates),
   purchases: z.number(),
   /** Before the repair. */
@@ -21,18 +21,11 @@ export type VerificationRecord = z.output<typeof verificationRecord>;
 const recordFile = (dataDirectory: string, organizationId: bigint): string =>
   join(organizationDirectory(dataDirectory, organizationId), 'VERIFIED');
 
-/** Null where nobody has verified it yet, or what was written cannot be read. */
-export function readVerificationRecord(
+export const readVerificationRecord = (
   dataDirectory: string,
   organizationId: bigint,
-): VerificationRecord | null {
-  try {
-    const text = readFileSync(recordFile(dataDirectory, organizationId), 'utf8');
-    return verificationRecord.parse(JSON.parse(text));
-  } catch {
-    return null;
-  }
-}
+): VerificationRecord | null =>
+  readJsonFile(recordFile(dataDirectory, organizationId), verificationRecord);
 
 export async function writeVerificationRecord(
   dataDirectory: string,
@@ -49,6 +42,6 @@ export async function writeVerificationRecord(
     repairedBy: [...(repair?.repairs ?? [])],
   };
   const path = recordFile(dataDirectory, organizationId);
-  // Whoever may only read the folder may verify all the same.
+  // A user who may not write to the folder may verify.
   await replaceFile(path, `${JSON.stringify(record)}\n`).catch(() => {});
 }
