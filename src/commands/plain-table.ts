@@ -13,7 +13,7 @@ const noBorders = Object.fromEntries(
     .map((name) => [name, '']),
 );
 
-/** A table without borders, with two spaces between columns. Longer cells are cut with `…`. */
+/** A table without borders, with two spaces between columns. `…` truncates long cells. */
 export function formatTable(columns: readonly TableColumn[], rows: readonly Cell[][]): string {
   const table = new Table({
     head: columns.map(({ head }) => head),

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Resolves once an organization's data are of `instant` or later; rejects with the signal's reason. */
-export type WaitUntil = (
+/** Resolves once an organization's data show `instant`; rejects with the signal's reason. */
+export type WaitUntilFresh = (
   organizationId: bigint,
   source: string | null,
   instant: bigint,
@@ -14,21 +14,21 @@ type Waiter = {
   reject(error: unknown): void;
 };
 
-const lookEveryMs = 50;
+const pollIntervalMs = 50;
 const requestRefreshEveryMs = 1_000;
 
 /**
- * However many wait for an organization, one looks for all of them. `look` gives the
- * instant of the organization's data at present and its error to all who wait;
- * `requestRefresh` is called where that is not enough, and again every second that it is not.
+ * One poll serves all requests that wait for an organization. `readAsOf` returns the instant of
+ * the organization's data; its error rejects all waiting requests. While the data are older than
+ * a request needs, `requestRefresh` is called once a second.
  */
 export function createWaitUntilFresh(
-  look: (organizationId: bigint, source: string | null) => Promise<bigint>,
+  readAsOf: (organizationId: bigint, source: string | null) => Promise<bigint>,
   requestRefresh: (organizationId: bigint) => void,
-): WaitUntil {
-  const waitingFor = new Map<string, Set<Waiter>>();
+): WaitUntilFresh {
+  const waitersByKey = new Map<string, Set<Waiter>>();
 
-  const serve = async (
+  const poll = async (
     key: string,
     organizationId: bigint,
     source: string | null,
@@ -37,50 +37,50 @@ export function createWaitUntilFresh(
     let requestedAt = Number.NEGATIVE_INFINITY;
     try {
       while (waiters.size > 0) {
-        const asOf = await look(organizationId, source);
+        const asOf = await readAsOf(organizationId, source);
         for (const waiter of waiters) if (waiter.instant <= asOf) waiter.resolve();
         if (waiters.size === 0) break;
         if (performance.now() - requestedAt >= requestRefreshEveryMs) {
           requestedAt = performance.now();
           requestRefresh(organizationId);
         }
-        await sleep(lookEveryMs);
+        await sleep(pollIntervalMs);
       }
     } catch (error) {
       for (const waiter of waiters) waiter.reject(error);
     } finally {
-      waitingFor.delete(key);
+      waitersByKey.delete(key);
     }
   };
 
   return (organizationId, source, instant, signal) =>
     new Promise((resolve, reject) => {
-      const key = `${organizationId} ${source}`;
-      const waiters = waitingFor.get(key) ?? new Set();
-      const leave = () => {
-        waiters.delete(waiter);
-        signal.removeEventListener('abort', giveUp);
-      };
-      const giveUp = () => waiter.reject(signal.reason);
-      const waiter: Waiter = {
-        instant,
-        resolve() {
-          leave();
-          resolve();
-        },
-        reject(error) {
-          leave();
-          reject(error);
-        },
-      };
       if (signal.aborted) {
         reject(signal.reason);
         return;
       }
-      signal.addEventListener('abort', giveUp, { once: true });
+      const key = `${organizationId} ${source}`;
+      const waiters = waitersByKey.get(key) ?? new Set();
+      const onAbort = () => waiter.reject(signal.reason);
+      const remove = () => {
+        waiters.delete(waiter);
+        signal.removeEventListener('abort', onAbort);
+      };
+      const waiter: Waiter = {
+        instant,
+        resolve() {
+          remove();
+          resolve();
+        },
+        reject(error) {
+          remove();
+          reject(error);
+        },
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
       waiters.add(waiter);
-      if (waitingFor.has(key)) return;
-      waitingFor.set(key, waiters);
-      void serve(key, organizationId, source, waiters);
+      if (waitersByKey.has(key)) return;
+      waitersByKey.set(key, waiters);
+      void poll(key, organizationId, source, waiters);
     });
 }

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import sql, { empty, raw } from 'sql-template-tag';
-import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
+import { type Purchase, type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
 import { purchaseSelectList } from './columns.ts';
 import { purchasesMatching } from './filters.ts';
 
@@ -43,4 +43,30 @@ async function creationOf(
     where id = ${purchaseId} and organization_id = ${organizationId}`);
   if (rows[0] === undefined) throw new UnknownCursorError();
   return rows[0].created_at;
+}
+
+const exportPageSize = 2_000;
+
+/**
+ * All matching purchases as pages of the list. Each page is a short statement along an index: a
+ * single streamed statement would exceed the pool's timeout if the client reads slowly.
+ */
+export async function* exportPurchases(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  filters: PurchaseFilters,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly Purchase[]> {
+  let last: bigint | undefined;
+  for (let hasMore = true; hasMore; ) {
+    signal?.throwIfAborted();
+    const page = await listPurchases(connection, organizationId, {
+      filters,
+      limit: exportPageSize,
+      ...(last === undefined ? {} : { startingAfter: last }),
+    });
+    if (page.purchases.length > 0) yield page.purchases;
+    last = page.purchases.at(-1)?.id;
+    hasMore = page.hasMore;
+  }
 }

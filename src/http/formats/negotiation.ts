@@ -5,7 +5,7 @@ import type { FormatDescription } from './format.ts';
 import { ndjson } from './ndjson.ts';
 import { parquet } from './parquet.ts';
 
-/** What `format` may ask for besides `json`. */
+/** The values of `format` besides `json`. */
 export const formats = {
   csv,
   csv_excel: csvForExcel,
@@ -14,7 +14,7 @@ export const formats = {
   parquet,
 } as const satisfies Record<string, FormatDescription>;
 type AnyFormatName = keyof typeof formats;
-/** Of answers: a file whose end says where its parts are is worth it for many rows only. */
+/** The formats of lists and statistics. Parquet only suits many rows. */
 export type FormatName = 'json' | Exclude<AnyFormatName, 'parquet'>;
 export const formatNames = [
   'json',
@@ -24,7 +24,7 @@ export const formatNames = [
   'arrow',
 ] as const satisfies readonly FormatName[];
 
-/** Of exports; the first one where nothing is asked for. */
+/** The formats of exports. The first one is the default. */
 export const exportFormatNames = [
   'csv',
   'csv_excel',
@@ -43,7 +43,6 @@ export function acceptedExportFormat(accept: string | undefined): ExportFormatNa
 
 const jsonMediaType = 'application/json';
 
-/** By media type. */
 const byMediaType = new Map<string, FormatName>([
   [jsonMediaType, 'json'],
   [csv.mediaType, 'csv'],
