@@ -10,7 +10,7 @@ import {
 } from '../postgres/organizations.ts';
 import { createProgram, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
-import { formatTable, type TableColumn } from './plain-table.ts';
+import { formatTable, type PlainTableColumn } from './plain-table.ts';
 
 const program = createProgram(
   'npm run organizations --',
@@ -18,7 +18,7 @@ const program = createProgram(
 );
 
 /** Together at most 80 characters wide. */
-const columns: readonly TableColumn[] = [
+const columns: readonly PlainTableColumn[] = [
   { head: 'organization', width: 16 },
   { head: 'number', width: 12, align: 'right' },
   { head: 'name', width: 28 },

@@ -138,7 +138,7 @@ export async function withSnapshot<Result>(
 }
 
 /** A prepared statement. Planning a statement on the catalogs takes a millisecond. */
-export const named = (name: string, { text, values }: Sql): pg.QueryConfig => ({
+export const preparedStatement = (name: string, { text, values }: Sql): pg.QueryConfig => ({
   name,
   text,
   values,

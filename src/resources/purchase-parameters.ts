@@ -76,18 +76,18 @@ type FilterParameters = Partial<
 export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
   const { status } = parameters;
   return {
-    ...given('customerId', parameters.customer_id),
-    ...given('paymentStatus', status === 'any' ? undefined : status),
-    ...given('platform', parameters.platform),
-    ...given('createdSince', parameters.created_since),
-    ...given('createdUntil', parameters.created_until),
-    ...given('minValueInCents', parameters.min_value_in_cents),
-    ...given('maxValueInCents', parameters.max_value_in_cents),
-    ...Object.assign({}, ...trackingLabels.map((label) => given(label, parameters[label]))),
+    ...defined('customerId', parameters.customer_id),
+    ...defined('paymentStatus', status === 'any' ? undefined : status),
+    ...defined('platform', parameters.platform),
+    ...defined('createdSince', parameters.created_since),
+    ...defined('createdUntil', parameters.created_until),
+    ...defined('minValueInCents', parameters.min_value_in_cents),
+    ...defined('maxValueInCents', parameters.max_value_in_cents),
+    ...Object.assign({}, ...trackingLabels.map((label) => defined(label, parameters[label]))),
   };
 }
 
-function given<Name extends keyof PurchaseFilters>(
+function defined<Name extends keyof PurchaseFilters>(
   name: Name,
   value: PurchaseFilters[Name] | undefined,
 ): Pick<PurchaseFilters, never> {

@@ -44,32 +44,7 @@ export function createGenerations(
   const attachments = createAttachments(instance, dataDirectory);
   const upToDate = readUpToDate(dataDirectory);
   const closing = new AbortController();
-  let evicting: Promise<void> | null = null;
-
-  const attached = () => [...organizations.values()].filter(({ isAttached }) => isAttached);
-
-  const evictBeyond = async (max: number): Promise<void> => {
-    for (const organization of attached()) {
-      if (attached().length <= max) return;
-      if (!organization.isEvictable) continue;
-      await organization.evict().catch((error: unknown) => onError(organization.id, error));
-    }
-  };
-
-  const withEviction = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isOutOfMemory(error)) throw error;
-      // Half: a query that fits into no memory must not evict every file each time.
-      evicting ??= evictBeyond(Math.floor(attached().length / 2)).finally(() => {
-        evicting = null;
-      });
-      await evicting;
-      return work();
-    }
-  };
-
+  const { evictBeyond, withEviction } = createEviction(organizations, onError);
   const onAttached = () => evictBeyond(maxIdle);
   const options = { dataDirectory, attachments, upToDate, withEviction, onAttached, onError };
 
@@ -127,4 +102,37 @@ export function createGenerations(
       await attachments.close();
     },
   };
+}
+
+/** Evicts idle organizations in the order of the map. */
+function createEviction(
+  organizations: ReadonlyMap<bigint, ServedOrganization>,
+  onError: GenerationsOptions['onError'],
+) {
+  let evicting: Promise<void> | null = null;
+  const attached = () => [...organizations.values()].filter(({ isAttached }) => isAttached);
+
+  const evictBeyond = async (max: number): Promise<void> => {
+    for (const organization of attached()) {
+      if (attached().length <= max) return;
+      if (!organization.isEvictable) continue;
+      await organization.evict().catch((error: unknown) => onError(organization.id, error));
+    }
+  };
+
+  const withEviction = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isOutOfMemory(error)) throw error;
+      // Half: a query that fits into no memory must not evict every file each time.
+      evicting ??= evictBeyond(Math.floor(attached().length / 2)).finally(() => {
+        evicting = null;
+      });
+      await evicting;
+      return work();
+    }
+  };
+
+  return { evictBeyond, withEviction };
 }

@@ -145,7 +145,7 @@ export class ServedOrganization {
     else if (isDue) await this.refresh();
   }
 
-  /** Stops serving the file, and asks the worker to rebuild it. */
+  /** Stops serving the file, and sends the worker a request to rebuild it. */
   reportDamage(file: string): void {
     const now = performance.now();
     const isReported =
