@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { LRUCache } from 'lru-cache';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import {
@@ -132,23 +131,7 @@ function formatOf(
   return format ?? acceptedFormat(request.headers.accept);
 }
 
-type Parameters = Pick<ApiRequest<unknown, unknown>, 'path' | 'query' | 'cacheKey'>;
-
-/** Of the cached URLs, in characters. */
-const maxCacheSize = 2 ** 20;
-const entryOverhead = 512;
-
-/** Caches parsed parameters by URL, because clients repeat a few URLs. */
 function createRequestReader({ url, path, query }: Route, purchases: PurchaseEngine) {
-  const cache = new LRUCache<string, Parameters>({
-    maxSize: maxCacheSize,
-    sizeCalculation: (_parameters, rawUrl) => rawUrl.length + entryOverhead,
-  });
-  const parse = (request: FastifyRequest): Parameters => {
-    const inPath = readParameters(path, request.params as Record<string, string>);
-    const inQuery = readParameters(query, parseQueryString(queryStringOf(request.raw.url)));
-    return { path: inPath, query: inQuery, cacheKey: cacheKeyOf(url, inPath, inQuery) };
-  };
   return (request: FastifyRequest): ApiRequest<unknown, unknown> => {
     const { credential } = request;
     const rawUrl = request.raw.url ?? '';
@@ -156,18 +139,16 @@ function createRequestReader({ url, path, query }: Route, purchases: PurchaseEng
     if (rawUrl.includes('#')) {
       throw new ApiError('invalid_request', 'The URL holds a #; write it as %23.');
     }
-    let parameters = cache.get(rawUrl);
-    if (parameters === undefined) requirePathParameters(request);
+    requirePathParameters(request);
     refuseBody(request);
-    if (parameters === undefined) {
-      parameters = parse(request);
-      cache.set(rawUrl, parameters);
-    }
-    const { organizationId } = credential;
+    const inPath = readParameters(path, request.params as Record<string, string>);
+    const inQuery = readParameters(query, parseQueryString(queryStringOf(rawUrl)));
     return {
-      ...parameters,
+      path: inPath,
+      query: inQuery,
+      cacheKey: cacheKeyOf(url, inPath, inQuery),
       purchases: purchases.forSource(credential.source),
-      organizationId,
+      organizationId: credential.organizationId,
       credential,
       client: `key ${credential.keyId}`,
       get signal() {
