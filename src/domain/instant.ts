@@ -56,35 +56,10 @@ function offsetMinutes(text: string | undefined): number | null {
 
 /** Formats an instant in UTC, always with six fractional digits. */
 export function formatInstant(instant: bigint): string {
-  const double = Number(instant);
-  if (Number.isSafeInteger(double)) return formatMicroseconds(double);
   const milliseconds = Number(instant / 1000n);
   const microseconds = Number(instant % 1000n);
   // Division truncates towards zero, so the remainder is negative before 1970.
   const whole = microseconds < 0 ? milliseconds - 1 : milliseconds;
   const rest = microseconds < 0 ? microseconds + 1000 : microseconds;
   return `${new Date(whole).toISOString().slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
-}
-
-const dayLength = 86_400_000_000;
-const twoDigits = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
-
-// A direct-mapped cache, because a page repeats a few days.
-const cacheSize = 64;
-const cachedDays = new Array<number>(cacheSize).fill(Number.NaN);
-const cachedDates = new Array<string>(cacheSize).fill('');
-
-/** Formats microseconds up to `Number.MAX_SAFE_INTEGER`, several times as fast as with bigint. */
-function formatMicroseconds(instant: number): string {
-  const day = Math.floor(instant / dayLength);
-  const index = day & (cacheSize - 1);
-  if (cachedDays[index] !== day) {
-    cachedDates[index] = new Date(day * 86_400_000).toISOString().slice(0, 11);
-    cachedDays[index] = day;
-  }
-  const timeOfDay = instant - day * dayLength;
-  const second = Math.floor(timeOfDay / 1_000_000);
-  const minute = Math.floor(second / 60);
-  const fraction = 1_000_000 + (timeOfDay - second * 1_000_000);
-  return `${cachedDates[index]}${twoDigits[Math.floor(minute / 60)]}:${twoDigits[minute % 60]}:${twoDigits[second % 60]}.${String(fraction).slice(1)}Z`;
 }

@@ -1,4 +1,10 @@
-import type { PaymentStatus, Platform, PurchaseLabel, TrackingLabel } from './purchase.ts';
+import {
+  type PaymentStatus,
+  type Platform,
+  type PurchaseLabel,
+  type TrackingLabel,
+  trackingLabels,
+} from './purchase.ts';
 
 /**
  * The filters of sections 4.2 and 4.4. Every bound is inclusive. Instants are microseconds since
@@ -51,25 +57,12 @@ export const statsDimensions = [
   'platform',
   'currency',
   'day',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_content',
-  'utm_term',
+  ...trackingLabels,
 ] as const;
 export type StatsDimension = (typeof statsDimensions)[number];
 
-/** The column of each dimension except `day`. */
-export const dimensionLabels: Readonly<Record<Exclude<StatsDimension, 'day'>, PurchaseLabel>> = {
-  status: 'payment_status',
-  platform: 'platform',
-  currency: 'currency',
-  utm_source: 'utm_source',
-  utm_medium: 'utm_medium',
-  utm_campaign: 'utm_campaign',
-  utm_content: 'utm_content',
-  utm_term: 'utm_term',
-};
+export const labelOfDimension = (dimension: Exclude<StatsDimension, 'day'>): PurchaseLabel =>
+  dimension === 'status' ? 'payment_status' : dimension;
 
 export type PurchaseStatsQuery = {
   readonly filters: PurchaseFilters;

@@ -2,10 +2,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
 import {
-  acceptedExportFormat,
   acceptedFormat,
   type ExportFormatName,
+  exportFormatNames,
   type FormatName,
+  formatNames,
   formats,
 } from './formats/negotiation.ts';
 import { signalOf } from './request/client-disconnect.ts';
@@ -99,7 +100,7 @@ function serveExport(
       const apiRequest = readRequest(request);
       const requirement = readFreshnessRequirement(request, apiRequest.purchases);
       const inQuery = apiRequest.query as { format?: ExportFormatName };
-      const format = inQuery.format ?? acceptedExportFormat(request.headers.accept);
+      const format = inQuery.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
       const opened: Export = {
         format: formats[format],
         name,
@@ -128,7 +129,7 @@ function formatOf(
 ): FormatName {
   if (table === undefined) return 'json';
   const { format } = query as { format?: FormatName };
-  return format ?? acceptedFormat(request.headers.accept);
+  return format ?? acceptedFormat(request.headers.accept, formatNames);
 }
 
 function createRequestReader({ url, path, query }: Route, purchases: PurchaseEngine) {

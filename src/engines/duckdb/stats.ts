@@ -1,5 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
+import type { PurchaseLabel } from '../../domain/purchase.ts';
 import {
   emptyStats,
   type PurchaseGroup,
@@ -7,8 +8,8 @@ import {
   type PurchaseTotals,
 } from '../../domain/purchase-engine.ts';
 import {
-  dimensionLabels,
   isUnfiltered,
+  labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
   type StatsDimension,
@@ -137,14 +138,11 @@ async function readRanking(
   const groupedByDay = (grouping: DayGrouping) => sql`
     select strftime(${grouping.date}, '%Y-%m-%d') as name, purchase_count, revenue
     from (${ofDays(grouping)})`;
-  const named =
-    groupBy === 'day'
-      ? groupedByDay(day())
-      : sql`
-        select label.value as name, purchase_count, revenue
-        from (${ranking(raw(labelKey(dimensionLabels[groupBy])))}) as ranking
-        left join ${raw(catalog)}.${raw(labelTable(dimensionLabels[groupBy]))} as label
-          on label.key = ranking.key`;
+  const groupedByLabel = (label: PurchaseLabel) => sql`
+    select label.value as name, purchase_count, revenue
+    from (${ranking(raw(labelKey(label)))}) as ranking
+    left join ${raw(catalog)}.${raw(labelTable(label))} as label on label.key = ranking.key`;
+  const named = groupBy === 'day' ? groupedByDay(day()) : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,
     sql`

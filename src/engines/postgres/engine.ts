@@ -1,12 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import sql, { raw } from 'sql-template-tag';
-import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import type { AsOf, PurchaseEngine, PurchaseReader } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
-import { purchaseSelectList } from './columns.ts';
-import { exportPurchases, listPurchases } from './list.ts';
+import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
 const maxPauseMs = 1_000;
@@ -35,18 +32,7 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
       run(signal, (connection) => listPurchases(connection, organizationId, query)),
 
     get: (organizationId, purchaseId, signal) =>
-      run(signal, async (connection) => {
-        const statement = sql`
-          select ${raw(purchaseSelectList)}
-          from purchases
-          where id = ${purchaseId} and organization_id = ${organizationId}`;
-        const { rows } = await connection.query<bigint[]>({
-          text: statement.text,
-          values: statement.values,
-          rowMode: 'array',
-        });
-        return rows[0] === undefined ? null : purchaseFromRow(rows[0] as PurchaseRow);
-      }),
+      run(signal, (connection) => findPurchase(connection, organizationId, purchaseId)),
 
     stats: (organizationId, query, signal) =>
       run(signal, (connection) => purchaseStats(connection, organizationId, query)),

@@ -3,7 +3,7 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import type { PurchaseGroup, PurchaseStats } from '../../domain/purchase-engine.ts';
 import {
-  dimensionLabels,
+  labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
   type StatsDimension,
@@ -92,7 +92,7 @@ async function readGroups(
   const statement = sql`
     select key, purchase_count, revenue::text as revenue
     from (
-      select ${groupBy === 'day' ? await day() : raw(dimensionLabels[groupBy])} as key,
+      select ${groupBy === 'day' ? await day() : raw(labelOfDimension(groupBy))} as key,
         count(*) as purchase_count,
         sum(purchase_value_in_cents) as revenue
       from purchases

@@ -13,16 +13,7 @@ export const formats = {
   arrow,
   parquet,
 } as const satisfies Record<string, FormatDescription>;
-type AnyFormatName = keyof typeof formats;
-/** The formats of lists and statistics. Parquet only suits many rows. */
-export type FormatName = 'json' | Exclude<AnyFormatName, 'parquet'>;
-export const formatNames = [
-  'json',
-  'csv',
-  'csv_excel',
-  'ndjson',
-  'arrow',
-] as const satisfies readonly FormatName[];
+export type ExportFormatName = keyof typeof formats;
 
 /** The formats of exports. The first one is the default. */
 export const exportFormatNames = [
@@ -31,29 +22,22 @@ export const exportFormatNames = [
   'ndjson',
   'arrow',
   'parquet',
-] as const satisfies readonly AnyFormatName[];
-export type ExportFormatName = (typeof exportFormatNames)[number];
+] as const satisfies readonly ExportFormatName[];
 
-/** The format of an export that `Accept` prefers; CSV if it accepts none of them. */
-export function acceptedExportFormat(accept: string | undefined): ExportFormatName {
-  const available = exportFormatNames.map((name) => formats[name].mediaType);
-  const mediaType = preferredMediaType(accept, available);
-  return exportFormatNames.find((name) => formats[name].mediaType === mediaType) ?? 'csv';
-}
+/** The formats of lists and statistics. Parquet only suits many rows. */
+export const formatNames = ['json', 'csv', 'csv_excel', 'ndjson', 'arrow'] as const;
+export type FormatName = (typeof formatNames)[number];
 
-const jsonMediaType = 'application/json';
+const mediaTypeOf = (name: FormatName | ExportFormatName): string =>
+  name === 'json' ? 'application/json' : formats[name].mediaType;
 
-const byMediaType = new Map<string, FormatName>([
-  [jsonMediaType, 'json'],
-  [csv.mediaType, 'csv'],
-  [ndjson.mediaType, 'ndjson'],
-  [arrow.mediaType, 'arrow'],
-]);
-
-/** The format that `Accept` prefers; JSON if it accepts none of them. */
-export function acceptedFormat(accept: string | undefined): FormatName {
-  const mediaType = preferredMediaType(accept, [...byMediaType.keys()]);
-  return byMediaType.get(mediaType ?? jsonMediaType) ?? 'json';
+/** The format that `Accept` prefers; the first one if it accepts none of them. */
+export function acceptedFormat<Name extends FormatName | ExportFormatName>(
+  accept: string | undefined,
+  names: readonly [Name, ...Name[]],
+): Name {
+  const mediaType = preferredMediaType(accept, names.map(mediaTypeOf));
+  return names.find((name) => mediaTypeOf(name) === mediaType) ?? names[0];
 }
 
 /** RFC 9110, 12.5.1. */
