@@ -42,6 +42,7 @@ export function takeWorkerRequests(
     if (id === null || !isMine(id)) continue;
     const path = join(directory, name);
     const content = readFileSync(path, 'utf8');
+    // Before the work begins, so that the next call returns a later request.
     rmSync(path, { force: true });
     taken.set(id, content);
   }
