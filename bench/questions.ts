@@ -25,14 +25,14 @@ export async function questionsFor(shop: BothEngines): Promise<Question[]> {
     name,
     ask: async (engine) => {
       const query = { filters, groupLimit: 10, ...(groupBy === undefined ? {} : { groupBy }) };
-      return (await engine.stats(organizationId, query)).answer;
+      return (await engine.stats(organizationId, query)).result;
     },
   });
   const list = (name: string, filters: PurchaseFilters, startingAfter?: bigint): Question => ({
     name,
     ask: async (engine) => {
       const after = startingAfter === undefined ? {} : { startingAfter };
-      return (await engine.list(organizationId, { filters, limit: 25, ...after })).answer;
+      return (await engine.list(organizationId, { filters, limit: 25, ...after })).result;
     },
   });
   const { rows } = await database.query<{ id: bigint; customer_id: bigint }>(
@@ -54,7 +54,7 @@ export async function questionsFor(shop: BothEngines): Promise<Question[]> {
     list("one customer's purchases", { customerId: deep.customer_id }),
     {
       name: 'one purchase',
-      ask: async (engine) => (await engine.get(organizationId, deep.id)).answer,
+      ask: async (engine) => (await engine.get(organizationId, deep.id)).result,
     },
   ];
 }

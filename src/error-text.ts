@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** DuckDB's error types whose messages are about files, memory and statements, never about rows. */
+/** Error types of DuckDB whose messages contain no values of rows. */
 const duckdbTypesWithoutValues = new Set([
   'Binder',
   'Catalog',
@@ -15,13 +15,13 @@ const duckdbTypesWithoutValues = new Set([
   'TransactionContext',
 ]);
 
-/** Messages of JavaScript about the program; other messages of a TypeError may quote its operand. */
+/** TypeErrors about the program. Other messages of a TypeError may quote the operand. */
 const isAboutProgram =
   /^(Cannot (read|set) propert|Class constructor )|is not (a function|a constructor|iterable)$/;
 
-/** Whether an error's message may repeat a value of a row, as messages about conversions do. */
+/** Whether an error's message may quote a value of a row, as conversion errors do. */
 export function mayQuoteValues(error: unknown): boolean {
-  // Data exceptions, constraints, the text of a RAISE, and Postgres's own faults.
+  // Data exceptions, constraint violations, RAISE, and internal errors.
   if (error instanceof pg.DatabaseError) return /^(0A|2[123]|44|P0|XX)/.test(error.code ?? '');
   if (!(error instanceof Error)) return true;
   if (error instanceof TypeError) return !isAboutProgram.test(error.message);
@@ -30,16 +30,16 @@ export function mayQuoteValues(error: unknown): boolean {
   return type !== null && !duckdbTypesWithoutValues.has(type);
 }
 
-/** Such as `Conversion`; null where the error is not DuckDB's. */
+/** The type, such as `Conversion`; null if the error is not DuckDB's. */
 export function duckdbErrorType(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   return /^([A-Z][A-Za-z-]*(?: [A-Za-z]+)*) Error:/.exec(error.message)?.[1] ?? null;
 }
 
-/** The first line of an error's message, or only what kind of error it is where that line may quote values. */
+/** The first line of an error's message, or only the kind of error if the line may quote values. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return 'something that is not an error was thrown';
-  // Node reports a host with several addresses as one error that holds several.
+  // Node's error for a host with several addresses.
   if (error instanceof AggregateError && error.message === '') return errorText(error.errors[0]);
   if (!mayQuoteValues(error)) return firstLine(error.message) || error.name;
   if (error instanceof pg.DatabaseError) return 'an error whose message may quote a row';
@@ -47,7 +47,7 @@ export function errorText(error: unknown): string {
   return `${type === null ? error.name : `${type} Error`}, whose message may quote a row`;
 }
 
-/** An error as logs hold it. `detail` and `where` of Postgres's errors quote rows: neither is kept. */
+/** Serializes an error for logs, without `detail` and `where` of Postgres, which quote rows. */
 export function serializeError(error: unknown): object {
   const message = errorText(error);
   if (!(error instanceof Error)) return { message };
@@ -64,7 +64,7 @@ export function serializeError(error: unknown): object {
   };
 }
 
-/** The stack without the message, which it begins with. */
+/** The stack without the message at its beginning. */
 function framesOf({ stack = '', message }: Error): string {
   const at = stack.indexOf(message);
   if (at < 0) return '';

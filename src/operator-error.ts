@@ -1,4 +1,4 @@
-/** A failure that its message, one line, explains to whoever runs the service. */
+/** A failure with a one-line message for operators. */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError';
 }

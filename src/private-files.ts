@@ -1,14 +1,14 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What every process of the service creates, and every child of it, is its user's alone. */
+/** Makes all files that this process and its children create readable only by their user. */
 export function keepFilesPrivate(): void {
   process.umask(0o077);
 }
 
 /**
- * Makes the data folder where it is missing. The embedded Postgres of a root user runs as
- * another user, and its files are in this folder: others may pass through, and not list it.
+ * Creates the data folder. Others may pass through and not list it: if root starts the embedded
+ * Postgres, another user runs it in this folder.
  */
 export function makeDataDirectory(dataDirectory: string): void {
   const mask = process.umask(0);
@@ -19,17 +19,14 @@ export function makeDataDirectory(dataDirectory: string): void {
   }
 }
 
-/**
- * Takes the rights of others to the folders with copies of rows, which earlier versions
- * left: who cannot enter these folders cannot open anything below.
- */
+/** Removes the permissions of others on folders with copies of rows, which earlier versions set. */
 export function closePrivateFolders(dataDirectory: string): void {
   for (const name of ['purchases', 'spill']) {
     ignoringErrors(() => closeFolder(join(dataDirectory, name)));
   }
 }
 
-/** Takes the rights of others to a folder and to what is directly in it. */
+/** Removes the permissions of others on a folder and its direct entries. */
 export function closeFolder(folder: string): void {
   chmodSync(folder, 0o700);
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -38,13 +35,13 @@ export function closeFolder(folder: string): void {
   }
 }
 
-/** Writes a secret. A file that others can read is replaced, not written to. */
+/** Writes a secret to a new file, because others may read an existing one. */
 export function writePrivateFile(path: string, content: string): void {
   rmSync(path, { force: true });
   writeFileSync(path, content, { mode: 0o600, flag: 'wx' });
 }
 
-/** The file may be another user's, be gone by now, or its file system may have no modes. */
+/** For files that may be another user's, be missing, or be on a file system without modes. */
 export function ignoringErrors(work: () => void): void {
   try {
     work();

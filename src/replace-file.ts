@@ -1,16 +1,16 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 
-/** Of a file that is being written; a killed process leaves it behind. */
+/** The suffix of a file that is being written. A killed process may leave such a file. */
 export const draftSuffix = '.tmp';
 
-/** Readers find the file whole, or as it was before. It is not synced to the disk. */
+/** Replaces a file by rename, so that readers never see a part. Not synced to the disk. */
 export async function replaceFile(path: string, content: string): Promise<void> {
   await writeFile(path + draftSuffix, content);
   await rename(path + draftSuffix, path);
 }
 
-/** As `replaceFile`. Where several processes replace a file, each needs a `draft` of its own. */
+/** Several processes that replace one file each need their own `draft`. */
 export function replaceFileSync(path: string, content: string, draft = path + draftSuffix): void {
   writeFileSync(draft, content);
   renameSync(draft, path);

@@ -17,20 +17,19 @@ import { resources } from './resources/resources.ts';
 import type { Settings } from './settings.ts';
 
 export type Server = {
-  /** Where it listens, such as http://127.0.0.1:3000. */
+  /** Such as http://127.0.0.1:3000. */
   readonly url: string;
-  /** Refuses new requests, finishes those that are running, lets go of everything. */
+  /** Refuses new connections, finishes running requests, and closes all resources. */
   close(): Promise<void>;
 };
 
-// Purchases of an organization that has no generation yet: few questions at a
-// time, so that they cannot crowd out the key checks.
+/** For purchases without a generation. Few, so that key checks are not slowed down. */
 const fallbackConnections = 4;
 
-/** A key check takes a millisecond. One that takes so long occupies its connection in vain. */
+/** A key check takes a millisecond. After this time it only occupies its connection. */
 const keyCheckTimeoutMs = 5_000;
 
-/** What the API needs of its database. */
+/** The API's requirements on its database. */
 export function databaseNeeds(settings: Settings): DatabaseNeeds {
   return {
     isPrimary: settings.rateLimitStore === 'postgres',
@@ -39,7 +38,7 @@ export function databaseNeeds(settings: Settings): DatabaseNeeds {
   };
 }
 
-/** Starts the API. Rejects with OperatorError where it cannot listen or write. */
+/** Starts the API. Rejects with OperatorError if it cannot listen or write. */
 export async function startServer(
   settings: Settings,
   databaseUrl: string,
@@ -61,7 +60,7 @@ export async function startServer(
     onError,
   });
   const fallbackDatabase = createPool(databaseUrl, {
-    // An export keeps its connection for as long as its reader takes.
+    // An export occupies its connection until the client has read all of it.
     max: fallbackConnections + settings.exportConcurrency,
     applicationName: 'crm-data-service api purchases',
     statementTimeoutMs: settings.queryTimeoutMs,
@@ -85,21 +84,10 @@ export async function startServer(
     memoryLimit: settings.exportMemoryLimit,
   });
   const app = createApp({
+    ...settings,
     resources,
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
     keyDatabase,
-    rateLimitPerMinute: settings.rateLimitPerMinute,
-    failedKeysPerMinute: settings.failedKeysPerMinute,
-    rateLimitStore: settings.rateLimitStore,
-    maxSilenceMs: settings.databaseSilenceMs,
-    trustedProxies: settings.trustedProxies,
-    responseCacheBytes: settings.responseCacheBytes,
-    corsOrigins: settings.corsOrigins,
-    freshnessWaitMs: settings.freshnessWaitMs,
-    exports: { perKey: settings.exportsPerKey, inAll: settings.exportConcurrency },
-    stalledAfterMs: settings.queryTimeoutMs,
-    connectionsPerAddress: settings.connectionsPerAddress,
-    unreadBytesPerKey: settings.unreadBytesPerKey,
     log,
   });
   const close = async () => {
@@ -107,7 +95,7 @@ export async function startServer(
     await purchases.close();
     await Promise.all([keyDatabase, database, fallbackDatabase].map((pool) => pool.end()));
   };
-  // The first request finds an open connection. Where this fails, it opens one itself.
+  // Opens a connection before the first request. A failure does not matter.
   await keyDatabase.query('select').catch(() => {});
   try {
     await app.listen({ host: settings.host, port: settings.port });
@@ -120,7 +108,7 @@ export async function startServer(
   return { url: `http://${host}:${port}`, close };
 }
 
-/** Rejects a DATA_DIR that nothing can be written to, before anything is started. */
+/** Throws if DATA_DIR is not writable. */
 export function requireWritable(dataDirectory: string): void {
   try {
     makeDataDirectory(dataDirectory);
@@ -133,7 +121,7 @@ export function requireWritable(dataDirectory: string): void {
   }
 }
 
-/** Rejects a port that is taken, before anything is started. */
+/** Throws if the port is in use. */
 export async function requireFreePort(settings: Settings): Promise<void> {
   const probe = createServer();
   try {

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 
-/** Ctrl-C comes twice at once: from the terminal, and passed on by npm. */
-const impatientAfterMs = 1_000;
+/** Ctrl-C sends two signals at once: the terminal's, and npm's. */
+const repeatedSignalMs = 1_000;
 
 /**
- * Aborted at the first SIGINT or SIGTERM, or when the parent that started this
- * process with an IPC channel is gone, however that ended. Another signal a while later
- * ends the process at once, for whoever does not want to wait.
+ * Aborted at the first SIGINT or SIGTERM, or when a parent with an IPC channel ends. A second
+ * signal after more than a second ends the process at once.
  */
 export function untilStopped(): AbortSignal {
   const controller = new AbortController();
@@ -15,7 +14,7 @@ export function untilStopped(): AbortSignal {
     if (!controller.signal.aborted) {
       stoppedAt = performance.now();
       controller.abort();
-    } else if (performance.now() - stoppedAt > impatientAfterMs) {
+    } else if (performance.now() - stoppedAt > repeatedSignalMs) {
       process.exit(signal === 'SIGINT' ? 130 : 143);
     }
   };
@@ -23,13 +22,12 @@ export function untilStopped(): AbortSignal {
   process.on('SIGTERM', stop);
   if (process.channel !== undefined) {
     process.once('disconnect', () => controller.abort());
-    // Watched, but no reason to stay alive.
+    // The channel must not keep the process alive.
     process.channel.unref();
   }
   return controller.signal;
 }
 
-/** Resolves once the signal is aborted, at once where it already is. */
 export async function untilAborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');
 }

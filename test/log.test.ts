@@ -88,7 +88,9 @@ describe('the log line of a request', () => {
   const lineOf = async (url: string, secret?: string) => {
     const { headers } = await api.get(url, secret);
     const own = lines.map((line) => JSON.parse(line));
-    return own.find(({ reqId, msg }) => msg === 'answered' && reqId === headers['request-id']);
+    return own.find(
+      ({ reqId, msg }) => msg === 'request completed' && reqId === headers['request-id'],
+    );
   };
 
   it('names the route, the organization and the key, and no value of the path', async ({
@@ -131,8 +133,8 @@ describe('the log line of a request', () => {
       const log = createLog('api', 'info');
       const request = log.child({ reqId: 'req_1' });
       const answer = { method: 'GET', route: '/v1/tags/:tag_id', status: 200, milliseconds: 1.5 };
-      request.info({ ...answer, organization: 'org_1', key: 'bak_1' }, 'answered');
-      request.info(answer, 'answered');
+      request.info({ ...answer, organization: 'org_1', key: 'bak_1' }, 'request completed');
+      request.info(answer, 'request completed');
       log.info({ organization: 'org_1', purchases: 3 }, 'built');
       request.error({ err: new Error('out of order') }, 'failed');`;
     const options = ['--input-type=module', '--eval', program];

@@ -7,9 +7,9 @@ import {
 } from '../../src/domain/purchase.ts';
 import {
   emptyStats,
-  type PurchaseAnswers,
   type PurchaseEngine,
   type PurchasePage,
+  type PurchaseReader,
   type PurchaseStats,
   UnknownCursorError,
 } from '../../src/domain/purchase-engine.ts';
@@ -29,16 +29,16 @@ import type { ClickHouse, ClickHouseRow, ClickHouseValue } from './clickhouse.ts
  * ClickHouse would: forms that were tried and found slower are not here.
  */
 export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): PurchaseEngine {
-  const answers: PurchaseAnswers = {
-    list: async (_organizationId, query) => ({ answer: await list(clickhouse, query), asOf }),
+  const answers: PurchaseReader = {
+    list: async (_organizationId, query) => ({ result: await list(clickhouse, query), asOf }),
     get: async (_organizationId, purchaseId) => {
       const [purchase] = await readPurchases(clickhouse, sql`where id = ${purchaseId}`);
-      return { answer: purchase ?? null, asOf };
+      return { result: purchase ?? null, asOf };
     },
-    stats: async (_organizationId, query) => ({ answer: await stats(clickhouse, query), asOf }),
+    stats: async (_organizationId, query) => ({ result: await stats(clickhouse, query), asOf }),
     freshness: async () => asOf,
     version: async () => null,
-    reach: async () => {},
+    waitUntilFresh: async () => {},
     export: async () => {
       throw new Error('exports are not compared');
     },

@@ -94,7 +94,9 @@ async function requireSameAnswers(
   { database, secret }: { readonly database: Database; readonly secret: string },
 ): Promise<void> {
   const app = createApp({
+    ...readSettings({}),
     resources,
+    keyDatabase: database,
     services: {
       database,
       purchases: clickhouse,

@@ -55,7 +55,7 @@ export async function peerQuestions(shop: Shop): Promise<PeerQuestion[]> {
       kind: 'lists, one purchase',
       name: 'one purchase',
       url: `/v1/purchases/${encodeId('purchase', deep.id)}`,
-      ask: async (engine) => (await engine.get(shop.organizationId, deep.id)).answer,
+      ask: async (engine) => (await engine.get(shop.organizationId, deep.id)).result,
     },
   ];
 }
@@ -73,7 +73,7 @@ function askersOf(organizationId: bigint) {
         kind,
         name: `statistics${of}${groupBy === undefined ? '' : ` by ${groupBy}`}`,
         url: urlOf('purchases/stats', filters, groupBy === undefined ? {} : { group_by: groupBy }),
-        ask: async (engine) => (await engine.stats(organizationId, query)).answer,
+        ask: async (engine) => (await engine.stats(organizationId, query)).result,
       };
     },
     list: (
@@ -89,7 +89,7 @@ function askersOf(organizationId: bigint) {
         name,
         url: urlOf('purchases', filters, { limit: String(limit), ...after }),
         ask: async (engine) =>
-          (await engine.list(organizationId, { filters, limit, ...page })).answer,
+          (await engine.list(organizationId, { filters, limit, ...page })).result,
       };
     },
   };
@@ -111,7 +111,7 @@ async function filtersOf(
 ): Promise<Record<string, PurchaseFilters>> {
   const mostCommon = async (groupBy: StatsDimension): Promise<string> => {
     const query = { filters: {}, groupLimit: 2, groupBy };
-    const { groups } = (await duckdb.stats(organizationId, query)).answer;
+    const { groups } = (await duckdb.stats(organizationId, query)).result;
     const key = groups.find((group) => group.key !== null)?.key;
     if (key == null) throw new Error(`no purchase has a ${groupBy}`);
     return key;

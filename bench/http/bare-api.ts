@@ -18,10 +18,7 @@ const program = createProgram('bare-api', 'Checks a key and answers.').action(as
     applicationName: 'bench bare API',
     statementTimeoutMs: settings.queryTimeoutMs,
   });
-  const checkKey = createKeyCheck(database, {
-    perMinute: settings.rateLimitPerMinute,
-    store: settings.rateLimitStore,
-  });
+  const checkKey = createKeyCheck(database, settings);
   const app = Fastify();
   app.get('/', async (request, reply) => {
     const checked = await checkKey(request);

@@ -3,6 +3,7 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { resources } from '../../src/resources/resources.ts';
+import { readSettings } from '../../src/settings.ts';
 import { measureCustomerWrites } from '../customer-writes.ts';
 import { type ListQuestion, listQuestions } from '../list-questions.ts';
 import { createListShop, type ListShop } from '../list-shop.ts';
@@ -94,7 +95,9 @@ async function measure(
   scope.afterwards(() => database.end());
   const statements = recordStatements(database);
   const app = createApp({
+    ...readSettings({}),
     resources,
+    keyDatabase: database,
     services: {
       database,
       purchases: createPostgresEngine(database),

@@ -2,14 +2,13 @@ import Fastify from 'fastify';
 import { Bench as TimedRun } from 'tinybench';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { readParameters } from '../../src/http/request/parameters.ts';
-import { parseQueryString } from '../../src/http/request/query-string.ts';
+import { parseQueryString, readParameters } from '../../src/http/request/parameters.ts';
 import { entityTag } from '../../src/http/response/etag.ts';
 import { writeExactly } from '../../src/http/response/exact-numbers.ts';
 import { serializerSchema } from '../../src/http/response/wire.ts';
-import { purchaseListSchema } from '../../src/resources/purchase-list-response.ts';
 import { purchaseStatsParameters } from '../../src/resources/purchase-parameters.ts';
-import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
+import { serializePurchase } from '../../src/resources/purchase-wire.ts';
+import { purchaseListSchema } from '../../src/resources/purchases.ts';
 import { type Summary, summarize } from '../measurements.ts';
 import { createDatabase } from '../postgres.ts';
 import { spread } from '../report.ts';
@@ -63,7 +62,7 @@ async function stepsOf(bench: Bench, seed: number): Promise<Step[]> {
   const purchases = await demoPurchases(bench, seed);
   const serialize = await compiledSerializer();
   const write = () => {
-    const data = purchases.map(purchaseOnTheWire);
+    const data = purchases.map(serializePurchase);
     return Buffer.from(writeExactly(serialize({ data, has_more: true })));
   };
   const body = write().toString().slice(0, tagged);
@@ -101,8 +100,8 @@ async function demoPurchases(bench: Bench, seed: number) {
   const [shop] = await seedShops(bench.scope, database, sizes);
   if (shop === undefined) throw new Error('nothing was seeded');
   const engine = createPostgresEngine(database.pool);
-  const { answer } = await engine.list(shop.organizationId, { filters: {}, limit: 100 });
-  return answer.purchases;
+  const { result } = await engine.list(shop.organizationId, { filters: {}, limit: 100 });
+  return result.purchases;
 }
 
 /** What Fastify makes of the schema that the route registers. */

@@ -6,7 +6,7 @@ import { OperatorError } from '../operator-error.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
 import { keepFilesPrivate } from '../private-files.ts';
 
-/** How every command ends. */
+/** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
 
 export function createProgram(name: string, description: string): Command {
@@ -14,9 +14,8 @@ export function createProgram(name: string, description: string): Command {
 }
 
 /**
- * Runs the program on this process's arguments. A failure is one line on
- * standard error; only an unexpected one brings its stack along. Files that it creates
- * are its user's alone.
+ * Runs the program with this process's arguments. A failure is one line on standard error. Only an
+ * unexpected failure includes its stack.
  */
 export async function runProgram(program: Command): Promise<void> {
   keepFilesPrivate();
@@ -29,7 +28,7 @@ export async function runProgram(program: Command): Promise<void> {
 }
 
 function reportFailure(error: unknown): number {
-  // Commander has already said what is wrong, or shown the help that was asked for.
+  // Commander has already printed the message or the help.
   if (error instanceof CommanderError) {
     return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage;
   }
@@ -37,7 +36,7 @@ function reportFailure(error: unknown): number {
   return exitCodes.failed;
 }
 
-/** One line about a condition of the environment; null where the error is none. */
+/** One line about a condition of the environment; null for other errors. */
 function environmentFailure(error: unknown): string | null {
   if (error instanceof OperatorError) return error.message;
   const failure = describeDatabaseFailure(error);
@@ -46,18 +45,24 @@ function environmentFailure(error: unknown): string | null {
   return syscall !== undefined && /^E[A-Z0-9]+$/.test(code) ? errorText(error) : null;
 }
 
-/** An option's parser: a time such as `90s`, `30m`, `6h` or `1d`, in milliseconds. */
+/** Parses an option such as `90s`, `30m`, `6h` or `1d` as milliseconds. */
 export function durationOption(text: string): number {
   const milliseconds = parseDuration(text);
   if (milliseconds !== null) return milliseconds;
   throw new InvalidArgumentError('It must be a time such as 90s, 30m, 6h or 1d.');
 }
 
-/** An option's parser: a whole number within bounds. */
-export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER) {
+/** Parses an option with a name. */
+export function nameOption(text: string): string {
+  if (text.trim() !== '') return text;
+  throw new InvalidArgumentError('It must not be empty.');
+}
+
+/** Returns a parser of a whole number within bounds. */
+export function wholeNumberOption(min: number, max = Number.MAX_SAFE_INTEGER) {
   return (text: string): number => {
     const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-    if (number >= least && number <= most) return number;
-    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
 }

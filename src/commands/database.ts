@@ -8,14 +8,14 @@ import {
 } from '../postgres/require-database.ts';
 import { readSettings, requireDatabaseUrl, type Settings } from '../settings.ts';
 
-/** How a process waits for Postgres at its start: with a warning in its log for each condition. */
+/** A wait for Postgres that logs a warning for each transient condition. */
 export const loggedWait = (
   { databaseWaitMs }: Settings,
   log: Logger,
   stopped: AbortSignal | undefined,
 ): DatabaseWait => ({ forMs: databaseWaitMs, report: (line) => log.warn(line), stopped });
 
-/** The URL of a database that a command can use, once it can; waiting is told on standard error. */
+/** Waits until a command can use the database, and returns its URL. */
 export async function commandDatabase(needs: DatabaseNeeds): Promise<string> {
   const settings = readSettings();
   const databaseUrl = requireDatabaseUrl(settings);
@@ -26,7 +26,7 @@ export async function commandDatabase(needs: DatabaseNeeds): Promise<string> {
   return databaseUrl;
 }
 
-/** Runs a command's work on one connection, with the tables that `rights` name. To write takes the primary. */
+/** Runs `work` on one connection with these privileges. Writing requires the primary. */
 export async function withDatabase(
   applicationName: string,
   rights: TableRights,

@@ -10,7 +10,7 @@ import {
   scopes,
 } from '../postgres/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
-import { createProgram, runProgram } from './command-line.ts';
+import { createProgram, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable } from './plain-table.ts';
 
@@ -30,7 +30,7 @@ program
   .command('create')
   .description('create a key and print its secret, once, alone on the last line')
   .requiredOption('--organization <id>', 'the organization it opens (org_…)')
-  .requiredOption('--name <name>', 'what it is for', readName)
+  .requiredOption('--name <name>', 'what it is for', nameOption)
   .option('--scope <scope...>', `what it allows: ${scopes.join(', ')} (default: read)`, readScope)
   .option('--expires-in <days>', 'days until it expires, such as 90d; never if left out', readDays)
   .action(async (options: CreateOptions) =>
@@ -120,11 +120,6 @@ function asTable(keys: readonly ApiKey[]): string {
       `${key.created_at.slice(0, 10)}\n${key.expires_at?.slice(0, 10) ?? 'never'}`,
     ]);
   return formatTable(columns, rows);
-}
-
-function readName(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
-  return text;
 }
 
 function readScope(text: string, previous: readonly Scope[] = []): readonly Scope[] {

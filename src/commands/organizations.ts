@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from 'commander';
 import { encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../operator-error.ts';
 import {
@@ -9,17 +8,17 @@ import {
   requireOrganization,
   sizeOfOrganization,
 } from '../postgres/organizations.ts';
-import { createProgram, runProgram } from './command-line.ts';
+import { createProgram, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
-import { formatTable, type TableColumn } from './plain-table.ts';
+import { formatTable, type PlainTableColumn } from './plain-table.ts';
 
 const program = createProgram(
   'npm run organizations --',
   'Creates, lists and deletes organizations.',
 );
 
-/** At most 80 columns wide. */
-const columns: readonly TableColumn[] = [
+/** Together at most 80 characters wide. */
+const columns: readonly PlainTableColumn[] = [
   { head: 'organization', width: 16 },
   { head: 'number', width: 12, align: 'right' },
   { head: 'name', width: 28 },
@@ -38,7 +37,7 @@ const rightsToDelete = {
 program
   .command('create')
   .description('create an organization and print its id, alone on the last line')
-  .requiredOption('--name <name>', 'its name, which /v1/me shows', readName)
+  .requiredOption('--name <name>', 'its name, which /v1/me shows', nameOption)
   .action(async ({ name }: { name: string }) =>
     withDatabase(applicationName, { organizations: 'select, insert' }, async (database) => {
       const id = await createOrganization(database, name);
@@ -113,9 +112,4 @@ function asTable(organizations: readonly OrganizationWithKeys[]): string {
       active_keys,
     ]);
   return formatTable(columns, rows);
-}
-
-function readName(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.');
-  return text;
 }

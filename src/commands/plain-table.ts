@@ -1,6 +1,6 @@
 import Table, { type Cell, type HorizontalAlignment } from 'cli-table3';
 
-export type TableColumn = {
+export type PlainTableColumn = {
   readonly head: string;
   /** In characters. */
   readonly width: number;
@@ -13,8 +13,8 @@ const noBorders = Object.fromEntries(
     .map((name) => [name, '']),
 );
 
-/** A table without borders, with two spaces between columns. Longer cells are cut with `…`. */
-export function formatTable(columns: readonly TableColumn[], rows: readonly Cell[][]): string {
+/** A table without borders, with two spaces between columns. `…` truncates long cells. */
+export function formatTable(columns: readonly PlainTableColumn[], rows: readonly Cell[][]): string {
   const table = new Table({
     head: columns.map(({ head }) => head),
     colWidths: columns.map(({ width }) => width),

@@ -1,7 +1,7 @@
 import { Presets, SingleBar } from 'cli-progress';
 import { type SeededOrganization, type SeedOptions, seedDatabase } from '../seed/seed-database.ts';
 
-/** Seeds, and shows how far it has come. */
+/** Seeds the database, and shows the progress. */
 export async function seedWithProgress(
   databaseUrl: string,
   options: Omit<SeedOptions, 'onProgress'>,
@@ -10,12 +10,11 @@ export async function seedWithProgress(
   try {
     return await seedDatabase(databaseUrl, { ...options, onProgress: progress.update });
   } finally {
-    // A bar on a terminal draws itself until then.
     progress.stop();
   }
 }
 
-/** A bar on a terminal; elsewhere a line for every tenth. Both on standard error. */
+/** A progress bar on a terminal, otherwise a line for every tenth, on standard error. */
 function seedProgress(total: number): {
   readonly update: (done: number) => void;
   readonly stop: () => void;

@@ -18,8 +18,8 @@ import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 import { superviseWorker } from './worker-supervisor.ts';
 
-/** How long the banner waits for the worker: large organizations take minutes to load. */
-const bannerPatienceMs = 10_000;
+/** The banner's maximum wait for the worker. Large organizations take minutes to load. */
+const bannerWaitMs = 10_000;
 const demo = { organizations: 2, customers: 5_000, purchases: 50_000, seed: 42 };
 
 const program = createProgram(
@@ -31,7 +31,7 @@ const program = createProgram(
   await requireFreePort(settings);
   const stopped = untilStopped();
   const started: (() => Promise<void>)[] = [];
-  /** Aborted where the embedded Postgres ends by itself. */
+  /** Aborted if the embedded Postgres ends by itself. */
   const databaseEnded = new AbortController();
   const ended = AbortSignal.any([stopped, databaseEnded.signal]);
   try {
@@ -50,16 +50,16 @@ const program = createProgram(
     started.push(() => server.close());
     const worker = superviseWorker(databaseUrl, log);
     started.push(() => worker.stop());
-    // After the log lines of the worker's first loads, if these are short.
-    const patience = sleep(bannerPatienceMs, undefined, { ref: false });
-    await Promise.race([worker.upToDate, patience, untilAborted(ended)]);
+    // The banner follows the log lines of short loads.
+    const timeout = sleep(bannerWaitMs, undefined, { ref: false });
+    await Promise.race([worker.upToDate, timeout, untilAborted(ended)]);
     // A password in DATABASE_URL must not be printed.
     console.log(banner(server.url, isGiven ? null : databaseUrl, access));
     await untilAborted(ended);
-    // The worker and the API cannot go on; a supervisor starts all of it again.
+    // Worker and API need Postgres. A supervisor can restart all of them.
     databaseEnded.signal.throwIfAborted();
   } catch (error) {
-    // Whatever failed meanwhile failed because of that.
+    // The end of Postgres causes other errors.
     throw databaseEnded.signal.aborted ? databaseEnded.signal.reason : error;
   } finally {
     for (const stop of started.reverse()) await stop();
@@ -68,7 +68,7 @@ const program = createProgram(
 
 await runProgram(program);
 
-/** The given database, or an embedded one that other commands find through a file. */
+/** Returns DATABASE_URL, or starts the embedded Postgres and writes its URL to a file. */
 async function startDatabase(
   settings: Settings,
   started: (() => Promise<void>)[],
@@ -104,12 +104,12 @@ async function startDatabase(
   return postgres.url;
 }
 
-/** What the banner tells about API keys: `secret` only if this start made the key. */
+/** The API key of the banner; `secret` only if this start created the key. */
 type Access = { readonly organization: Organization | null; readonly secret: string | null };
 
 /**
- * Brings the schema up to date. Adds demo data, and a key, if the database has no
- * organizations; to a database that was given only if it had no tables either.
+ * Migrates the schema. Adds demo data and a key if the database has no organizations. A database
+ * of DATABASE_URL must also have had no tables.
  */
 async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<Access> {
   const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service start' });

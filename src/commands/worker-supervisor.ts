@@ -4,8 +4,7 @@ import type { Logger } from 'pino';
 import { builtProgram } from '../package-files.ts';
 import { childEnvironment } from '../settings.ts';
 
-// Started as a program of its own, not imported: the worker depends on this
-// folder, never the other way round.
+// A separate program, because `src` does not import `sync`.
 const workerProgram = builtProgram('sync/main.ts');
 const restartAfterMs = 1_000;
 
@@ -15,7 +14,7 @@ export type SupervisedWorker = {
   stop(): Promise<void>;
 };
 
-/** Keeps one sync worker running until stopped, whatever happens to it. */
+/** Keeps one sync worker running until `stop` is called. */
 export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWorker {
   let stopping = false;
   let setUpToDate = () => {};
@@ -28,7 +27,7 @@ export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWor
   function start(): ChildProcess {
     const started = fork(workerProgram, [], {
       env: childEnvironment(databaseUrl),
-      // A session of its own: a terminal's Ctrl-C reaches it through us, once.
+      // In its own session, the worker gets no Ctrl-C of the terminal, only `stop`.
       detached: true,
     });
     // The only message of a worker (sync/main.ts).
@@ -40,7 +39,7 @@ export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWor
         child = start();
       }, restartAfterMs);
     });
-    // Without a process there is no exit either.
+    // A process that cannot start emits no `exit`.
     started.once('error', (error) => log.error({ err: error }, 'cannot start the sync worker'));
     return started;
   }

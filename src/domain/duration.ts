@@ -1,6 +1,6 @@
 const millisecondsOf = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** Milliseconds of a time such as `90s`, `30m`, `6h` or `1d`; null where it is none. */
+/** Parses a time such as `90s`, `30m`, `6h` or `1d` as milliseconds; null if it is invalid. */
 export function parseDuration(text: string): number | null {
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const milliseconds = Number(count) * millisecondsOf[unit as keyof typeof millisecondsOf];

@@ -1,6 +1,6 @@
 /**
- * Instants are bigint microseconds since 1970-01-01T00:00:00Z: what Postgres
- * and DuckDB hold, which a JavaScript Date (milliseconds) cannot.
+ * Instants are bigint microseconds since 1970-01-01T00:00:00Z, the precision of Postgres and
+ * DuckDB. A JavaScript Date has only milliseconds.
  */
 
 const dateTimePattern =
@@ -10,10 +10,9 @@ export const earliestInstant = BigInt(Date.parse('0001-01-01T00:00:00Z')) * 1000
 export const latestInstant = BigInt(Date.parse('9999-12-31T23:59:59.999Z')) * 1000n + 999n;
 
 /**
- * Reads an ISO 8601 date-time; without an offset it is taken as UTC. Digits
- * beyond the microsecond are rounded as asked, so that an inclusive bound means
- * the same purchases at either precision. Returns null for anything else,
- * including days that no calendar has.
+ * Parses an ISO 8601 date-time, in UTC if there is no offset. Digits beyond the microsecond are
+ * rounded, so that an inclusive bound matches the same purchases at both precisions. Returns null
+ * for any other text, and for days that do not exist.
  */
 export function parseInstant(text: string, round: 'up' | 'down'): bigint | null {
   const match = dateTimePattern.exec(text);
@@ -46,7 +45,7 @@ export function parseInstant(text: string, round: 'up' | 'down'): bigint | null 
   return instant < earliestInstant || instant > latestInstant ? null : instant;
 }
 
-/** Minutes east of UTC. A `+` in a query string arrives as a space. */
+/** Minutes east of UTC. A `+` of a query string is decoded as a space. */
 function offsetMinutes(text: string | undefined): number | null {
   if (text === undefined || text === 'Z' || text === 'z') return 0;
   const hours = Number(text.slice(1, 3));
@@ -55,40 +54,12 @@ function offsetMinutes(text: string | undefined): number | null {
   return (text[0] === '-' ? -1 : 1) * (hours * 60 + minutes);
 }
 
-/** Writes an instant in UTC with six digits of a second, always. */
+/** Formats an instant in UTC, always with six fractional digits. */
 export function formatInstant(instant: bigint): string {
-  const exactly = Number(instant);
-  if (Number.isSafeInteger(exactly)) return formatMicroseconds(exactly);
   const milliseconds = Number(instant / 1000n);
   const microseconds = Number(instant % 1000n);
-  // Division truncates towards zero; before 1970 the remainder is negative.
+  // Division truncates towards zero, so the remainder is negative before 1970.
   const whole = microseconds < 0 ? milliseconds - 1 : milliseconds;
   const rest = microseconds < 0 ? microseconds + 1000 : microseconds;
   return `${new Date(whole).toISOString().slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
-}
-
-const dayLength = 86_400_000_000;
-const twoDigits = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
-
-// Days repeat: each has its place among these few.
-const places = 64;
-const daysWritten = new Array<number>(places).fill(Number.NaN);
-const dates = new Array<string>(places).fill('');
-
-/**
- * As `formatInstant`, several times as fast, of an instant that a double holds: whole
- * microseconds within `Number.MAX_SAFE_INTEGER`.
- */
-function formatMicroseconds(instant: number): string {
-  const day = Math.floor(instant / dayLength);
-  const place = day & (places - 1);
-  if (daysWritten[place] !== day) {
-    dates[place] = new Date(day * 86_400_000).toISOString().slice(0, 11);
-    daysWritten[place] = day;
-  }
-  const ofDay = instant - day * dayLength;
-  const second = Math.floor(ofDay / 1_000_000);
-  const minute = Math.floor(second / 60);
-  const fraction = 1_000_000 + (ofDay - second * 1_000_000);
-  return `${dates[place]}${twoDigits[Math.floor(minute / 60)]}:${twoDigits[minute % 60]}:${twoDigits[second % 60]}.${String(fraction).slice(1)}Z`;
 }

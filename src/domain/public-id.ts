@@ -15,16 +15,16 @@ export const idPrefixes = {
 } as const;
 export type IdentifiedResource = keyof typeof idPrefixes;
 
-// Part of every identifier ever handed out: changing it breaks them all.
+// A change of the alphabet invalidates every public id.
 const alphabet = '50WMOeSiBRDxH1sYn9J2XfCEtw478NlyzkubTQGvodp3gLr6AhajqPFmIZcVUK';
-const leastLength = 12;
-const sqids = new Sqids({ alphabet, minLength: leastLength, blocklist: new Set() });
+const minLength = 12;
+const sqids = new Sqids({ alphabet, minLength, blocklist: new Set() });
 
-// sqids takes numbers up to 2^53 - 1; a greater id is written as two of them.
+// sqids encodes numbers up to 2^53 - 1. A greater id is encoded as two numbers.
 const halfBits = 32n;
-const largest = 2n ** 63n - 1n;
+const maxId = 2n ** 63n - 1n;
 
-/** What an id is by definition; `encodeId` gives the same, several times as fast. */
+/** Encodes an id with sqids. `encodeId` returns the same text, several times as fast. */
 export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): string {
   const numbers =
     id <= BigInt(Number.MAX_SAFE_INTEGER)
@@ -34,8 +34,8 @@ export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): s
 }
 
 /**
- * What sqids makes of a number that it takes as one depends on the remainder by the
- * alphabet's length: a first character, the digits, and what fills up to the least length.
+ * The parts of an encoded number: a first character, digits, and padding up to the minimum
+ * length. They depend on the remainder of the number by the alphabet's length.
  */
 type Spelling = {
   readonly first: string;
@@ -50,7 +50,7 @@ function allSpellings(): readonly Spelling[] {
   return spellings;
 }
 
-/** Read off the library's own ids: every digit is the last one of some small number. */
+/** Derives the spellings from ids of the library: each digit is the last one of a small number. */
 function readSpellings(): Spelling[] {
   return Array.from({ length: alphabet.length }, (_, remainder) => {
     const digits: string[] = [];
@@ -65,7 +65,7 @@ function readSpellings(): Spelling[] {
   });
 }
 
-/** The opaque public form of a row's number, such as `pur_…`. Answers and exports are full of them. */
+/** Encodes a row's id as a public id such as `pur_…`. Lists and exports encode two for each row. */
 export function encodeId(resource: IdentifiedResource, id: bigint): string {
   const number = Number(id);
   if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeIdWithLibrary(resource, id);
@@ -76,25 +76,21 @@ export function encodeId(resource: IdentifiedResource, id: bigint): string {
     text = (digits[rest % base] as string) + text;
     rest = Math.floor(rest / base);
   } while (rest > 0);
-  // Where the least length is reached, nothing separates digits from filling.
-  const missing = leastLength - 1 - text.length;
+  const missing = minLength - 1 - text.length;
   const filled = missing > 0 ? filling.slice(0, missing) : '';
   return `${idPrefixes[resource]}_${first}${text}${filled}`;
 }
 
-/** The pattern that path and filter parameters are validated against. */
+/** The pattern of section 2.2 that validates path and filter parameters. */
 export function idPattern(resource: IdentifiedResource): RegExp {
   return new RegExp(`^${idPrefixes[resource]}_[A-Za-z0-9_-]+$`);
 }
 
-/**
- * The number behind a public id, or null where it is the id of no possible row:
- * a text that does not encode back to itself is nobody's id.
- */
+/** Decodes a public id. Null if the text does not encode back to itself: no row has such an id. */
 export function decodeId(resource: IdentifiedResource, publicId: string): bigint | null {
   const prefix = `${idPrefixes[resource]}_`;
   const body = publicId.slice(prefix.length);
-  // The longest encoding of two numbers is far below this bound.
+  // The encoding of two numbers is far shorter than this bound.
   if (!publicId.startsWith(prefix) || !/^[A-Za-z0-9]{12,64}$/.test(body)) return null;
   const numbers = sqids.decode(body);
   const id =
@@ -103,6 +99,6 @@ export function decodeId(resource: IdentifiedResource, publicId: string): bigint
       : numbers.length === 2
         ? (BigInt(numbers[0] as number) << halfBits) + BigInt(numbers[1] as number)
         : 0n;
-  if (id <= 0n || id > largest) return null;
+  if (id <= 0n || id > maxId) return null;
   return encodeId(resource, id) === publicId ? id : null;
 }

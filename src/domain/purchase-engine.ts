@@ -17,7 +17,7 @@ export type PurchaseTotals = {
   readonly purchaseCount: bigint;
   readonly customerCount: bigint;
   readonly revenueInCents: bigint;
-  /** The one currency of the matching purchases; null where none or several. */
+  /** The single currency of the matching purchases; null if there is none or several. */
   readonly currency: string | null;
   readonly mixedCurrencies: boolean;
 };
@@ -28,7 +28,7 @@ export type PurchaseStats = PurchaseTotals & {
   readonly groupsTruncated: boolean;
 };
 
-/** The statistics of no purchase. */
+/** The statistics of no purchases. */
 export const emptyStats: PurchaseStats = {
   purchaseCount: 0n,
   customerCount: 0n,
@@ -39,30 +39,28 @@ export const emptyStats: PurchaseStats = {
   groupsTruncated: false,
 };
 
-/** What all purchases that match some filters are read from. */
+/** The data that an export reads. */
 export type ExportSource =
-  /** Some at a time, read as they are asked for: memory stays bounded whatever their number. */
+  /** The matching purchases in batches, read on demand: memory stays bounded. */
   | { readonly purchases: AsyncIterable<readonly Purchase[]> }
-  /** An open file of the DuckDB layout, which never changes: also of what does not match. */
+  /** An open, immutable file of the DuckDB layout, with purchases that do not match as well. */
   | { readonly descriptor: number };
 
-/** An answer and the instant (microseconds since 1970) of the data it shows. */
-export type AsOf<Answer> = { readonly answer: Answer; readonly asOf: bigint };
+/** A result, and the instant (microseconds since 1970) of the data that it shows. */
+export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };
 
-/** Data that never change, and the instant up to which they are known to be everything. */
+/** Immutable data, and the instant up to which they show all changes. */
 export type DataVersion = { readonly name: string; readonly asOf: bigint };
 
 /**
- * What answers questions about purchases, in the words of the domain. Every
- * engine gives the same answer to the same question over the same rows; the
- * contract test holds them to it.
+ * Runs queries over purchases. Every engine returns the same result for the same query over the
+ * same rows, as the contract test proves.
  *
- * A method rejects with UnknownCursorError where a cursor names no purchase of
- * the organization, with QueueFullError where too many wait already, and
- * with the signal's reason once the signal is aborted. `client` names whose share of the
- * engine a query takes; by default it is the organization's.
+ * A method rejects with UnknownCursorError if the cursor is no purchase of the organization, with
+ * QueueFullError if the queue is full, and with the signal's reason if the signal is aborted.
+ * Queries of one `client`, by default the organization, share a queue.
  */
-export interface PurchaseAnswers {
+export interface PurchaseReader {
   list(
     organizationId: bigint,
     query: PurchaseListQuery,
@@ -70,7 +68,7 @@ export interface PurchaseAnswers {
     client?: string,
   ): Promise<AsOf<PurchasePage>>;
 
-  /** Null where the organization has no such purchase. */
+  /** Null if the organization does not have this purchase. */
   get(
     organizationId: bigint,
     purchaseId: bigint,
@@ -86,10 +84,9 @@ export interface PurchaseAnswers {
   ): Promise<AsOf<PurchaseStats>>;
 
   /**
-   * Gives `take` what all purchases that match are read from, in no promised order, all
-   * of one instant and each exactly once. Once `take` has settled, everything that was
-   * held for it is let go; the signal that it is given tells it to end, because no more
-   * will come. Resolves with what `take` gives.
+   * Calls `take` with a source that has each matching purchase exactly once, as of one instant,
+   * in no particular order. The source is valid until `take` settles. If the engine closes, it
+   * aborts the signal that `take` receives. Resolves with the result of `take`.
    */
   export<Result>(
     organizationId: bigint,
@@ -98,30 +95,25 @@ export interface PurchaseAnswers {
     signal?: AbortSignal,
   ): Promise<Result>;
 
-  /** The instant up to which the engine has the organization's purchases; null where it has none. */
+  /** The instant that the engine's data show; null if the engine has no data of the organization. */
   freshness(organizationId: bigint): Promise<bigint | null>;
 
-  /**
-   * Names the data that the engine answers from at present: where two answers to a
-   * question come from data of one name, they are the same. Null where data may
-   * change under its name.
-   */
+  /** The version of the data that queries read at present; null if the data are not immutable. */
   version(organizationId: bigint): Promise<DataVersion | null>;
 
   /**
-   * Resolves once the engine answers from data of `instant` or later, and does what it
-   * can to hasten that. Ends with the signal alone where that never comes.
+   * Resolves once the engine's data show `instant` or later, and requests a refresh meanwhile.
+   * Only the signal bounds the wait.
    */
-  reach(organizationId: bigint, instant: bigint, signal: AbortSignal): Promise<void>;
+  waitUntilFresh(organizationId: bigint, instant: bigint, signal: AbortSignal): Promise<void>;
 }
 
-export interface PurchaseEngine extends PurchaseAnswers {
+export interface PurchaseEngine extends PurchaseReader {
   /**
-   * The same, from nothing but data of this source: of one organization of one database
-   * (postgres/source-identity.ts). Whatever answers a request comes from the source that
-   * its key belongs to.
+   * Reads only data of this source: of one organization of one database
+   * (postgres/source-identity.ts). Each request reads the source of its API key.
    */
-  forSource(source: string): PurchaseAnswers;
+  forSource(source: string): PurchaseReader;
 
   close(): Promise<void>;
 }
@@ -130,17 +122,17 @@ export class UnknownCursorError extends Error {
   override readonly name = 'UnknownCursorError';
 }
 
-/** Thrown where an engine does not have an organization's purchases, or not any more: another one must answer. */
+/** Thrown if an engine does not have an organization's purchases. Another engine may have them. */
 export class NoGenerationError extends Error {
   override readonly name = 'NoGenerationError';
 }
 
-/** As many queries are in the queue as may be; a moment later there may be room again. */
+/** The queue has reached its limit. A later request may succeed. */
 export class QueueFullError extends Error {
   override readonly name = 'QueueFullError';
 }
 
-/** Cents per purchase, rounded half away from zero; 0 where there is none. */
+/** Cents per purchase, rounded half away from zero; 0 if there are no purchases. */
 export function averageTicket(revenueInCents: bigint, purchaseCount: bigint): bigint {
   if (purchaseCount === 0n) return 0n;
   const magnitude = revenueInCents < 0n ? -revenueInCents : revenueInCents;

@@ -1,8 +1,14 @@
-import type { PaymentStatus, Platform, TrackingLabel } from './purchase.ts';
+import {
+  type PaymentStatus,
+  type Platform,
+  type PurchaseLabel,
+  type TrackingLabel,
+  trackingLabels,
+} from './purchase.ts';
 
 /**
- * Which purchases a question is about (sections 4.2 and 4.4). Every bound is
- * inclusive; instants are microseconds since 1970-01-01T00:00:00Z.
+ * The filters of sections 4.2 and 4.4. Every bound is inclusive. Instants are microseconds since
+ * 1970-01-01T00:00:00Z.
  */
 export type PurchaseFilters = {
   readonly customerId?: bigint;
@@ -14,18 +20,18 @@ export type PurchaseFilters = {
   readonly maxValueInCents?: bigint;
 } & { readonly [Label in TrackingLabel]?: string };
 
-/** Whether the filters leave everything. */
+/** Whether all purchases match. */
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
 
-/** One condition per filter: leaving out a filter's SQL is a compile error. */
+/** One condition for each filter. A filter without a condition is a compile error. */
 export type FilterConditions<Condition> = {
   readonly [Filter in keyof PurchaseFilters]-?: (
     value: NonNullable<PurchaseFilters[Filter]>,
   ) => Condition;
 };
 
-/** Applies an engine's conditions to the filters that are set. */
+/** The conditions of the filters that are set. */
 export function conditionsOf<Condition>(
   filters: PurchaseFilters,
   conditions: FilterConditions<Condition>,
@@ -41,33 +47,32 @@ export type PurchaseListQuery = {
   readonly filters: PurchaseFilters;
   /** 1 to 100. */
   readonly limit: number;
-  /** The last purchase of the previous page; looked up without the filters. */
+  /** The last purchase of the previous page. It need not match the filters. */
   readonly startingAfter?: bigint;
 };
 
-/** Section 4.4. `status` is the payment status, as it is in the filter. */
+/** Section 4.4. `status` is the payment status, as in the filter. */
 export const statsDimensions = [
   'status',
   'platform',
   'currency',
   'day',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_content',
-  'utm_term',
+  ...trackingLabels,
 ] as const;
 export type StatsDimension = (typeof statsDimensions)[number];
+
+export const labelOfDimension = (dimension: Exclude<StatsDimension, 'day'>): PurchaseLabel =>
+  dimension === 'status' ? 'payment_status' : dimension;
 
 export type PurchaseStatsQuery = {
   readonly filters: PurchaseFilters;
   readonly groupBy?: StatsDimension;
   /** 1 to 50. */
   readonly groupLimit: number;
-  /** Whose days `day` groups by, by its canonical name; UTC's where undefined. */
+  /** The canonical name of the time zone of `day`; UTC if undefined. */
   readonly timeZone?: string;
 };
 
-export const pageLimits = { least: 1, most: 100, default: 25 } as const;
-export const groupLimits = { least: 1, most: 50, default: 10 } as const;
-export const trackingLengthLimit = 256;
+export const pageLimits = { min: 1, max: 100, default: 25 } as const;
+export const groupLimits = { min: 1, max: 50, default: 10 } as const;
+export const maxTrackingLength = 256;

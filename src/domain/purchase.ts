@@ -1,22 +1,21 @@
 /**
- * The one definition of a purchase (specification, section 2.5). The Postgres
- * column list, the layout of the DuckDB files, the wire schema and the types
- * below all derive from it.
+ * The definition of a purchase (specification, section 2.5). The Postgres column list, the DuckDB
+ * layout, the wire schema and the types below derive from it.
  */
 
 export type PurchaseColumnKind =
-  /** A row's own number or its customer's: bigint, shown as a public id. */
+  /** The id of the row or of its customer: bigint, encoded as a public id in responses. */
   | 'purchase_id'
   | 'customer_id'
   /** Money: bigint cents. */
   | 'cents'
-  /** A point in time: bigint microseconds since 1970-01-01T00:00:00Z. */
+  /** Bigint microseconds since 1970-01-01T00:00:00Z. */
   | 'instant'
-  /** Text that hardly ever repeats. */
+  /** Mostly unique text. */
   | 'text'
-  /** Text that repeats: filtered, grouped, and stored through a dictionary. */
+  /** Repeating text, stored in a dictionary. Filters and groups use labels. */
   | 'label'
-  /** The JSON text of the list of coupons. */
+  /** A list of coupons as JSON text. */
   | 'coupons';
 
 type PurchaseColumnDefinition = {
@@ -67,17 +66,16 @@ type ValueOfKind = {
   coupons: string;
 };
 
-/** A purchase as engines return it: null where there is no value. */
+/** A purchase as engines return it. Null is a missing value. */
 export type Purchase = {
   readonly [C in PurchaseColumn as C['name']]: C['required'] extends true
     ? ValueOfKind[C['kind']]
     : ValueOfKind[C['kind']] | null;
 };
 
-/** One purchase as an array, in the order of `purchaseColumns`. */
+/** The values of a purchase in the order of `purchaseColumns`. */
 export type PurchaseRow = readonly (bigint | string | null)[];
 
-/** Names the values of a row: the inverse of reading them column by column. */
 export function purchaseFromRow(row: PurchaseRow): Purchase {
   const purchase: Record<string, bigint | string | null> = {};
   for (let index = 0; index < purchaseColumns.length; index += 1) {
@@ -88,9 +86,8 @@ export function purchaseFromRow(row: PurchaseRow): Purchase {
 }
 
 /**
- * The longest text that Postgres accepts in a column of each kind, in bytes of UTF-8
- * (migration 007). Filters are at most 256 characters. Rows from before that migration
- * may hold longer texts.
+ * The longest text of each kind that Postgres accepts since migration 007, in bytes of UTF-8.
+ * Older rows may hold longer texts. Filters have at most 256 characters.
  */
 export const maxTextBytes = {
   text: 1024,
@@ -103,12 +100,12 @@ export const isTextColumn = <Column extends { readonly kind: PurchaseColumnKind 
 ): column is Extract<Column, { kind: keyof typeof maxTextBytes }> => column.kind in maxTextBytes;
 
 /**
- * The sync worker copies no purchase whose texts take more bytes than this together. Only
- * rows from before migration 007 can be so long.
+ * The sync worker copies no purchase with more bytes of text. Only rows from before migration 007
+ * can have so many.
  */
 export const maxPurchaseTextBytes = 8 * 2 ** 20;
 
-/** Section 3. The filter value `any` is not a state and therefore not here. */
+/** Section 3. The filter value `any` is no state. */
 export const paymentStatuses = [
   'pending',
   'authorized',

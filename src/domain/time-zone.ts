@@ -2,27 +2,26 @@ import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 
 /**
- * Time zones by their IANA names, as this process's Intl knows them. Whatever asks a
- * database for a local day does it with these offsets: Postgres, DuckDB and Node each
- * bring rules of their own, of different years, and would not agree.
+ * Offsets of IANA time zones, from Intl of this process. Both engines compute local days with
+ * these offsets: Postgres, DuckDB and Node ship different versions of the time zone database.
  */
 
-/** An offset from UTC, and when it ends. Instants and offsets are microseconds. */
+/** An offset from UTC, and its end. Instants and offsets are microseconds. */
 export type ZoneOffset = {
   /** East of UTC. */
   readonly offset: bigint;
-  /** The first instant with another offset; null: none. */
+  /** The first instant with another offset; null if there is none. */
   readonly until: bigint | null;
 };
 
-/** Years whose local time is known; of all other instants the day is the one in UTC. */
+/** Years with local time. In other years, days are those of UTC. */
 export const zonedYears = { first: 1900, last: 2099 } as const;
 
 const week = 7 * 86_400_000;
 
-/** The zone's own name, for an alias and any case; null where no zone has the name. */
+/** The canonical name of a zone, from an alias in any case; null if no zone has the name. */
 export function canonicalTimeZone(name: string): string | null {
-  // Intl takes offsets such as +03:00 too, which say nothing of summer.
+  // Intl also accepts offsets such as +03:00, which have no daylight saving time.
   if (!/^[A-Za-z]/.test(name)) return null;
   try {
     return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone;
@@ -31,19 +30,18 @@ export function canonicalTimeZone(name: string): string | null {
   }
 }
 
-/**
- * The offsets that a zone has between two instants (microseconds, both included), in the
- * order of time; the first may be taken for all time before, the last for all after.
- */
+/** The offsets of a zone between two instants (microseconds, inclusive), in the order of time. */
 export function zoneOffsets(zone: string, from: bigint, to: bigint): ZoneOffset[] {
   const { first, last } = zonedYears;
   const [begin, end] = [yearOf(from), yearOf(to)];
-  const changes: Change[] = [{ at: null, offset: begin < first ? 0n : startOffset(zone, begin) }];
-  const add = (change: Change) => {
+  const changes: Transition[] = [
+    { at: null, offset: begin < first ? 0n : startOffset(zone, begin) },
+  ];
+  const add = (change: Transition) => {
     if (changes.at(-1)?.offset !== change.offset) changes.push(change);
   };
   for (const decade of decadesBetween(begin, end)) {
-    for (const change of changesIn(zone, decade)) add(change);
+    for (const change of transitionsIn(zone, decade)) add(change);
   }
   if (end > last) add({ at: startOf(last + 1), offset: 0n });
   const needed = changes.filter(({ at }, index) => {
@@ -53,31 +51,31 @@ export function zoneOffsets(zone: string, from: bigint, to: bigint): ZoneOffset[
   return needed.map(({ offset }, index) => ({ offset, until: needed[index + 1]?.at ?? null }));
 }
 
-/** The end of the queue for the event loop. */
-let lastTurn: Promise<void> = Promise.resolve();
+/** The last of the calls that wait for an iteration of the event loop. */
+let lastIteration: Promise<void> = Promise.resolve();
 
 /**
- * Finds what `zoneOffsets` needs, one decade in each turn of the event loop, whoever asks:
- * 200 years of a zone take some 20 ms. Afterwards `zoneOffsets` returns at once.
+ * Caches the transitions that `zoneOffsets` needs. Each iteration of the event loop computes one
+ * decade, because 200 years of a zone take 20 ms.
  */
 export async function loadZoneOffsets(zone: string, from: bigint, to: bigint): Promise<void> {
   for (const decade of decadesBetween(yearOf(from), yearOf(to))) {
-    if (known.has(nameOf(zone, decade))) continue;
-    lastTurn = lastTurn.then(() => setImmediate());
-    await lastTurn;
-    changesIn(zone, decade);
+    if (transitions.has(keyOf(zone, decade))) continue;
+    lastIteration = lastIteration.then(() => setImmediate());
+    await lastIteration;
+    transitionsIn(zone, decade);
   }
 }
 
-/** From an instant on (null: ever since) there is an offset. */
-type Change = { readonly at: bigint | null; readonly offset: bigint };
+/** An offset from an instant on; `at` is null for the first offset. */
+type Transition = { readonly at: bigint | null; readonly offset: bigint };
 
-/** By zone and decade. All fit: Intl knows fewer than 500 zones, of 20 decades each. */
-const known = new LRUCache<string, readonly Change[]>({ max: 10_000 });
+/** By zone and decade. Intl has fewer than 500 zones, of 20 decades each. */
+const transitions = new LRUCache<string, readonly Transition[]>({ max: 10_000 });
 
-const nameOf = (zone: string, decade: number): string => `${zone} ${decade}`;
+const keyOf = (zone: string, decade: number): string => `${zone} ${decade}`;
 
-/** The first years of the decades that are known and overlap the years. */
+/** The first years of the decades that overlap these years. */
 function decadesBetween(begin: number, end: number): number[] {
   const { first, last } = zonedYears;
   const decades: number[] = [];
@@ -86,25 +84,25 @@ function decadesBetween(begin: number, end: number): number[] {
   return decades;
 }
 
-/** The offset that a decade begins with, and all changes in it. */
-function changesIn(zone: string, decade: number): readonly Change[] {
-  const name = nameOf(zone, decade);
-  const found = known.get(name) ?? findChanges(zone, decade);
-  known.set(name, found);
+/** The first offset of a decade, and all transitions in it. */
+function transitionsIn(zone: string, decade: number): readonly Transition[] {
+  const key = keyOf(zone, decade);
+  const found = transitions.get(key) ?? findTransitions(zone, decade);
+  transitions.set(key, found);
   return found;
 }
 
 const startOffset = (zone: string, year: number): bigint => {
   const [decade] = decadesBetween(year, year);
-  return decade === undefined ? 0n : (changesIn(zone, decade)[0]?.offset ?? 0n);
+  return decade === undefined ? 0n : (transitionsIn(zone, decade)[0]?.offset ?? 0n);
 };
 
-function findChanges(zone: string, decade: number): readonly Change[] {
+function findTransitions(zone: string, decade: number): readonly Transition[] {
   const offsetAt = offsetReader(zone);
   const [begin, end] = [Date.UTC(decade, 0), Date.UTC(decade + 10, 0)];
   let offset = offsetAt(begin);
-  const changes = [changeAt(begin, offset)];
-  // No offset has lasted for less than a week.
+  const changes = [transitionAt(begin, offset)];
+  // Every offset has lasted for at least a week.
   for (let before = begin; before < end; before += week) {
     const after = Math.min(before + week, end);
     const next = offsetAt(after);
@@ -115,20 +113,20 @@ function findChanges(zone: string, decade: number): readonly Change[] {
       if (offsetAt(middle) === offset) low = middle;
       else high = middle;
     }
-    if (high < end) changes.push(changeAt(high, next));
+    if (high < end) changes.push(transitionAt(high, next));
     offset = next;
   }
   return changes;
 }
 
-const changeAt = (at: number, offset: number): Change => ({
+const transitionAt = (at: number, offset: number): Transition => ({
   at: BigInt(at) * 1000n,
   offset: BigInt(offset) * 1000n,
 });
 
-/** Reads the zone's clock: its offset at a whole second, both milliseconds. */
+/** Returns the zone's offset at a whole second; both in milliseconds. */
 function offsetReader(timeZone: string): (instant: number) => number {
-  const clock = new Intl.DateTimeFormat('en-US', {
+  const format = new Intl.DateTimeFormat('en-US', {
     timeZone,
     calendar: 'gregory',
     hourCycle: 'h23',
@@ -140,7 +138,7 @@ function offsetReader(timeZone: string): (instant: number) => number {
     second: 'numeric',
   });
   return (instant) => {
-    const shown = clock.format(instant).match(/\d+/g)?.map(Number) as number[];
+    const shown = format.format(instant).match(/\d+/g)?.map(Number) as number[];
     const [month = 0, day = 0, year = 0, hour = 0, minute = 0, second = 0] = shown;
     return Date.UTC(year, month - 1, day, hour, minute, second) - instant;
   };

@@ -7,25 +7,28 @@ import {
   type DuckDBType,
   type DuckDBValue,
 } from '@duckdb/node-api';
+import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import type { Sql } from 'sql-template-tag';
-import '../engines/duckdb/exact-texts.ts';
+
+// The decoder of node-api drops a byte order mark at the beginning of a text.
+Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
 
 export type DuckDBOptions = {
   readonly threads: number;
-  /** As DuckDB writes sizes: `1GiB`. */
+  /** A size of DuckDB such as `1GiB`. */
   readonly memoryLimit: string;
-  /** Where what does not fit into memory goes. */
+  /** DuckDB's `temp_directory`. */
   readonly spillDirectory: string;
 };
 
 /**
- * A group of integers is aggregated by direct addressing while its keys need no
- * more bits than this: four million customers, in some 64 MB. The default, 12,
- * would leave all but the smallest dictionaries to a hash table.
+ * DuckDB aggregates groups of integers by direct addressing if the keys have at most this many
+ * bits. 22 bits allow four million customers, in 64 MB. With the default, 12, all but the smallest
+ * dictionaries need a hash table.
  */
 const perfectHashBits = 22;
 
-/** One instance for many attached files; nothing is fetched, installed or autoloaded. */
+/** An instance for many attached files, without extensions from the network. */
 export async function createInstance(options: DuckDBOptions): Promise<DuckDBInstance> {
   return DuckDBInstance.create(':memory:', {
     threads: String(options.threads),
@@ -34,25 +37,24 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
     perfect_ht_threshold: String(perfectHashBits),
-    // Above 0, pages are read by row id in a second scan; measured slower here.
+    // Late materialization reads pages by row id in a second scan, which was measured slower.
     late_materialization_max_rows: '0',
   });
 }
 
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
-/** A statement's values and their types, as node-api binds them. */
+/** The values of a statement and their types. */
 function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {
-  // It would take a bigint for a HUGEINT, which no zone map is compared with. Where there is
-  // no type it finds a value's own, which its declarations do not say.
+  // node-api binds a bigint as HUGEINT, which DuckDB compares with no zone map. For an
+  // undefined type node-api infers the type, unlike its declarations say.
   const types = values.map((value) => (typeof value === 'bigint' ? BIGINT : undefined));
   return [values as DuckDBValue[], types as DuckDBType[]];
 }
 
 /**
- * Prepares and runs one statement; whoever reads the result does so without waiting.
- * node-api's own `runAndReadAll` goes to its thread pool five times where this does twice,
- * or once: for a small answer that takes as long as the statement does.
+ * Prepares and runs one statement. `runAndReadAll` of node-api enters its thread pool five times,
+ * this function once or twice: for a small result, that doubled the time.
  */
 async function execute(
   connection: DuckDBConnection,
@@ -68,12 +70,12 @@ async function execute(
   }
 }
 
-/** Runs one statement for what it does. */
+/** Runs one statement without reading its result. */
 export async function runStatement(connection: DuckDBConnection, statement: Sql): Promise<void> {
   await execute(connection, statement);
 }
 
-/** What a statement gives, chunk by chunk: DuckDB reads on while one is used. */
+/** Streams a result in chunks. DuckDB reads the next chunk while the caller uses one. */
 export async function* streamChunks(
   connection: DuckDBConnection,
   statement: Sql,
@@ -92,7 +94,6 @@ export async function* streamChunks(
   }
 }
 
-/** Runs one statement and returns its rows. */
 export async function queryRows(
   connection: DuckDBConnection,
   statement: Sql,
@@ -100,7 +101,7 @@ export async function queryRows(
   return rowsOf(await execute(connection, statement));
 }
 
-/** The rows of a result that is there. */
+/** The rows of a materialized result. */
 export function rowsOf(result: DuckDBMaterializedResult): DuckDBRow[] {
   const rows: DuckDBRow[] = [];
   for (let chunk = 0; chunk < result.chunkCount; chunk += 1) {
@@ -109,7 +110,7 @@ export function rowsOf(result: DuckDBMaterializedResult): DuckDBRow[] {
   return rows;
 }
 
-/** A path as a SQL string, for ATTACH takes no parameters. */
+/** A path as an SQL literal, because ATTACH accepts no parameters. */
 export function quotePath(path: string): string {
   return `'${path.replaceAll("'", "''")}'`;
 }

@@ -5,23 +5,20 @@ const unitBytes: Readonly<Record<string, number>> = {
   GiB: 2 ** 30,
 };
 
-/** A size as DuckDB takes it, such as `512MB` or `2GiB`, in bytes. */
+/** The bytes of a size of DuckDB such as `512MB` or `2GiB`. */
 function bytesOf(size: string): number {
   const [, number, unit = ''] = /^(\d+)(\w+)$/.exec(size) ?? [];
   return Number(number) * (unitBytes[unit] ?? Number.NaN);
 }
 
 /**
- * How many files stay open while nobody uses them, where of the memory that DuckDB may
- * use there is to be so much for each. A part of what it keeps of a file, a quarter of a
- * MiB for each of its row groups in which rows were deleted, is not let go of before the
- * file is closed.
+ * The number of idle files that may stay open. Until a file is closed, DuckDB keeps a quarter of a
+ * MiB for each of its row groups with deleted rows.
  */
-export function maxIdle(memoryLimit: string, bytesOfEach: number): number {
-  return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesOfEach));
+export function maxIdle(memoryLimit: string, bytesPerFile: number): number {
+  return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesPerFile));
 }
 
-/** Whether DuckDB lacked memory, which it may have once something else is let go of. */
 export function isOutOfMemory(error: unknown): boolean {
   return /out of memory|failed to allocate/i.test(String(error));
 }

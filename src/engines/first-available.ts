@@ -1,56 +1,53 @@
 import {
   NoGenerationError,
-  type PurchaseAnswers,
   type PurchaseEngine,
+  type PurchaseReader,
 } from '../domain/purchase-engine.ts';
 
-/**
- * Answers from `preferred` as soon as it has an organization's purchases, and
- * from `otherwise` until then.
- */
+/** Reads from `preferred` if it has an organization's purchases, and from `fallback` fallback. */
 export function firstAvailable(
   preferred: PurchaseEngine,
-  otherwise: PurchaseEngine,
+  fallback: PurchaseEngine,
 ): PurchaseEngine {
   return {
-    ...answersOf(preferred, otherwise),
-    forSource: (source) => answersOf(preferred.forSource(source), otherwise.forSource(source)),
+    ...createReader(preferred, fallback),
+    forSource: (source) => createReader(preferred.forSource(source), fallback.forSource(source)),
     close: async () => {
       await preferred.close();
-      await otherwise.close();
+      await fallback.close();
     },
   };
 }
 
-function answersOf(preferred: PurchaseAnswers, otherwise: PurchaseAnswers): PurchaseAnswers {
-  const ask = async <Answer>(
+function createReader(preferred: PurchaseReader, fallback: PurchaseReader): PurchaseReader {
+  const run = async <Result>(
     organizationId: bigint,
-    question: (engine: PurchaseAnswers) => Promise<Answer>,
-  ): Promise<Answer> => {
-    if ((await preferred.freshness(organizationId)) === null) return question(otherwise);
+    query: (engine: PurchaseReader) => Promise<Result>,
+  ): Promise<Result> => {
+    if ((await preferred.freshness(organizationId)) === null) return query(fallback);
     try {
-      return await question(preferred);
+      return await query(preferred);
     } catch (error) {
-      // It had them a moment ago, and lacked the memory when the question's turn came.
+      // The file was evicted while the query was in the queue, or is damaged.
       if (!(error instanceof NoGenerationError)) throw error;
-      return question(otherwise);
+      return query(fallback);
     }
   };
 
   return {
-    list: (organizationId, query, ...asking) =>
-      ask(organizationId, (engine) => engine.list(organizationId, query, ...asking)),
-    get: (organizationId, purchaseId, ...asking) =>
-      ask(organizationId, (engine) => engine.get(organizationId, purchaseId, ...asking)),
-    stats: (organizationId, query, ...asking) =>
-      ask(organizationId, (engine) => engine.stats(organizationId, query, ...asking)),
+    list: (organizationId, query, ...rest) =>
+      run(organizationId, (engine) => engine.list(organizationId, query, ...rest)),
+    get: (organizationId, purchaseId, ...rest) =>
+      run(organizationId, (engine) => engine.get(organizationId, purchaseId, ...rest)),
+    stats: (organizationId, query, ...rest) =>
+      run(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
-      ask(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
+      run(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
     freshness: async (organizationId) =>
-      (await preferred.freshness(organizationId)) ?? otherwise.freshness(organizationId),
+      (await preferred.freshness(organizationId)) ?? fallback.freshness(organizationId),
     version: async (organizationId) =>
-      (await preferred.version(organizationId)) ?? otherwise.version(organizationId),
-    reach: (organizationId, instant, signal) =>
-      ask(organizationId, (engine) => engine.reach(organizationId, instant, signal)),
+      (await preferred.version(organizationId)) ?? fallback.version(organizationId),
+    waitUntilFresh: (organizationId, instant, signal) =>
+      run(organizationId, (engine) => engine.waitUntilFresh(organizationId, instant, signal)),
   };
 }

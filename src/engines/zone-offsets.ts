@@ -2,14 +2,14 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ZoneOffset } from '../domain/time-zone.ts';
 
 /**
- * What to add to `created_at` for local time: microseconds. Halves the zone's changes
- * again and again, so that few comparisons find a row's offset among many.
+ * The offset of `created_at` from UTC in microseconds, as SQL. A binary search over the
+ * zone's transitions keeps the comparisons for each row few.
  */
 export function offsetExpression(
   offsets: readonly ZoneOffset[],
   isBefore: (instant: bigint) => Sql,
 ): Sql {
-  // Numbers of our own making, as literals: engines fold and compare them faster.
+  // Literals of computed numbers: engines fold and compare them faster than parameters.
   if (offsets.length <= 1) return raw(String(offsets[0]?.offset ?? 0n));
   const middle = Math.ceil(offsets.length / 2);
   const until = offsets[middle - 1]?.until ?? 0n;

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../duckdb/connection.ts';
-import { createGeneration } from '../engines/duckdb/labels.ts';
+import { createGeneration } from '../engines/duckdb/generation.ts';
 import { streamPurchases } from '../engines/duckdb/list.ts';
 import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';

@@ -1,29 +1,29 @@
 import type { z } from 'zod';
-import type { AsOf, PurchaseAnswers } from '../domain/purchase-engine.ts';
+import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
-import type { AnswerTable } from './formats/table.ts';
+import type { ResponseTable } from './formats/table.ts';
 import type { Export } from './response/export.ts';
 import type { Services } from './services.ts';
 
-/** What a handler is told: its parameters, validated, and whom it answers. */
-export type Call<Path, Query> = {
+/** The input of a handler: validated parameters, and the API key's organization. */
+export type ApiRequest<Path, Query> = {
   readonly path: Path;
   readonly query: Query;
-  /** Names the route and the parameters' values, however they were written. */
-  readonly question: string;
-  /** From the key, and from nowhere else. */
+  /** Identifies the route and the parameters' values, independent of their spelling. */
+  readonly cacheKey: string;
+  /** Of the API key. There is no other source of an organization. */
   readonly organizationId: bigint;
   readonly credential: Credential;
-  /** Answers from nothing but the data that the key belongs to. */
-  readonly purchases: PurchaseAnswers;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Reads only the source of the API key. */
+  readonly purchases: PurchaseReader;
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Whose share of the engine a query takes: the key's. */
+  /** Identifies the API key's queue in the query pool. */
   readonly client: string;
 };
 
-/** A route below /v1, as data: what registers it also describes it. */
+/** A route below /v1, as data for the router and for the OpenAPI document. */
 export type Route<
   Path extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
@@ -31,9 +31,9 @@ export type Route<
 > = {
   /** Below /v1, with parameters as `:name`. */
   readonly url: string;
-  /** One line for the API's reference. */
+  /** One line for the reference. */
   readonly summary: string;
-  /** Beyond the specification; said so in the reference. */
+  /** Beyond the specification, and marked in the reference. */
   readonly isAddition?: boolean;
   readonly path: Path;
   readonly query: Query;
@@ -43,40 +43,39 @@ export type Route<
 } & (
   | {
       readonly showsSnapshot?: false;
-      handle(call: Call<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
+      handle(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
     }
   | {
       /**
-       * Answers say which instant they show. They depend on their parameters and on
-       * what the engine answers from alone, and are remembered by these.
+       * Responses carry `X-Data-As-Of`. They depend only on the parameters and on the version of
+       * the data, so they are cached by both.
        */
       readonly showsSnapshot: true;
-      /** Rejects where there is nothing to answer about; asked before each answer. */
-      require?(call: Call<z.output<Path>, z.output<Query>>): Promise<void>;
-      /**
-       * Where the answer may be asked for in other formats than JSON, by `Accept` or by
-       * the parameter `format`: how it reads as rows.
-       */
-      readonly table?: AnswerTable<z.output<Response>>;
-      handle(call: Call<z.output<Path>, z.output<Query>>): Promise<AsOf<z.output<Response>>>;
+      /** Runs before each response, cached or not. Rejects if the resource of the path is missing. */
+      require?(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<void>;
+      /** The response as rows, for formats other than JSON. */
+      readonly table?: ResponseTable<z.output<Response>>;
+      handle(
+        request: ApiRequest<z.output<Path>, z.output<Query>>,
+      ): Promise<AsOf<z.output<Response>>>;
     }
   | {
-      /** Sends all rows there are, as a file, while they are read (response/export.ts). */
+      /** Streams all rows as a file (response/export.ts). */
       readonly isExport: true;
       readonly showsSnapshot?: never;
       readonly name: string;
       open(
-        call: Call<z.output<Path>, z.output<Query>>,
+        request: ApiRequest<z.output<Path>, z.output<Query>>,
         format: ExportFormatName,
         ...opening: Parameters<Export['open']>
       ): Promise<void>;
     }
 );
 
-/** What a resource's file exports: its routes, over what they are served from. */
+/** The export of each resource's file. */
 export type ResourceRoutes = (services: Services) => readonly Route[];
 
-/** A route whose handler is checked against its own schemas. */
+/** Checks the handler's types against the schemas. */
 export function route<Path extends z.ZodType, Query extends z.ZodType, Response extends z.ZodType>(
   definition: Route<Path, Query, Response>,
 ): Route {

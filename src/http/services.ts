@@ -3,10 +3,7 @@ import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { Database } from '../postgres/pool.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 
-/**
- * Writes, in a format, the purchases of a source that the filters leave. Nothing is begun
- * before the first part is asked for, and nothing goes on after the return.
- */
+/** Writes the matching purchases of a source in a format. The generator starts and ends all work. */
 export type ExportWriter = (
   source: ExportSource,
   filters: PurchaseFilters,
@@ -14,13 +11,12 @@ export type ExportWriter = (
   signal: AbortSignal,
 ) => AsyncGenerator<Uint8Array, void>;
 
-/** What resources are served from. Passed explicitly to every one of them. */
+/** The dependencies of resources. */
 export type Services = {
   /** The operational Postgres. */
   readonly database: Database;
   readonly purchases: PurchaseEngine;
-  /** Writes the purchases that an export of theirs is read from. */
   readonly writeExport: ExportWriter;
-  /** Where the application that people use is; `html_url` begins with it. No slash at its end. */
+  /** The base of `html_url`, without a slash at its end. */
   readonly publicAppUrl: string;
 };

@@ -7,14 +7,14 @@ import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
 export const scopes = ['read', 'write'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who asks: a key and the one organization it opens (section 5). */
+/** An API key and its organization (section 5). */
 export type Credential = {
   readonly keyId: bigint;
   readonly keyName: string;
   readonly scopes: readonly string[];
   readonly organizationId: bigint;
   readonly organizationName: string;
-  /** Which organization of which database the key was found in (source-identity.ts). */
+  /** The organization and its database (source-identity.ts). */
   readonly source: string;
 };
 
@@ -35,13 +35,13 @@ const secretLength = 36;
 const checksumLength = 6;
 const secretPattern = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`);
 
-/** A new secret: a fixed prefix, `live`, 36 random characters and a checksum. */
+/** A prefix with `live`, 36 random characters and a checksum. */
 function generateSecret(): string {
   const random = Array.from({ length: secretLength }, () => base62[randomInt(62)]).join('');
   return `${prefix}${random}${checksum(random)}`;
 }
 
-/** Tells a mistyped secret from a possible one without asking the database. */
+/** Detects a mistyped secret by its checksum, without a query. */
 function isPossibleSecret(secret: string): boolean {
   if (!secretPattern.test(secret)) return false;
   const body = secret.slice(prefix.length);
@@ -51,17 +51,17 @@ function isPossibleSecret(secret: string): boolean {
 function checksum(text: string): string {
   let rest = crc32(text);
   let digits = '';
-  for (let place = 0; place < checksumLength; place += 1) {
+  for (let position = 0; position < checksumLength; position += 1) {
     digits = base62.charAt(rest % 62) + digits;
     rest = Math.floor(rest / 62);
   }
   return digits;
 }
 
-// A secret has over 200 random bits: a plain hash of it cannot be guessed back.
+// A secret has over 200 random bits, so a hash without salt is safe.
 const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
-/** What a secret is known by; null where it cannot be one. */
+/** The hash that identifies a key; null if the text cannot be a secret. */
 export const secretHash = (secret: string): Buffer | null =>
   isPossibleSecret(secret) ? hashOf(secret) : null;
 
@@ -78,7 +78,7 @@ const validKey = (source: string): string => `
     and revoked_at is null
     and (expires_at is null or expires_at > now())`;
 
-/** The credential behind a secret's hash; null where it is unknown, expired or revoked. */
+/** The credential of a secret's hash; null if the key is unknown, expired or revoked. */
 export async function findCredential(database: Database, hash: Buffer): Promise<Credential | null> {
   const { rows } = await database.query<KeyRow>({
     name: 'find-credential',
@@ -88,13 +88,12 @@ export async function findCredential(database: Database, hash: Buffer): Promise<
   return rows[0] === undefined ? null : credentialFrom(rows[0], database, hash);
 }
 
-/** How many events a window has seen, and when it ends: milliseconds since 1970. */
+/** The events of a window, and its end: milliseconds since 1970. */
 export type Usage = { readonly events: number; readonly endsAt: number };
 
 /**
- * As `findCredential`, and counts the key's request in the same statement; what is
- * no credential counts nothing. Requests that come at the same time, to whichever
- * process, are counted one after the other.
+ * Finds the credential and counts the request in one statement. The row lock makes concurrent
+ * requests of all processes count one after the other.
  */
 export async function findCredentialAndCount(
   database: Database,
@@ -104,7 +103,7 @@ export async function findCredentialAndCount(
   const now = Date.now();
   const { rows } = await database.query<KeyRow & { points: number; expire: number }>({
     name: 'find-credential-and-count',
-    // Rows as rate-limiter-flexible writes them: it counts failed keys beside these.
+    // The row format of rate-limiter-flexible, which counts failed keys in the same table.
     text: `
       with valid_key as (${validKey(storedSourceIdentity)}),
       counted as (
@@ -125,8 +124,8 @@ export async function findCredentialAndCount(
 }
 
 /**
- * Where the connection did not know its database's identity, the key is found once more with
- * it: identity and key must come from one database.
+ * If the connection has not stored the database's identity yet, a second query reads key and
+ * identity together: both must come from one database.
  */
 async function credentialFrom(
   found: KeyRow,
@@ -150,7 +149,7 @@ async function computeSource(database: Database, hash: Buffer): Promise<KeyRow |
   return rows[0];
 }
 
-/** Creates a key and returns its secret, which cannot be had again. */
+/** Creates a key and returns its secret, of which only the hash is stored. */
 export async function createApiKey(
   database: Database,
   key: {
@@ -186,7 +185,7 @@ export async function listApiKeys(
   return rows;
 }
 
-/** Revokes a key at once; false where there is no such key. Revoking again changes nothing. */
+/** Returns false if there is no such key. A second call changes nothing. */
 export async function revokeApiKey(database: Database, id: bigint): Promise<boolean> {
   const { rowCount } = await database.query(
     sql`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id}`,

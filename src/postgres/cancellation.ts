@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** What `pg` has and its types leave out. */
+/** Properties that the types of `pg` lack. */
 type Session = pg.ClientBase & {
   readonly processID: number | null;
   readonly secretKey: number | null;
@@ -15,39 +15,38 @@ type CancelSocket = pg.Connection & {
   cancel(processId: number, secretKey: number): void;
 };
 
-// A request that arrives between two statements is ignored: it is repeated.
+// Postgres ignores a request between two statements, so the request is repeated.
 const repeatAfterMs = 250;
 
 /**
- * Asks the server to cancel what the connection is running, until the returned
- * function is called. The request goes over a socket of its own, as the protocol
- * has it: it needs no free connection and no right, finds its way through poolers,
- * and carries the session's secret, so that it can meet no other session. Whether
- * it is heard is not known; the caller waits for its statement to end.
+ * Sends cancel requests for the connection's statement until the returned function is called. A
+ * cancel request has its own socket and the session's secret: it needs no free connection and no
+ * privilege, passes poolers, and affects no other session. There is no response, so the caller
+ * waits for the end of the statement.
  */
-export function keepCancelling(connection: pg.ClientBase): () => void {
+export function cancelRepeatedly(connection: pg.ClientBase): () => void {
   const session = connection as Session;
   let socket: CancelSocket;
-  let waiting: NodeJS.Timeout | undefined;
-  let isOver = false;
-  const ask = () => {
-    socket = requestCancel(session);
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const send = () => {
+    socket = sendCancelRequest(session);
     socket.on('end', () => {
-      if (!isOver) waiting = setTimeout(ask, repeatAfterMs);
+      if (!isStopped) timer = setTimeout(send, repeatAfterMs);
     });
   };
-  ask();
+  send();
   return () => {
-    isOver = true;
-    clearTimeout(waiting);
+    isStopped = true;
+    clearTimeout(timer);
     socket.stream.destroy();
   };
 }
 
-function requestCancel(session: Session): CancelSocket {
+function sendCancelRequest(session: Session): CancelSocket {
   const { processID, secretKey, host, port, ssl, sslNegotiation } = session;
   const socket = new pg.Connection({ ssl, sslNegotiation } as object) as CancelSocket;
-  // Where it cannot be asked, the statement runs to its end.
+  // If the connection fails, the statement runs to its end.
   socket.on('error', () => {});
   socket.on('connect', () => {
     if (ssl && sslNegotiation !== 'direct') socket.requestSsl();

@@ -3,21 +3,21 @@ import { readFileSync } from 'node:fs';
 import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
 import { packageFile } from '../package-files.ts';
 
-/** Functions and triggers that log changes of purchases; safe to run again. */
+/** DDL of the functions and triggers that log changes of purchases; idempotent. */
 export const captureSql = readFileSync(packageFile('src/postgres/capture.sql'), 'utf8');
 
-/** What Postgres says about the table purchases and the triggers on it. */
+/** Catalog data of the table purchases and its triggers. */
 export type CaptureFacts = {
-  /** OID and file node: another one after the table was replaced or rewritten. */
+  /** OID and file node, which change if the table is replaced or rewritten. */
   readonly table: string;
   readonly kind: string;
   readonly persistence: string;
-  /** Whether it has a parent or children. */
+  /** Whether the table has a parent or children. */
   readonly inherits: boolean;
   readonly columns: readonly {
     readonly name: string;
     readonly type: string;
-    /** Differs where the column was changed, even if it was changed back. */
+    /** Changes with each ALTER of the column, even if a later one reverts it. */
     readonly version: string;
   }[];
   readonly triggers: readonly {
@@ -28,9 +28,9 @@ export type CaptureFacts = {
     readonly body: string;
     readonly is_definer: boolean;
     readonly writes_to_log: boolean;
-    /** Differs where trigger or function were changed, even if they were changed back. */
+    /** Changes with each ALTER of trigger or function, even if a later one reverts it. */
     readonly version: string;
-    /** Whether a transaction is open that may have called the function before it was changed. */
+    /** Whether an open transaction may have called the function before its last change. */
     readonly is_unsettled: boolean;
   }[];
 } | null;
@@ -38,10 +38,9 @@ export type CaptureFacts = {
 const names = purchaseColumns.map(({ name }) => `'${name}'`).join(', ');
 
 /**
- * The facts as a scalar SQL expression (json), consistent with the snapshot of its
- * statement; null where there is no table purchases in the search path. Every change of a
- * trigger or a function gives its row another xmin. A change of a trigger waits for open
- * writers; a change of a function alone does not.
+ * The facts as a scalar SQL expression (json), consistent with the statement's snapshot; null if
+ * the search path has no table purchases. Each change of a trigger or a function changes the xmin
+ * of its row. A change of a trigger waits for open writers, unlike a change of a function.
  */
 export const captureFacts = `(
   select json_build_object(
@@ -80,7 +79,7 @@ export const captureFacts = `(
   from pg_class as purchases
   where purchases.oid = to_regclass('purchases'))`;
 
-/** Changes whenever something may have happened to purchases that no trigger has logged. */
+/** Changes whenever purchases may have changed without a log entry. */
 export function captureFingerprint(facts: CaptureFacts): string {
   if (facts === null) return 'none';
   const { table, columns, triggers, ...rest } = facts;
@@ -93,7 +92,7 @@ export function captureFingerprint(facts: CaptureFacts): string {
 /** Bits of pg_trigger.tgtype. */
 const [row, onInsert, onDelete, onUpdate] = [1, 4, 8, 16] as const;
 
-/** Each trigger has the name of its function. `enabled` is O for origin, R for replica. */
+/** A trigger has the name of its function. `enabled` is O for origin, R for replica. */
 const expectedTriggers = [
   { name: 'log_deleted_purchases', type: onDelete, enabled: 'O' },
   { name: 'log_inserted_purchases', type: onInsert, enabled: 'O' },
@@ -117,15 +116,15 @@ const expectedTypes: Readonly<Record<PurchaseColumnKind, readonly string[]>> = {
   coupons: ['jsonb'],
 };
 
-/** Something that keeps changes of purchases from being logged, and how to end it. */
+/** The reason why changes of purchases are not logged, and advice. */
 export type CaptureProblem = {
   readonly message: string;
   readonly advice: string;
-  /** Whether running `captureSql` ends it. */
+  /** Whether `captureSql` repairs the problem. */
   readonly isRestorable: boolean;
 };
 
-/** Null where every change of a purchase is logged. */
+/** Null if every change of a purchase is logged. */
 export function captureProblem(facts: CaptureFacts): CaptureProblem | null {
   return tableProblem(facts) ?? triggerProblem(facts);
 }
@@ -179,7 +178,7 @@ function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
       isRestorable: true,
     };
   }
-  // After the faults: restoring one creates the triggers again, which waits for open writers.
+  // Checked last: the repair of other faults waits for open writers.
   const unsettled = facts?.triggers.find(
     (trigger) => trigger.is_unsettled && expectedTriggers.some(({ name }) => name === trigger.name),
   );

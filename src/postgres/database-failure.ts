@@ -1,12 +1,11 @@
 import pg from 'pg';
 import { errorText } from '../error-text.ts';
 
-/** A condition of Postgres, of the network or of a role, for an operator: never with values of rows. */
+/** A condition of Postgres, the network or a role, for an operator. Contains no values of rows. */
 export type DatabaseFailure = {
   readonly message: string;
-  /** What to do about it. */
   readonly advice: string;
-  /** Whether it may end without a change to the settings or to the database. */
+  /** Whether the condition may end without a change of settings or database. */
   readonly isTransient: boolean;
 };
 
@@ -14,8 +13,8 @@ export type DatabaseFailure = {
 export type TableRights = Readonly<Record<string, string>>;
 
 /**
- * Null where the error is none of these conditions: a fault of this program, or of a row.
- * `rights` are those that the role needs: the advice quotes them.
+ * Null for other errors: a fault of this program, or of a row. `rights` are the privileges that the
+ * role needs, for the advice.
  */
 export function describeDatabaseFailure(
   error: unknown,
@@ -37,7 +36,7 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
   const text = errorText(error);
   if (
     networkCodes.test(code) ||
-    // The socket of a server that does not run.
+    // The Unix socket of a server that does not run.
     (code === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect') ||
     /^(Connection terminated|Client has encountered|timeout e|Query read timeout)/.test(text)
   ) {
@@ -48,7 +47,7 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
     };
   }
   if (certificateCodes.test(code)) {
-    // Node 24 appends advice that is of no use here.
+    // Node 24 appends advice that does not apply here.
     const [reason] = text.split('; ');
     return {
       message: `The certificate of Postgres cannot be verified: ${reason}.`,
@@ -75,12 +74,12 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
   return null;
 }
 
-/** A refusal of Postgres, by SQLSTATE and, where that is not enough, by message or routine. */
+/** An error of Postgres by SQLSTATE, and by message or routine if the SQLSTATE is ambiguous. */
 type Condition = {
   readonly code: RegExp;
   readonly text?: RegExp;
   readonly routine?: string;
-  /** Precedes what Postgres says; `Postgres refused` by default. */
+  /** Precedes the message of Postgres; `Postgres refused` by default. */
   readonly summary?: string;
   readonly advice: string;
   readonly isTransient?: true;
@@ -90,7 +89,7 @@ export const poolerAdvice =
   'Name Postgres itself in DATABASE_URL, or a pool whose pool_mode is session and whose ' +
   'ignore_startup_parameters has statement_timeout.';
 
-/** The first that applies counts. */
+/** The first match applies. */
 const conditions: readonly Condition[] = [
   { code: /^08P01$/, text: /unsupported startup parameter/, advice: poolerAdvice },
   {

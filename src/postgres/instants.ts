@@ -1,7 +1,4 @@
-/**
- * Microseconds since 1970 of a timestamptz column, exactly: `extract(epoch …)`
- * alone is a double on Postgres 13. `column` comes from a fixed list.
- */
+/** Exact microseconds since 1970. On Postgres 13, `extract(epoch …)` returns a double. */
 export function microsecondsOf(column: string): string {
   return (
     `(extract(epoch from date_trunc('second', ${column}))::bigint * 1000000` +

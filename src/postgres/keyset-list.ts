@@ -10,8 +10,8 @@ export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type:
 export type KeysetPage<Row> = { readonly rows: readonly Row[]; readonly hasMore: boolean };
 
 /**
- * One page, in one statement that costs the same at any depth, and one more to
- * find the cursor. Undefined where the cursor is no row of the organization's.
+ * Reads a page with one statement, which costs the same at any depth, after one that reads the
+ * cursor's row. Undefined if the cursor is no row of the organization.
  */
 export async function readPage<Row extends object>(
   connection: Connection,

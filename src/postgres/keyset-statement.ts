@@ -2,7 +2,7 @@ import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../domain/instant.ts';
 import { containsText, hasGramsOf } from './search.ts';
 
-/** What a list is sorted by, highest first, before the id, also descending. */
+/** The sort key of a list. Key and id are both descending. */
 export type KeysetOrder = {
   readonly column: 'created_at' | 'updated_at' | 'total_spent_in_cents';
   readonly type: 'timestamptz' | 'bigint';
@@ -19,7 +19,7 @@ export type KeysetTable =
 /** A tag or a segment that customers are linked to. */
 export type Link = { readonly relation: 'tag' | 'segment'; readonly id: bigint };
 
-/** Which page of which list; `limit` rows at most. */
+/** A page of a list. */
 export type KeysetList = {
   readonly table: KeysetTable;
   /** Expressions on the table's qualified columns. */
@@ -27,34 +27,33 @@ export type KeysetList = {
   readonly organizationId: bigint;
   readonly order: KeysetOrder;
   readonly conditions?: readonly Sql[];
-  /** Only customers that carry this tag, or are in this segment, of the organization's. */
+  /** Only customers with this tag or in this segment, which must be the organization's. */
   readonly linkedTo?: Link | undefined;
-  /** Only rows whose `search_text` contains this, case and accents aside. */
+  /** Only rows whose `search_text` contains this text, ignoring case and accents. */
   readonly search?: string | undefined;
   readonly limit: number;
-  /** The last row of the page before; found without the conditions. */
+  /** The last row of the previous page. It need not match the conditions. */
   readonly startingAfter?: bigint | undefined;
 };
 
 /**
- * How many rows a search looks at in the list's order, for each row that a page can
- * have, before it asks the index for all that match. Either way costs the same where
- * one row in so many matches; of 200,000 rows those are some thousands.
+ * The rows that a search scans in the list's order, for each row of the page, before it uses the
+ * search index. Scan and index cost the same if one row in 90 matches.
  */
-const rowsLookedAtForEach = 90;
+const scannedRowsPerResult = 90;
 
 /**
- * How many of those tell whether it is worth looking at the others: where so few rows
- * match that the page will hardly be filled, the index is asked at once.
+ * The scan begins with a sample. If the sample has too few matches to fill the page, the search
+ * uses the index at once.
  */
-const rowsTriedForEach = 20;
-const leastMatchesForEach = 0.1;
+const sampledRowsPerResult = 20;
+const minMatchesPerResult = 0.1;
 
-/** The statement that reads a page, and one row more where there is one. */
+/** Reads a page, and one more row to detect a next page. */
 export function pageStatement(list: KeysetList, position: bigint | undefined): Sql {
   if (list.search !== undefined) return searchStatement(list, list.search, position);
   const { selectList, conditions = [] } = list;
-  const { key, id, from, isListed } = walkOf(list);
+  const { key, id, from, isListed } = scanOf(list);
   const table = raw(list.table);
   const matching = sql`
     ${from}
@@ -62,8 +61,8 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
     order by ${key} desc, ${id} desc
     limit ${list.limit + 1}`;
   if (conditions.length === 0) return sql`select ${raw(selectList)} ${matching}`;
-  // Many rows may be looked at for each that is on the page: as far as possible
-  // that happens within indexes, and only the page's own rows are read whole.
+  // The conditions may exclude many rows. The subquery can be an index-only scan, so that only
+  // rows of the page are read from the table.
   return sql`
     select ${raw(selectList)}
     from (select ${id} as id, ${asPosition(list, key)} ${matching}) as page
@@ -72,73 +71,72 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
 }
 
 /**
- * A search walks the list's order as long as it may expect to fill the page, and
- * otherwise asks the index, whose rows come in no order and are sorted: those are few,
- * or else the walk would have met them. No estimate of how frequent a text is decides,
- * for a wrong one reads everything.
+ * A search scans rows in the list's order while the page is likely to fill. Otherwise it reads the
+ * matches of the search index and sorts them, which are few in this case. The planner's estimates
+ * are not used, because a wrong one reads all rows.
  */
 function searchStatement(list: KeysetList, text: string, position: bigint | undefined): Sql {
   const { selectList, conditions = [], limit } = list;
-  const { key, id, from, isListed } = walkOf(list);
-  const most = limit + 1;
-  const mostLookedAt = most * rowsLookedAtForEach;
-  const tried = most * rowsTriedForEach;
+  const { key, id, from, isListed } = scanOf(list);
+  const pageSize = limit + 1;
+  const maxScanned = pageSize * scannedRowsPerResult;
+  const sampleSize = pageSize * sampledRowsPerResult;
   const listed = join([isListed, ...conditions], ' and ');
   const afterHere = isAfter(list, position, key, id);
   const afterFound = isAfter(list, position, raw('position'), raw('id'));
-  // The walk is read row by row, no further than the page needs, and in its order.
-  // `offset 0` keeps the planner from walking once more where the index is asked.
+  // The CTE is read row by row, no further than the page needs, and in order. `offset 0` keeps the
+  // planner from a second scan in the list's order.
   return sql`
-    with walked as materialized (
+    with scanned as materialized (
       select ${id} as id, ${asPosition(list, key)}, ${containsText(text)} as is_match
       ${from}
       where ${join([listed, ...afterHere], ' and ')}
       order by ${key} desc, ${id} desc
-      limit ${mostLookedAt}
-    ), trial as materialized (
-      select count(*) filter (where is_match) >= ${Math.ceil(most * leastMatchesForEach)}
-        or count(*) < ${tried} as is_promising
-      from (select is_match from walked limit ${tried}) as first_rows
-    ), met as materialized (
-      select id, position from walked
-      where is_match and (select is_promising from trial)
-      limit ${most}
-    ), answer as materialized (
-      select case when (select is_promising from trial)
-        then (select count(*) from met) = ${most}
-          or (select count(*) from walked) < ${mostLookedAt}
-        else false end as is_met
+      limit ${maxScanned}
+    ), sample as materialized (
+      select count(*) filter (where is_match) >= ${Math.ceil(pageSize * minMatchesPerResult)}
+        or count(*) < ${sampleSize} as has_matches
+      from (select is_match from scanned limit ${sampleSize}) as first_rows
+    ), matched as materialized (
+      select id, position from scanned
+      where is_match and (select has_matches from sample)
+      limit ${pageSize}
+    ), outcome as materialized (
+      select case when (select has_matches from sample)
+        then (select count(*) from matched) = ${pageSize}
+          or (select count(*) from scanned) < ${maxScanned}
+        else false end as is_filled
     ), found as (
       select id, position
       from (
         select ${id} as id, ${asPosition(list, key)}
         ${from}
-        where not (select is_met from answer) and ${listed}
+        where not (select is_filled from outcome) and ${listed}
           and ${hasGramsOf(text)} and ${containsText(text)}
         offset 0) as matching
       ${afterFound.length === 0 ? sql`` : sql`where ${join(afterFound)}`}
       order by position desc, id desc
-      limit ${most}
+      limit ${pageSize}
     )
     select ${raw(selectList)}
     from (
-      select id, position from met where (select is_met from answer)
+      select id, position from matched where (select is_filled from outcome)
       union all
       select id, position from found) as page
     join ${raw(list.table)} using (id)
     order by page.position desc, page.id desc`;
 }
 
-type Walk = {
+type Scan = {
   readonly from: Sql;
-  /** Qualified: select lists give the same names to what is read of the columns. */
+  /** Qualified, because select lists use the same names for expressions. */
   readonly key: RawValue | Sql;
   readonly id: RawValue | Sql;
   readonly isListed: Sql;
 };
 
-/** Where a list's rows stand in its order: in their table, or beside their tag's or segment's links. */
-function walkOf({ table, organizationId, order, linkedTo }: KeysetList): Walk {
+/** The scan in the list's order: of the table, or of the links of a tag or segment. */
+function scanOf({ table, organizationId, order, linkedTo }: KeysetList): Scan {
   const isOwn = sql`${raw(table)}.organization_id = ${organizationId}`;
   if (linkedTo === undefined) {
     return {
@@ -165,16 +163,16 @@ const linkTables = {
   segment: { links: 'segment_customers', column: 'segment_id', groups: 'segments' },
 } as const;
 
-/** Cast: an order by a column of a domain does not carry over to an outer query. */
-function asPosition({ order }: KeysetList, key: Walk['key']): Sql {
+/** The cast keeps the order of a column with a domain type in an outer query. */
+function asPosition({ order }: KeysetList, key: Scan['key']): Sql {
   return sql`${key}::${raw(order.type)} as position`;
 }
 
 function isAfter(
   { order, startingAfter }: KeysetList,
   position: bigint | undefined,
-  key: Walk['key'],
-  id: Walk['id'],
+  key: Scan['key'],
+  id: Scan['id'],
 ): Sql[] {
   if (position === undefined) return [];
   return [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter})`];

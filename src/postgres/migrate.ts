@@ -11,24 +11,23 @@ import {
 import { validateSameOrganization } from './same-organization.ts';
 import { migrationsFolder, migrationsTable } from './schema.ts';
 
-// Any number will do, as long as nothing else in the database uses it.
+// An arbitrary number, which no other program may use.
 const advisoryLock = 7_390_214_655_001n;
 
 export type Migration = {
   /** The files that were applied. */
   readonly applied: readonly string[];
-  /** Whether the triggers that capture changes were not intact and were created again. */
+  /** Whether the capture triggers were created again. */
   readonly isCaptureRestored: boolean;
-  /** What still keeps changes from being captured; null if nothing does. */
+  /** The remaining reason why changes are not captured; null if there is none. */
   readonly captureProblem: CaptureProblem | null;
-  /** The tables with rows that name a customer, a segment or a tag of another organization. */
+  /** The tables with rows that reference a customer, segment or tag of another organization. */
   readonly mixedTables: readonly string[];
 };
 
 /**
- * Brings the schema up to date and restores the triggers that capture changes. All of it is
- * done or nothing; a second caller waits for the first and finds nothing left to do. Foreign
- * keys are validated after that.
+ * Migrates the schema and restores the capture triggers in one transaction, then validates foreign
+ * keys. A concurrent call waits, and then has nothing to do.
  */
 export async function migrate(databaseUrl: string): Promise<Migration> {
   const client = new pg.Client({
@@ -68,7 +67,7 @@ const ownSchema =
   'Use a database or a schema of its own: `create schema …`, and name it in DATABASE_URL ' +
   '(`?options=-c%20search_path=…`).';
 
-/** Other programs call a table of theirs the same. */
+/** Another program may have a table of this name. */
 async function requireOwnTable(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ columns: string[]; schema: string }>(
     `select table_schema as schema, array_agg(column_name::text) as columns
@@ -82,9 +81,9 @@ async function requireOwnTable(client: pg.Client): Promise<void> {
   );
 }
 
-/** Null where the error is another one. */
+/** Null for other errors. */
 function nameTaken(error: unknown, schema: string | undefined): OperatorError | null {
-  // Tables and indexes, types and triggers, functions.
+  // Duplicate table or index, type or trigger, function.
   const isTaken = error instanceof pg.DatabaseError && /^42(P07|710|723)$/.test(error.code ?? '');
   if (!isTaken) return null;
   return new OperatorError(
@@ -92,7 +91,7 @@ function nameTaken(error: unknown, schema: string | undefined): OperatorError | 
   );
 }
 
-/** Leaves intact triggers alone: if one is created again, all files are rebuilt. */
+/** Leaves intact triggers unchanged, because a new trigger causes a rebuild of all files. */
 async function restoreCapture(
   client: pg.Client,
 ): Promise<Pick<Migration, 'isCaptureRestored' | 'captureProblem'>> {

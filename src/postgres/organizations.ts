@@ -31,7 +31,7 @@ export async function listOrganizationsWithKeys(
   return rows;
 }
 
-/** The organization an operator named by its public id. */
+/** Rejects with OperatorError if no organization has this public id. */
 export async function requireOrganization(
   database: Database,
   publicId: string,
@@ -81,9 +81,9 @@ export async function sizeOfOrganization(
 }
 
 /**
- * Deletes it with all rows that belong to it. The purchases first: in one statement, which the
- * change log's trigger handles once, and not one for each customer; also those that name a
- * customer of another organization, which no cascade reaches.
+ * Deletes the organization with all its rows. Purchases have a DELETE of their own: the cascade
+ * would fire the statement trigger once for each customer, and would miss purchases that reference
+ * a customer of another organization.
  */
 export async function deleteOrganization(database: Database, id: bigint): Promise<void> {
   await database.query(sql`

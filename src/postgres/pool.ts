@@ -1,14 +1,14 @@
 import pg from 'pg';
 import type { Sql } from 'sql-template-tag';
-import { keepCancelling } from './cancellation.ts';
+import { cancelRepeatedly } from './cancellation.ts';
 
 export type Database = pg.Pool;
 export type Connection = pg.ClientBase;
 
-// int8 and numeric hold money and sums: exact as bigint and as text, never a double.
+// int8 and numeric hold money and sums: as bigint and text they are exact.
 const parsers = new Map<number, (text: string) => unknown>([[pg.types.builtins.INT8, BigInt]]);
 
-/** Types as this project reads them: int8 as bigint, everything else as `pg` does. */
+/** Parses int8 as bigint, and other types like `pg`. */
 export const exactTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text') =>
     parsers.get(oid) ?? pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
@@ -19,12 +19,12 @@ export type PoolOptions = {
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly statementTimeoutMs?: number;
-  /** Prepares each new connection before it is used. */
+  /** Runs on each new connection before its first query. */
   readonly onConnect?: (connection: Connection) => Promise<void>;
   readonly onError?: (error: Error) => void;
 };
 
-/** What the server is given to tell of its own timeout. */
+/** The time in which the server can report its own timeout. */
 const graceMs = 2_000;
 
 export function createPool(databaseUrl: string, options: PoolOptions): Database {
@@ -41,7 +41,7 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
       ? {}
       : {
           statement_timeout: options.statementTimeoutMs,
-          // Where the server cannot be reached any more, nobody else ends the wait.
+          // Ends the wait if the server is unreachable.
           query_timeout: options.statementTimeoutMs + graceMs,
         }),
   });
@@ -49,40 +49,37 @@ export function createPool(databaseUrl: string, options: PoolOptions): Database 
   pool.on('connect', (connection) => open.add(connection));
   pool.on('remove', (connection) => open.delete(connection));
   connectionsOf.set(pool, open);
-  const noteAnswer = () => answeredAt.set(pool, performance.now());
-  pool.on('connect', noteAnswer);
+  const recordResponse = () => respondedAt.set(pool, performance.now());
+  pool.on('connect', recordResponse);
   pool.on('release', (failure) => {
-    if (!failure) noteAnswer();
+    if (!failure) recordResponse();
   });
-  // An idle connection that breaks is replaced at the next query; without a
-  // listener it would end the process.
+  // Without a listener, the error of an idle connection would end the process.
   pool.on('error', (error) => options.onError?.(error));
   return pool;
 }
 
 const connectionsOf = new WeakMap<Database, ReadonlySet<pg.PoolClient>>();
-const answeredAt = new WeakMap<Database, number>();
+const respondedAt = new WeakMap<Database, number>();
 
 /** When Postgres last accepted a connection of the pool or completed work on one, by `performance.now()`. */
-export const lastAnswerAt = (database: Database): number => answeredAt.get(database) ?? 0;
+export const lastResponseAt = (database: Database): number => respondedAt.get(database) ?? 0;
 
 /**
- * Breaks every connection of a pool that `createPool` made: whoever waits for an answer has
- * an error instead. Where the network has gone silent no other would come for a quarter
- * of an hour, or ever. The pool connects anew when it is asked to.
+ * Destroys the sockets of a pool, so that running queries fail. If the network drops packets, they
+ * would otherwise wait for a quarter of an hour, or forever. The pool connects again on demand.
  */
-export function breakConnections(database: Database): void {
+export function destroyConnections(database: Database): void {
   for (const connection of connectionsOf.get(database) ?? []) {
     (connection as unknown as { connection: pg.Connection }).connection.stream.destroy();
   }
 }
 
 /**
- * Runs `work` on one connection of the pool; a broken one is not returned to it.
- * Once the signal is aborted, the running statement is cancelled and the promise
- * rejected with the signal's reason. That is not before the statement has really
- * ended: until then its place in the pool is taken, so that however many callers
- * give up, the server has no more to do than the pool allows.
+ * Runs `work` on one connection of the pool, which does not get back a broken connection. An
+ * aborted signal cancels the running statement. When the statement has ended, the promise rejects
+ * with the signal's reason: until then its connection is occupied, so the pool bounds the load of
+ * the server.
  */
 export async function withConnection<Result>(
   database: Database,
@@ -91,17 +88,16 @@ export async function withConnection<Result>(
 ): Promise<Result> {
   signal?.throwIfAborted();
   const connection = await database.connect();
-  // Between queries a lost connection is reported here and nowhere else; the
-  // next query fails and carries the error to the caller.
+  // A connection that is lost between two queries emits an error. The next query then fails.
   const ignore = () => {};
   connection.on('error', ignore);
   let stopCancelling: (() => void) | undefined;
   const cancel = () => {
-    stopCancelling = keepCancelling(connection);
+    stopCancelling = cancelRepeatedly(connection);
   };
   let failure: unknown;
   try {
-    // Waiting for the connection may have taken longer than the caller waited.
+    // The signal may have been aborted while the pool had no free connection.
     signal?.throwIfAborted();
     signal?.addEventListener('abort', cancel, { once: true });
     const result = await work(connection);
@@ -115,13 +111,13 @@ export async function withConnection<Result>(
     signal?.removeEventListener('abort', cancel);
     stopCancelling?.();
     connection.off('error', ignore);
-    // A request to cancel may still be on its way: nobody else may get this connection.
+    // A late cancel request must not affect another caller's statement.
     const isUnsafe = stopCancelling !== undefined;
     connection.release(isUnsafe || (failure instanceof Error && isConnectionFailure(failure)));
   }
 }
 
-/** Runs `work` in one transaction that sees one snapshot and cannot write. */
+/** Runs `work` in one read-only transaction with one snapshot. */
 export async function withSnapshot<Result>(
   database: Database,
   work: (connection: pg.PoolClient) => Promise<Result>,
@@ -141,14 +137,13 @@ export async function withSnapshot<Result>(
   return withConnection(database, inTransaction, signal);
 }
 
-/** A statement that each connection plans once: planning one over catalogs takes a millisecond. */
-export const named = (name: string, { text, values }: Sql): pg.QueryConfig => ({
+/** A prepared statement. Planning a statement on the catalogs takes a millisecond. */
+export const preparedStatement = (name: string, { text, values }: Sql): pg.QueryConfig => ({
   name,
   text,
   values,
 });
 
-/** The first row, or undefined. */
 export async function firstRow<Row extends pg.QueryResultRow>(
   connection: Database | Connection,
   statement: Sql,
@@ -159,6 +154,6 @@ export async function firstRow<Row extends pg.QueryResultRow>(
 
 function isConnectionFailure(error: Error): boolean {
   const code = (error as { code?: unknown }).code;
-  // SQLSTATE has five characters; a sockets' error (ECONNRESET) or none is not the server's answer.
+  // Errors of sockets have other codes, or none. A SQLSTATE has five characters.
   return typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code) || /^(08|57P)/.test(code);
 }

@@ -12,33 +12,32 @@ import {
 import { findTableProblem, findVersionProblem } from './schema.ts';
 
 export type DatabaseNeeds = {
-  /** A standby is not enough. */
+  /** Whether a standby is refused. */
   readonly isPrimary: boolean;
-  /** An older schema, or none, is enough. */
+  /** Whether the caller migrates the schema. */
   readonly isToMigrate?: true;
-  /** What the role may do with tables. */
+  /** The privileges that the role needs. */
   readonly rights?: TableRights;
-  /** Sent with each new connection, as the API does. */
+  /** A startup parameter that some poolers refuse. */
   readonly statementTimeoutMs?: number;
 };
 
 export type DatabaseWait = {
-  /** How long a condition may last that may pass by itself, milliseconds. */
+  /** The maximum wait for the end of a transient condition. */
   readonly forMs: number;
-  /** Receives one line for each condition that is waited for. */
+  /** Receives one line for each transient condition. */
   readonly report: (line: string) => void;
   readonly stopped?: AbortSignal | undefined;
 };
 
-/** Of an attempt to connect, and of each check. */
-const answerWithinMs = 10_000;
-const longestPauseMs = 5_000;
+/** The timeout of connecting, and of each check. */
+const timeoutMs = 10_000;
+const maxBackoffMs = 5_000;
 
 /**
- * Resolves with true once the database can be used, and with false if `stopped` is aborted
- * before. Waits for the end of what may pass by itself: Postgres is down, starts, is in
- * recovery, has no connection left or refuses logins. Rejects with an OperatorError of one
- * line: what is wrong, and what to do.
+ * Resolves with true once the database is usable, and with false if `stopped` is aborted first.
+ * Waits while the condition is transient: Postgres is down, starts, is in recovery, has no free
+ * connection or refuses logins. Otherwise rejects with an OperatorError: one line with advice.
  */
 export async function requireDatabase(
   databaseUrl: string,
@@ -61,7 +60,7 @@ export async function requireDatabase(
       wait.report(`${line} Trying again for ${Math.ceil(leftMs / 1000)} s.`);
     }
     reported = failure.message;
-    const pauseMs = Math.min(backoffMs(attempts, longestPauseMs), leftMs);
+    const pauseMs = Math.min(backoffMs(attempts, maxBackoffMs), leftMs);
     await sleep(pauseMs, undefined, { signal: wait.stopped }).catch(() => {});
   }
 }
@@ -69,7 +68,7 @@ export async function requireDatabase(
 type Attempt = { readonly failure: DatabaseFailure | null; readonly name: string };
 
 async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<Attempt> {
-  const client = clientOf(databaseUrl, needs);
+  const client = createClient(databaseUrl, needs);
   const name = `${client.database} at ${client.host}:${client.port}`;
   try {
     await client.connect();
@@ -82,14 +81,14 @@ async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<A
   }
 }
 
-/** Not connected yet. */
-function clientOf(databaseUrl: string, { statementTimeoutMs }: DatabaseNeeds): pg.Client {
+/** The client is not connected yet. */
+function createClient(databaseUrl: string, { statementTimeoutMs }: DatabaseNeeds): pg.Client {
   try {
     const client = new pg.Client({
       connectionString: databaseUrl,
       application_name: 'crm-data-service start',
-      connectionTimeoutMillis: answerWithinMs,
-      query_timeout: answerWithinMs,
+      connectionTimeoutMillis: timeoutMs,
+      query_timeout: timeoutMs,
       ...(statementTimeoutMs === undefined ? {} : { statement_timeout: statementTimeoutMs }),
     });
     client.on('error', () => {});
@@ -101,7 +100,7 @@ function clientOf(databaseUrl: string, { statementTimeoutMs }: DatabaseNeeds): p
         `DATABASE_URL names the file ${path}, which cannot be read: ${code}.`,
       );
     }
-    // What is wrong with it quotes it, the password included.
+    // The parser's message quotes the URL with the password.
     throw new OperatorError(
       'DATABASE_URL cannot be read: a password must have %23 for #, %2F for /, %3F for ? and %25 for %.',
     );
@@ -152,8 +151,8 @@ async function findProblem(
 }
 
 /**
- * Whether a pool gives the sessions of Postgres away between transactions. A second client's
- * transaction then gets the session that served the first, or keeps the first from it.
+ * Whether a pooler shares server sessions between clients. Then a second client's transaction gets
+ * the session of the first client, or occupies it.
  */
 async function sharesServerSessions(
   first: pg.Client,
@@ -165,7 +164,7 @@ async function sharesServerSessions(
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
     return rows[0]?.pid;
   };
-  const second = clientOf(databaseUrl, needs);
+  const second = createClient(databaseUrl, needs);
   try {
     await second.connect();
     await second.query('begin');

@@ -1,9 +1,9 @@
 import pg from 'pg';
 
 /**
- * Validates the foreign keys of migration 008, outside a transaction: a validation reads whole
- * tables, and writers do not wait for it. Returns the tables that hold rows of two
- * organizations; their keys stay NOT VALID, which Postgres enforces for later writes.
+ * Validates the foreign keys of migration 008 outside a transaction, because a validation reads
+ * whole tables. Returns the tables with rows of two organizations. Their foreign keys stay NOT
+ * VALID, which Postgres enforces for later writes.
  */
 export async function validateSameOrganization(client: pg.Client): Promise<string[]> {
   const { rows } = await client.query<{ table: string; name: string }>(`

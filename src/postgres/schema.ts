@@ -6,15 +6,15 @@ import type { Database } from './pool.ts';
 
 export const migrationsFolder = packageFile('src/migrations');
 
-/** Where Postgrator keeps what it has applied. */
+/** The table with the migrations that Postgrator has applied. */
 export const migrationsTable = 'schema_migrations';
 
-/** The last migration of this release. */
+/** The number of the last migration of this release. */
 export const schemaVersion = Math.max(
   ...readdirSync(migrationsFolder).map((file) => Number.parseInt(file, 10)),
 );
 
-/** What the API does with tables. */
+/** The privileges that the API needs. */
 export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
   const read = [
     'organizations',
@@ -36,7 +36,7 @@ export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
 
 export type SchemaProblem = { readonly message: string; readonly advice: string };
 
-/** Which table this role does not find or may not use; null if it can use all. */
+/** The missing tables or privileges of this role; null if there are none. */
 export async function findTableProblem(
   database: Pick<Database, 'query'>,
   rights: TableRights,
@@ -77,8 +77,8 @@ export async function findTableProblem(
 }
 
 /**
- * Why this release cannot work with the schema's version; null if it can. Nothing is said
- * where the role may not read the table of migrations, or there is none.
+ * Null if this release supports the schema's version. Also null if the table of migrations is
+ * missing, or the role may not read it.
  */
 export async function findVersionProblem(
   database: Pick<Database, 'query'>,

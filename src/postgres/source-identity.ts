@@ -4,9 +4,9 @@ const setting = 'crm_data_service.database';
 const storedIdentity = `nullif(current_setting('${setting}', true), '')`;
 
 /**
- * Which database this is, as `system identifier/database OID`: a scalar SQL expression.
- * Neither changes while a connection lives, so that each connection computes it once and
- * keeps it in a setting: reading the control file costs as much as a key check.
+ * The database as `system identifier/database OID`: a scalar SQL expression. Each connection
+ * computes the value once and stores it in a setting, because reading the control file costs as
+ * much as a key check.
  */
 const databaseIdentity = `
   coalesce(${storedIdentity},
@@ -15,26 +15,22 @@ const databaseIdentity = `
       from pg_control_system()), false))`;
 
 /**
- * Which organization of which database, as `database/identity`: a scalar SQL expression
- * where `organizations` is in scope. An id alone does not say that: a restored database, or
- * one that was created anew, may have given the id to another company.
+ * The organization as `database/identity`: a scalar SQL expression on `organizations`. The id alone
+ * is not enough, because a restored or new database may give the id to another company.
  */
 export const sourceIdentity = `(${databaseIdentity} || '/' || organizations.identity)`;
 
-/** The same, but null on a connection that has not computed it: twice as cheap. */
+/** Null on a connection that has not stored the value yet; half as expensive. */
 export const storedSourceIdentity = `(${storedIdentity} || '/' || organizations.identity)`;
 
-/**
- * The timeline that is being written, which the last checkpoint may not know yet. In
- * recovery there is only the checkpoint's.
- */
+/** The current timeline. The last checkpoint may have an older one, except in recovery. */
 export const timeline = `(
   select case
     when pg_is_in_recovery() then timeline_id
     else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
   end from pg_control_checkpoint())`;
 
-/** Whether what was read from `source` was read from the database with that identity. */
+/** Whether the source is in the database with this identity. */
 export const isOfDatabase = (source: string, identity: string): boolean =>
   source.startsWith(`${identity}/`);
 

@@ -7,37 +7,31 @@ import {
 import { creationQuarter } from './quarter-hours.ts';
 
 /**
- * The layout of an organization's DuckDB file. A file of another version is
- * built anew, so any change below needs a new number.
+ * The layout of an organization's DuckDB file. The worker rebuilds a file of another version, so
+ * every change below needs a new number.
  *
- * Labels and customers stand in the purchase table as small dense integers,
- * each with a dictionary table: grouping, counting and comparing integers whose
- * greatest value is known is what DuckDB does fastest. Rows are ordered by
- * creation; there is no index and no primary key, for zone maps find rows by
- * time and by id, and an index would cost every update.
+ * The purchase table has dense integer keys for labels and customers, each with a dictionary
+ * table: DuckDB groups, counts and compares small integers fastest. Rows are ordered by creation.
+ * There is no index and no primary key: zone maps find rows by time and by id, and an index would
+ * slow down every update.
  */
 export const layoutVersion = 4;
 
-/**
- * Stands where a purchase has no value; the keys of values are greater. A NULL would take
- * scans of the column more than twice as long.
- */
+/** The key of a missing value. With NULL instead, scans of the column took more than twice as long. */
 export const noLabel = 0;
-/** The dictionary key column that stands for a label in the purchase table. */
+/** The column of a label's keys in the purchase table. */
 export const labelKey = (label: string): string => `${label}_key`;
-/** The dictionary of a label. */
+/** The dictionary table of a label. */
 export const labelTable = (label: string): string => `label_${label}`;
 
-/** What stands in the purchase table as small dense integers, each with a table of its own. */
+/** A table that maps dense integer keys to values. */
 export type Dictionary = {
-  /** A label, or `customer`. */
   readonly name: PurchaseLabel | 'customer';
-  /** Of keys and values. */
   readonly table: string;
-  /** That table's column of values, and the column of the purchases that holds keys. */
+  /** The column of values in the dictionary, and of keys in the purchase table. */
   readonly value: string;
   readonly key: string;
-  /** Stands in the purchases where there is no value; null where there always is one. */
+  /** The key of a missing value; null if every purchase has a value. */
   readonly absent: number | null;
 };
 
@@ -62,10 +56,10 @@ export const dictionaries: readonly Dictionary[] = [
   ...purchaseLabels.map(labelDictionary),
 ];
 
-/** Keys are dense from here on. */
+/** The least key of a value. */
 export const firstKey = ({ absent }: Dictionary): number => (absent === null ? 0 : absent + 1);
 
-/** The purchase table's columns for one column of a purchase. */
+/** The columns of the purchase table that store one column of a purchase. */
 export function storedColumns(column: PurchaseColumn): { name: string; type: string }[] {
   switch (column.kind) {
     case 'purchase_id':
@@ -95,14 +89,14 @@ function constraintOf({ kind, required }: PurchaseColumn): string {
 }
 
 /**
- * Texts of which no two are the same lie as they are: DuckDB would give each row group
- * a dictionary of them, read as a whole for a single row, and written at every checkpoint.
+ * Mostly unique texts are not compressed: DuckDB would store a dictionary for each row group, read
+ * it as a whole for a single row, and write it at every checkpoint.
  */
 function compressionOf({ kind }: PurchaseColumn): string {
   return kind === 'text' ? ` using compression 'uncompressed'` : '';
 }
 
-/** DDL for an empty file, attached under the (trusted) name `catalog`. */
+/** The DDL of an empty file, attached as `catalog`. */
 export function createLayout(catalog: string): string {
   const columns = purchaseColumns.flatMap((column) =>
     storedColumns(column).map(
@@ -117,19 +111,19 @@ export function createLayout(catalog: string): string {
     create table ${catalog}.purchase (${columns.join(', ')});
     create table ${catalog}.customer (key integer not null, id bigint not null);
     ${labelTables.join('\n    ')}
-    -- One row, once the first load is complete: what the rows above show.
+    -- One row after the first load: the snapshot that the rows above show.
     create table ${catalog}.watermark (
       layout_version integer not null,
       organization_id bigint not null,
-      -- Which organization of which database: the file answers nobody else.
+      -- The organization and its database.
       source varchar not null,
-      -- The source table and its triggers: while they stay the same, the log has all changes.
+      -- Of the source table and its triggers. While it stays the same, the log has all changes.
       fingerprint varchar not null,
-      -- The change log has it as long as the database's history includes the snapshot.
+      -- In the change log as long as the database's history includes the snapshot.
       token varchar not null,
-      -- The pg_snapshot that the rows were read in; changes it cannot see come next.
+      -- The pg_snapshot of the rows. The next run applies the changes that it cannot see.
       snapshot varchar not null,
-      -- When that snapshot was taken, or a moment before.
+      -- Not later than the snapshot.
       as_of timestamp not null
     );
   `;

@@ -3,20 +3,17 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeId } from '../domain/public-id.ts';
 
-/**
- * What the worker publishes and the API reads: in each organization's folder a
- * small file that names the generation to serve, replaced by rename.
- */
+/** CURRENT in each organization's folder names the published generation. Rename replaces the file. */
 const published = z.object({
   layoutVersion: z.number().int(),
-  /** The generation's file name within the folder; never used twice. */
+  /** The file name within the folder. No other generation ever has this name. */
   file: z.string().regex(/^[\w.-]+\.duckdb$/),
-  /** Which organization of which database it was read from; no other one may be answered. */
+  /** The organization and its database, as in postgres/source-identity.ts. */
   source: z.string().default(''),
-  /** What tells whether changes since the snapshot can still be told (sync/capture/watermark.ts). */
+  /** With these, the worker proves that the change log is complete (sync/capture/watermark.ts). */
   fingerprint: z.string().default(''),
   token: z.string().default(''),
-  /** The pg_snapshot whose rows it shows, and when that was taken (microseconds since 1970). */
+  /** The pg_snapshot of the rows, and its instant (microseconds since 1970). */
   snapshot: z.string(),
   asOf: z.string().regex(/^\d+$/).transform(BigInt),
   purchases: z.number().int(),
@@ -36,7 +33,7 @@ export function serializePublished(generation: PublishedGeneration): string {
   return `${JSON.stringify({ ...generation, asOf: String(generation.asOf) })}\n`;
 }
 
-/** Null where nothing is published yet. Throws where the file is not what it should be. */
+/** Null if nothing is published yet. Throws if CURRENT is invalid. */
 export function readPublished(directory: string): PublishedGeneration | null {
   let text: string;
   try {
@@ -48,7 +45,7 @@ export function readPublished(directory: string): PublishedGeneration | null {
   return published.parse(JSON.parse(text));
 }
 
-/** The file that CURRENT names: null where nothing is published, empty where CURRENT cannot be read. */
+/** The file that CURRENT names; null if nothing is published, empty if CURRENT is unreadable. */
 export function publishedFileName(directory: string): string | null {
   try {
     return readPublished(directory)?.file ?? null;
@@ -57,13 +54,13 @@ export function publishedFileName(directory: string): string | null {
   }
 }
 
-/** Differs where a file that is replaced by rename was replaced; null where there is none. */
+/** Changes when rename replaces the file; null if there is no file. */
 export function stampOf(path: string): string | null {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
 }
 
-/** What lies in a folder; nothing where it cannot be read. */
+/** The names in a folder; none if the folder is unreadable. */
 export function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);

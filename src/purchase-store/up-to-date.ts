@@ -5,15 +5,14 @@ import { replaceFileSync } from '../replace-file.ts';
 import { namesIn, purchasesDirectory, stampOf } from './published-generation.ts';
 
 /**
- * What a worker found at its last look at the change log: generations that show all
- * that had been committed by then. It names each of them by its file, which is never
- * used for another one, so what it says stays true whatever happens afterwards. It lies
- * in one small file for each worker (each shard), replaced by rename at every look.
+ * A poll of the change log: the generations that show all changes committed before it. File names
+ * are never reused, so a record stays true. Each worker (shard) replaces its own small file by
+ * rename at every poll.
  */
 export type UpToDate = {
-  /** When the look began by Postgres's clock; microseconds since 1970. */
+  /** The beginning of the poll by Postgres's clock; microseconds since 1970. */
   readonly asOf: bigint;
-  /** The generation's file, by organization. */
+  /** The files of the generations, by organization. */
   readonly generations: ReadonlyMap<bigint, string>;
 };
 
@@ -26,10 +25,7 @@ const upToDateDirectory = (dataDirectory: string): string =>
   join(purchasesDirectory(dataDirectory), 'up-to-date');
 const suffix = '.json';
 
-/**
- * Replaces what the worker of that name said before. Not synced to the disk: what a crash
- * takes back was true, and so is what was said before it.
- */
+/** Replaces the worker's record. Not synced to the disk, because an older record is true as well. */
 export function writeUpToDate(
   dataDirectory: string,
   worker: string,
@@ -44,37 +40,39 @@ export function writeUpToDate(
   replaceFileSync(join(directory, worker + suffix), content);
 }
 
-/** When the worker of that name last looked; null where it never did, or the file cannot be read. */
-export function readLastLook(dataDirectory: string, worker: string): Date | null {
+/** The instant of the worker's last poll; null if there is no readable record. */
+export function readLastPoll(dataDirectory: string, worker: string): Date | null {
   const content = contentOf(join(upToDateDirectory(dataDirectory), worker + suffix));
   return content === null ? null : new Date(Number(content.asOf / 1000n));
 }
 
 export type UpToDateReader = {
-  /** Up to when the generation is known to show everything; null where no worker says. */
+  /** The instant up to which the generation shows all changes; null if no worker confirms one. */
   instantOf(organizationId: bigint, file: string): bigint | null;
 };
 
-export const readAgainAfterMs = 50;
+export const maxRecordAgeMs = 50;
 
-/** Follows what all workers of a data folder say, by looking again when it is asked. */
+/** Reads the records of all workers of a data folder, at most once in `maxRecordAgeMs`. */
 export function readUpToDate(dataDirectory: string): UpToDateReader {
   const directory = upToDateDirectory(dataDirectory);
-  let said = new Map<string, { readonly stamp: string | null; readonly content: Content | null }>();
+  let records = new Map<
+    string,
+    { readonly stamp: string | null; readonly content: Content | null }
+  >();
   let readAt = Number.NEGATIVE_INFINITY;
 
   const refresh = () => {
-    if (performance.now() - readAt < readAgainAfterMs) return;
-    const now: typeof said = new Map();
+    if (performance.now() - readAt < maxRecordAgeMs) return;
+    const latest: typeof records = new Map();
     for (const name of namesIn(directory)) {
       if (!name.endsWith(suffix)) continue;
       const path = join(directory, name);
       const stamp = stampOrNothing(path);
-      const before = said.get(name);
-      const isRead = before !== undefined && before.stamp === stamp;
-      now.set(name, isRead ? before : { stamp, content: contentOf(path) });
+      const known = records.get(name);
+      latest.set(name, known?.stamp === stamp ? known : { stamp, content: contentOf(path) });
     }
-    said = now;
+    records = latest;
     readAt = performance.now();
   };
 
@@ -82,7 +80,7 @@ export function readUpToDate(dataDirectory: string): UpToDateReader {
     instantOf(organizationId, file) {
       refresh();
       let latest: bigint | null = null;
-      for (const { content } of said.values()) {
+      for (const { content } of records.values()) {
         if (content === null || content.generations[String(organizationId)] !== file) continue;
         if (latest === null || content.asOf > latest) latest = content.asOf;
       }
@@ -93,7 +91,7 @@ export function readUpToDate(dataDirectory: string): UpToDateReader {
 
 type Content = z.output<typeof stored>;
 
-/** Null also where it cannot be looked at. */
+/** Null also if the file is not accessible. */
 function stampOrNothing(path: string): string | null {
   try {
     return stampOf(path);
@@ -102,7 +100,7 @@ function stampOrNothing(path: string): string | null {
   }
 }
 
-/** Null where it cannot be read: then nothing was said. */
+/** Null if the record is unreadable. */
 function contentOf(path: string): Content | null {
   try {
     return stored.parse(JSON.parse(readFileSync(path, 'utf8')));

@@ -5,14 +5,13 @@ import { draftSuffix, replaceFileSync } from '../replace-file.ts';
 import { namesIn, purchasesDirectory } from './published-generation.ts';
 
 /**
- * How the API asks the worker for something: a small file in the data folder, which both
- * of them have; the API may write nothing in Postgres. The worker sends no response, and
- * decides when it acts.
+ * The API requests work of the sync worker by small files in the data folder, because the API may
+ * not write to Postgres. The worker sends no response.
  */
 export type WorkerRequest =
-  /** Publish the organization's changes before its turn. */
+  /** Publish the organization's changes early. */
   | 'refresh'
-  /** A published file cannot be read; the request holds its name, if that is known. */
+  /** Rebuild an unreadable file. The request contains the file name, if that is known. */
   | 'damaged';
 
 const directoryOf = (dataDirectory: string, kind: WorkerRequest): string =>
@@ -30,7 +29,7 @@ export function sendWorkerRequest(
   replaceFileSync(path, content, `${path}.${process.pid}${draftSuffix}`);
 }
 
-/** The content of each request, by organization. A request is taken once. */
+/** Removes the requests, and returns their contents by organization. */
 export function takeWorkerRequests(
   dataDirectory: string,
   kind: WorkerRequest,
@@ -43,7 +42,7 @@ export function takeWorkerRequests(
     if (id === null || !isMine(id)) continue;
     const path = join(directory, name);
     const content = readFileSync(path, 'utf8');
-    // Before anything is looked at: a later request is taken the next time.
+    // Before the work begins, so that the next call returns a later request.
     rmSync(path, { force: true });
     taken.set(id, content);
   }

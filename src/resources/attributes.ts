@@ -1,11 +1,7 @@
-import { z } from 'zod';
-import { pageParameters } from '../http/request/parameters.ts';
-import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
+import type { ResourceRoutes } from '../http/route.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
 import { defineRecord, instant, optional, text } from './record.ts';
-import { answerList } from './record-responses.ts';
+import { listRoute } from './record-routes.ts';
 
 /** Section 2.9. */
 const attribute = defineRecord('Attribute', 'attribute', 'attributes', {
@@ -16,17 +12,9 @@ const attribute = defineRecord('Attribute', 'attribute', 'attributes', {
   description: optional(text),
 });
 
-export function attributes(services: Services): readonly Route[] {
-  return [
-    route({
-      url: '/attributes',
-      summary: "Definitions of the customers' custom attributes, newest first",
-      path: z.strictObject({}),
-      query: z.strictObject(pageParameters('attribute')),
-      response: listOf(attribute.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) =>
-        answerList(services, attribute, { organizationId, order: byCreation }, query, signal),
-    }),
-  ];
-}
+export const attributes: ResourceRoutes = (services) => [
+  listRoute(services, attribute, byCreation, {
+    url: '/attributes',
+    summary: "Definitions of the customers' custom attributes, newest first",
+  }),
+];

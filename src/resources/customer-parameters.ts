@@ -5,25 +5,24 @@ import { boolean, id, instant, oneOf, pageParameters, text } from '../http/reque
 import { byCreation, byTotalSpent, byUpdate } from '../postgres/keyset-list.ts';
 import type { KeysetList, KeysetOrder, Link } from '../postgres/keyset-statement.ts';
 
-const phoneLengths = { least: 3, most: 32 };
+const phoneLength = { min: 3, max: 32 };
 
-/** The most digits that a country code has. */
 const maxCountryCodeDigits = 3;
-/** A number with fewer digits may lack more than its country code, so it matches as a whole only. */
+/** Shorter numbers may lack more than a country code, so only the whole number matches. */
 const minNationalDigits = 8;
 
-/** A phone number's digits: how it is punctuated does not matter. */
-const phone = text(phoneLengths)
+/** The digits of a phone number, without punctuation. */
+const phone = text(phoneLength)
   .refine((value) => /[0-9]/.test(value), 'must contain a digit')
   .transform((value) => value.replace(/[^0-9]/g, ''))
   .meta({
     type: 'string',
-    minLength: phoneLengths.least,
-    maxLength: phoneLengths.most,
+    minLength: phoneLength.min,
+    maxLength: phoneLength.max,
     pattern: '[0-9]',
   });
 
-/** Section 4.3, under the names that DESIGN gives what the specification leaves unnamed. */
+/** Section 4.3. */
 export const customerListParameters = z.strictObject({
   ...pageParameters('customer'),
   sort: oneOf(['updated', 'total_spent']).optional(),
@@ -31,33 +30,32 @@ export const customerListParameters = z.strictObject({
   updated_since: instant('lower').optional(),
   created_since: instant('lower').optional(),
   created_until: instant('upper').optional(),
-  email: text({ least: 1, most: 320 }).optional(),
+  email: text({ min: 1, max: 320 }).optional(),
   phone: phone.optional(),
   tag_id: id('tag').optional(),
   segment_id: id('segment').optional(),
-  q: text({ least: 1, most: 256 }).optional(),
+  q: text({ min: 1, max: 256 }).optional(),
 });
-type Given = z.output<typeof customerListParameters>;
+type CustomerListQuery = z.output<typeof customerListParameters>;
 
-/** The customers that a request asks for, as a list that Postgres can walk. */
-export function customersAskedFor(
-  given: Given,
+export function customerList(
+  query: CustomerListQuery,
   organizationId: bigint,
 ): Pick<KeysetList, 'organizationId' | 'order' | 'conditions' | 'linkedTo' | 'search'> {
-  const { linkedTo, others } = withoutLink(given);
+  const { linkedTo, others } = withoutLink(query);
   return {
     organizationId,
-    order: orders[given.sort ?? 'created'],
+    order: orders[query.sort ?? 'created'],
     linkedTo,
     conditions: filterConditions(others, organizationId),
-    search: given.q,
+    search: query.q,
   };
 }
 
-/** The link along which the list is walked; a second one is a filter like others. */
-function withoutLink({ tag_id, segment_id, ...others }: Given): {
+/** The tag or segment whose index the list follows. If there are both, the segment is a filter. */
+function withoutLink({ tag_id, segment_id, ...others }: CustomerListQuery): {
   readonly linkedTo?: Link;
-  readonly others: Omit<Given, 'tag_id'>;
+  readonly others: Omit<CustomerListQuery, 'tag_id'>;
 } {
   if (tag_id !== undefined) {
     return { linkedTo: { relation: 'tag', id: tag_id }, others: { ...others, segment_id } };
@@ -74,11 +72,17 @@ const orders = {
   total_spent: byTotalSpent,
 } as const satisfies Record<string, KeysetOrder>;
 
-type Filter = Exclude<keyof Given, 'limit' | 'starting_after' | 'sort' | 'tag_id' | 'q'>;
+type Filter = Exclude<
+  keyof CustomerListQuery,
+  'limit' | 'starting_after' | 'sort' | 'tag_id' | 'q'
+>;
 
-/** One condition per filter: leaving out a filter's SQL is a compile error. */
+/** One condition for each filter. A filter without a condition is a compile error. */
 const conditions: {
-  readonly [Name in Filter]: (value: NonNullable<Given[Name]>, organizationId: bigint) => Sql;
+  readonly [Name in Filter]: (
+    value: NonNullable<CustomerListQuery[Name]>,
+    organizationId: bigint,
+  ) => Sql;
 } = {
   is_subscribed: (value) => sql`is_subscribed = ${value}`,
   updated_since: (value) => sql`updated_at >= ${formatInstant(value)}::timestamptz`,
@@ -86,23 +90,26 @@ const conditions: {
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
   email: (value) => sql`lower(email) = lower(${value})`,
   phone: hasPhone,
-  segment_id: belongToSegment,
+  segment_id: isInSegment,
 };
 
-function filterConditions(given: Omit<Given, 'tag_id'>, organizationId: bigint): Sql[] {
+function filterConditions(
+  filters: Omit<CustomerListQuery, 'tag_id'>,
+  organizationId: bigint,
+): Sql[] {
   return Object.entries(conditions)
-    .filter(([name]) => given[name as Filter] !== undefined)
+    .filter(([name]) => filters[name as Filter] !== undefined)
     .map(([name, condition]) =>
       (condition as (value: unknown, organizationId: bigint) => Sql)(
-        given[name as Filter],
+        filters[name as Filter],
         organizationId,
       ),
     );
 }
 
 /**
- * Whether the stored number has these digits, or one of the two has a country code before them
- * that the other lacks. Digits are compared last one first, as in the index.
+ * Whether the stored number has these digits, or only one of the two numbers has a country code.
+ * The index contains reversed digits.
  */
 function hasPhone(digits: string): Sql {
   const reversed = [...digits].reverse().join('');
@@ -117,8 +124,8 @@ function hasPhone(digits: string): Sql {
     and length(reversed_digits(phone)) <= ${maxDigits}))`;
 }
 
-/** Customers in a segment of the organization's. */
-function belongToSegment(segmentId: bigint, organizationId: bigint): Sql {
+/** Also checks that the segment is the organization's. */
+function isInSegment(segmentId: bigint, organizationId: bigint): Sql {
   return sql`
     exists (select from segments where id = ${segmentId} and organization_id = ${organizationId})
     and exists (

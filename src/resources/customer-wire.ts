@@ -13,7 +13,7 @@ import {
 } from './record.ts';
 import { freeObject, objectOf } from './stored-json.ts';
 
-const fieldsOfAnyCustomer = {
+const commonFields = {
   created_at: instant,
   updated_at: instant,
   html_url: htmlUrl('customer'),
@@ -29,12 +29,12 @@ const fieldsOfAnyCustomer = {
   last_purchase_date: optional(instant),
 };
 
-type CarriedTag = { readonly id: string; readonly name: string | null };
+type StoredTag = { readonly id: string; readonly name: string | null };
 
-const carriedTagSchema = z.object({ id: publicId('tag'), name: z.string().optional() });
-const carriedTags: Field<z.ZodArray<typeof carriedTagSchema>> = {
-  schema: z.array(carriedTagSchema),
-  // Ids as text: JSON's numbers end at 2^53.
+const tagSchema = z.object({ id: publicId('tag'), name: z.string().optional() });
+const tags: Field<z.ZodArray<typeof tagSchema>> = {
+  schema: z.array(tagSchema),
+  // Ids are text, because numbers in JSON are exact only up to 2^53.
   expression: () => `
     (select coalesce(json_agg(json_build_object('id', tags.id::text, 'name', tags.name)
        order by tags.id), '[]')
@@ -42,7 +42,7 @@ const carriedTags: Field<z.ZodArray<typeof carriedTagSchema>> = {
      join tags on tags.id = customer_tags.tag_id
      where customer_tags.customer_id = customers.id
        and tags.organization_id = customers.organization_id)`,
-  write: (tags: readonly CarriedTag[]) =>
+  serialize: (tags: readonly StoredTag[]) =>
     tags.map(({ id, name }) => ({
       id: encodeId('tag', BigInt(id)),
       ...(name === null ? {} : { name }),
@@ -50,12 +50,12 @@ const carriedTags: Field<z.ZodArray<typeof carriedTagSchema>> = {
 };
 
 /** Section 2.4: a customer in a list. */
-export const customer = defineRecord('Customer', 'customer', 'customers', fieldsOfAnyCustomer);
+export const customer = defineRecord('Customer', 'customer', 'customers', commonFields);
 
-/** Section 2.4: a customer alone. */
+/** Section 2.4: a single customer. */
 export const customerInDetail = defineRecord('CustomerInDetail', 'customer', 'customers', {
-  ...fieldsOfAnyCustomer,
-  tags: carriedTags,
+  ...commonFields,
+  tags,
   attributes: optional(freeObject),
   identification: optional(text),
   default_address: optional(

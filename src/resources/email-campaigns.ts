@@ -1,11 +1,7 @@
-import { z } from 'zod';
-import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
-import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
+import type { ResourceRoutes } from '../http/route.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-responses.ts';
+import { listRoute, recordRoute } from './record-routes.ts';
 import { objectOf } from './stored-json.ts';
 
 /** Section 2.11. */
@@ -23,32 +19,12 @@ const emailCampaign = defineRecord('EmailCampaign', 'email_campaign', 'email_cam
   ),
 });
 
-export function emailCampaigns(services: Services): readonly Route[] {
-  return [
-    route({
-      url: '/email-campaigns',
-      summary: 'Email campaigns, most recently updated first',
-      path: z.strictObject({}),
-      // The order is the same with `sort` and without.
-      query: z.strictObject({
-        ...pageParameters('email_campaign'),
-        sort: oneOf(['updated']).optional(),
-      }),
-      response: listOf(emailCampaign.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) =>
-        answerList(services, emailCampaign, { organizationId, order: byUpdate }, query, signal),
-    }),
+const url = '/email-campaigns';
 
-    route({
-      url: '/email-campaigns/:email_campaign_id',
-      summary: 'One email campaign',
-      path: z.strictObject({ email_campaign_id: id('email_campaign') }),
-      query: z.strictObject({}),
-      response: emailCampaign.schema,
-      etag: true,
-      handle: async ({ path, organizationId, signal }) =>
-        answerSingle(services, emailCampaign, organizationId, path.email_campaign_id, signal),
-    }),
-  ];
-}
+export const emailCampaigns: ResourceRoutes = (services) => [
+  listRoute(services, emailCampaign, byUpdate, {
+    url,
+    summary: 'Email campaigns, most recently updated first',
+  }),
+  recordRoute(services, emailCampaign, { url, summary: 'One email campaign' }),
+];

@@ -1,11 +1,7 @@
-import { z } from 'zod';
-import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
-import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
+import type { ResourceRoutes } from '../http/route.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-responses.ts';
+import { listRoute, recordRoute } from './record-routes.ts';
 
 /** Section 2.10. */
 const flow = defineRecord('Flow', 'flow', 'flows', {
@@ -20,29 +16,12 @@ const flow = defineRecord('Flow', 'flow', 'flows', {
   run_count: optional(integer),
 });
 
-export function flows(services: Services): readonly Route[] {
-  return [
-    route({
-      url: '/flows',
-      summary: 'Automation flows, most recently updated first',
-      path: z.strictObject({}),
-      // The order is the same with `sort` and without.
-      query: z.strictObject({ ...pageParameters('flow'), sort: oneOf(['updated']).optional() }),
-      response: listOf(flow.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) =>
-        answerList(services, flow, { organizationId, order: byUpdate }, query, signal),
-    }),
+const url = '/flows';
 
-    route({
-      url: '/flows/:flow_id',
-      summary: 'One automation flow',
-      path: z.strictObject({ flow_id: id('flow') }),
-      query: z.strictObject({}),
-      response: flow.schema,
-      etag: true,
-      handle: async ({ path, organizationId, signal }) =>
-        answerSingle(services, flow, organizationId, path.flow_id, signal),
-    }),
-  ];
-}
+export const flows: ResourceRoutes = (services) => [
+  listRoute(services, flow, byUpdate, {
+    url,
+    summary: 'Automation flows, most recently updated first',
+  }),
+  recordRoute(services, flow, { url, summary: 'One automation flow' }),
+];

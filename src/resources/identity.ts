@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { encodeId } from '../domain/public-id.ts';
 import { named, publicId } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
+import { type ResourceRoutes, route } from '../http/route.ts';
 
 const identitySchema = named(
   'Identity',
@@ -18,29 +18,27 @@ const identitySchema = named(
 );
 
 /** Section 2.3. */
-export function identity(): readonly Route[] {
-  return [
-    route({
-      url: '/me',
-      summary: 'Which organization and key a request speaks for',
-      path: z.strictObject({}),
-      query: z.strictObject({}),
-      response: identitySchema,
-      etag: true,
-      handle: async ({ credential }) => ({
-        object: 'identity' as const,
-        organization: {
-          id: encodeId('organization', credential.organizationId),
-          name: credential.organizationName,
-        },
-        api_key: {
-          id: encodeId('api_key', credential.keyId),
-          name: credential.keyName,
-          scopes: [...credential.scopes],
-        },
-        // Keys have a live-mode format only (section 5).
-        livemode: true,
-      }),
+export const identity: ResourceRoutes = () => [
+  route({
+    url: '/me',
+    summary: 'The organization and the API key of the request',
+    path: z.strictObject({}),
+    query: z.strictObject({}),
+    response: identitySchema,
+    etag: true,
+    handle: async ({ credential }) => ({
+      object: 'identity' as const,
+      organization: {
+        id: encodeId('organization', credential.organizationId),
+        name: credential.organizationName,
+      },
+      api_key: {
+        id: encodeId('api_key', credential.keyId),
+        name: credential.keyName,
+        scopes: [...credential.scopes],
+      },
+      // All keys have the live-mode format (section 5).
+      livemode: true,
     }),
-  ];
-}
+  }),
+];

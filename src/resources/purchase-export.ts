@@ -20,8 +20,8 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
         return purchases.export(
           organizationId,
           filters,
-          ({ answer: source, asOf }, either) =>
-            take({ answer: writeExport(source, filters, format, either), asOf }, either),
+          ({ result: source, asOf }, either) =>
+            take({ result: writeExport(source, filters, format, either), asOf }, either),
           signal,
         );
       },

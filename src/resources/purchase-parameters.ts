@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { paymentStatuses, platforms, trackingLabels } from '../domain/purchase.ts';
 import {
   groupLimits,
+  maxTrackingLength,
   type PurchaseFilters,
   type PurchaseListQuery,
   statsDimensions,
-  trackingLengthLimit,
 } from '../domain/purchase-query.ts';
 import { exportFormatNames, formatNames } from '../http/formats/negotiation.ts';
 import {
@@ -19,8 +19,8 @@ import {
   timeZone,
 } from '../http/request/parameters.ts';
 
-/** Section 4.2 without customer_id, which the customer-scoped list has in its path. */
-const filtersOfAnyList = {
+/** Section 4.2 without customer_id, which the customer's list has in its path. */
+const commonFilters = {
   status: oneOf(['any', ...paymentStatuses]).optional(),
   platform: oneOf(platforms).optional(),
   created_since: instant('lower').optional(),
@@ -28,24 +28,24 @@ const filtersOfAnyList = {
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
 };
-const filters = { customer_id: id('customer').optional(), ...filtersOfAnyList };
+const filters = { customer_id: id('customer').optional(), ...commonFilters };
 
 const page = pageParameters('purchase');
 
-/** An addition; the specification's answers are JSON. */
+/** An addition: the specification has only JSON. */
 const format = { format: oneOf(formatNames).optional() };
 
 const tracking = Object.fromEntries(
-  trackingLabels.map((label) => [label, text({ least: 1, most: trackingLengthLimit }).optional()]),
+  trackingLabels.map((label) => [label, text({ min: 1, max: maxTrackingLength }).optional()]),
 ) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
 
 export const purchaseListParameters = z.strictObject({ ...page, ...filters, ...format });
 export const customerPurchaseListParameters = z.strictObject({
   ...page,
-  ...filtersOfAnyList,
+  ...commonFilters,
   ...format,
 });
-/** An addition: a list's filters, and no pages. */
+/** An addition: the filters of the list, without pages. */
 export const purchaseExportParameters = z.strictObject({
   ...filters,
   format: oneOf(exportFormatNames).optional(),
@@ -60,7 +60,6 @@ export const purchaseStatsParameters = z.strictObject({
   timezone: timeZone(),
 });
 
-/** The page asked for, of the purchases that match. */
 export function listQuery(
   parameters: z.output<typeof customerPurchaseListParameters>,
   filters: PurchaseFilters,
@@ -73,22 +72,22 @@ type FilterParameters = Partial<
   Omit<z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>, 'format'>
 >;
 
-/** The filters in the domain's words; `any` is no filter. */
+/** Maps parameters to domain filters. The status `any` is no filter. */
 export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
   const { status } = parameters;
   return {
-    ...given('customerId', parameters.customer_id),
-    ...given('paymentStatus', status === 'any' ? undefined : status),
-    ...given('platform', parameters.platform),
-    ...given('createdSince', parameters.created_since),
-    ...given('createdUntil', parameters.created_until),
-    ...given('minValueInCents', parameters.min_value_in_cents),
-    ...given('maxValueInCents', parameters.max_value_in_cents),
-    ...Object.assign({}, ...trackingLabels.map((label) => given(label, parameters[label]))),
+    ...defined('customerId', parameters.customer_id),
+    ...defined('paymentStatus', status === 'any' ? undefined : status),
+    ...defined('platform', parameters.platform),
+    ...defined('createdSince', parameters.created_since),
+    ...defined('createdUntil', parameters.created_until),
+    ...defined('minValueInCents', parameters.min_value_in_cents),
+    ...defined('maxValueInCents', parameters.max_value_in_cents),
+    ...Object.assign({}, ...trackingLabels.map((label) => defined(label, parameters[label]))),
   };
 }
 
-function given<Name extends keyof PurchaseFilters>(
+function defined<Name extends keyof PurchaseFilters>(
   name: Name,
   value: PurchaseFilters[Name] | undefined,
 ): Pick<PurchaseFilters, never> {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { averageTicket } from '../domain/purchase-engine.ts';
-import type { AnswerTable } from '../http/formats/table.ts';
+import { averageTicket, type PurchaseGroup } from '../domain/purchase-engine.ts';
+import type { ResponseTable } from '../http/formats/table.ts';
 import { count, integer, named, sum } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
+import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
 
 const groupSchema = z.object({
@@ -29,8 +29,8 @@ const statsSchema = named(
   }),
 );
 
-/** The ranking as rows; without one, the totals as its only row. */
-const statsTable: AnswerTable<z.output<typeof statsSchema>> = {
+/** The groups as rows; without `group_by`, one row of totals. */
+const statsTable: ResponseTable<z.output<typeof statsSchema>> = {
   columns: [
     { name: 'key', kind: 'label', absent: 'null' },
     { name: 'purchase_count', kind: 'integer', absent: 'never' },
@@ -44,51 +44,46 @@ const statsTable: AnswerTable<z.output<typeof statsSchema>> = {
 };
 
 /** Section 4.4. */
-export function purchaseStats(): readonly Route[] {
-  return [
-    route({
-      url: '/purchases/stats',
-      summary: 'Totals over purchases, and a ranking by one dimension',
-      path: z.strictObject({}),
-      query: purchaseStatsParameters,
-      response: statsSchema,
-      etag: true,
-      showsSnapshot: true,
-      table: statsTable,
-      handle: async ({ query, organizationId, purchases, signal, client }) => {
-        const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
-        const question = {
-          filters: filtersFrom(query),
-          groupLimit,
-          ...(groupBy === undefined ? {} : { groupBy }),
-          ...(timeZone === 'UTC' ? {} : { timeZone }),
-        };
-        const { answer: stats, asOf } = await purchases.stats(
-          organizationId,
-          question,
-          signal,
-          client,
-        );
-        const answer = {
+export const purchaseStats: ResourceRoutes = () => [
+  route({
+    url: '/purchases/stats',
+    summary: 'Totals over purchases, and a ranking by one dimension',
+    path: z.strictObject({}),
+    query: purchaseStatsParameters,
+    response: statsSchema,
+    etag: true,
+    showsSnapshot: true,
+    table: statsTable,
+    handle: async ({ query, organizationId, purchases, signal, client }) => {
+      const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
+      const statsQuery = {
+        filters: filtersFrom(query),
+        groupLimit,
+        ...(groupBy === undefined ? {} : { groupBy }),
+        ...(timeZone === 'UTC' ? {} : { timeZone }),
+      };
+      const { result, asOf } = await purchases.stats(organizationId, statsQuery, signal, client);
+      return {
+        asOf,
+        result: {
           object: 'purchase_stats' as const,
-          ...amounts(stats),
-          customer_count: stats.customerCount,
-          currency: stats.currency,
-          mixed_currencies: stats.mixedCurrencies,
+          ...amounts(result),
+          customer_count: result.customerCount,
+          currency: result.currency,
+          mixed_currencies: result.mixedCurrencies,
           group_by: groupBy ?? null,
-          groups: stats.groups.map((group) => ({ key: group.key, ...amounts(group) })),
-          groups_truncated: stats.groupsTruncated,
-        };
-        return { answer, asOf };
-      },
-    }),
-  ];
-}
+          groups: result.groups.map((group) => ({ key: group.key, ...amounts(group) })),
+          groups_truncated: result.groupsTruncated,
+        },
+      };
+    },
+  }),
+];
 
-function amounts(of: { readonly purchaseCount: bigint; readonly revenueInCents: bigint }) {
+function amounts({ purchaseCount, revenueInCents }: Omit<PurchaseGroup, 'key'>) {
   return {
-    purchase_count: of.purchaseCount,
-    revenue_in_cents: of.revenueInCents,
-    average_ticket_in_cents: averageTicket(of.revenueInCents, of.purchaseCount),
+    purchase_count: purchaseCount,
+    revenue_in_cents: revenueInCents,
+    average_ticket_in_cents: averageTicket(revenueInCents, purchaseCount),
   };
 }

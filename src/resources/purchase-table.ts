@@ -3,7 +3,7 @@ import { encodeId } from '../domain/public-id.ts';
 import { type Purchase, type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
 import type { Table, TableBatch, TableColumnKind } from '../http/formats/table.ts';
 import { writeExactly } from '../http/response/exact-numbers.ts';
-import { couponsOnTheWire } from './purchase-wire.ts';
+import { serializeCoupons } from './purchase-wire.ts';
 
 const kinds: Readonly<Record<PurchaseColumnKind, TableColumnKind>> = {
   purchase_id: 'text',
@@ -15,7 +15,7 @@ const kinds: Readonly<Record<PurchaseColumnKind, TableColumnKind>> = {
   coupons: 'json',
 };
 
-/** Purchases as rows, from the one definition of a purchase. */
+/** The table of purchases, from the definition of a purchase. */
 export const purchaseTable: Table = {
   before: { object: 'purchase' },
   columns: purchaseColumns.map(({ name, kind, required }) => ({
@@ -26,7 +26,7 @@ export const purchaseTable: Table = {
   after: { attributed_flow_ids: [] },
 };
 
-/** Purchases as rows of that table: with public ids, and coupons as responses show them. */
+/** Rows of the table, with public ids and serialized coupons. */
 export async function* purchaseBatches(
   batches: AsyncIterable<readonly Purchase[]>,
 ): AsyncGenerator<TableBatch> {
@@ -35,28 +35,28 @@ export async function* purchaseBatches(
 
 function asRows(purchases: readonly Purchase[]): TableBatch {
   const data = purchaseColumns.map(({ name, kind }) => {
-    const write = written[kind];
+    const serialize = serializers[kind];
     return purchases.map((purchase) => {
       const value = purchase[name];
-      return value === null || write === undefined ? value : write(value as never);
+      return value === null || serialize === undefined ? value : serialize(value as never);
     });
   });
   return { rowCount: purchases.length, data };
 }
 
-// The same few coupons come again and again.
-const coupons = new LRUCache<string, string>({ max: 10_000 });
+// Purchases repeat a few coupons.
+const couponCache = new LRUCache<string, string>({ max: 10_000 });
 
-/** Coupons as JSON text, of their stored JSON. */
+/** Converts stored coupons to the JSON text of responses. */
 export function writeCoupons(stored: string): string {
-  const known = coupons.get(stored);
-  if (known !== undefined) return known;
-  const shown = writeExactly(JSON.stringify(couponsOnTheWire(stored)));
-  coupons.set(stored, shown);
-  return shown;
+  const cached = couponCache.get(stored);
+  if (cached !== undefined) return cached;
+  const text = writeExactly(JSON.stringify(serializeCoupons(stored)));
+  couponCache.set(stored, text);
+  return text;
 }
 
-const written: Partial<Readonly<Record<PurchaseColumnKind, (value: never) => string>>> = {
+const serializers: Partial<Readonly<Record<PurchaseColumnKind, (value: never) => string>>> = {
   purchase_id: (id: bigint) => encodeId('purchase', id),
   customer_id: (id: bigint) => encodeId('customer', id),
   coupons: writeCoupons,

@@ -10,7 +10,7 @@ import {
 import { dateTime, integer, named, publicId } from '../http/response/wire.ts';
 import { listOfObjects } from './stored-json.ts';
 
-/** Section 2.5: a list of these, whatever else is stored. */
+/** Section 2.5. Other stored fields are omitted. */
 const coupons = listOfObjects({ id: 'text', code: 'text', value: 'number', type: 'text' });
 
 const schemasByKind = {
@@ -23,7 +23,7 @@ const schemasByKind = {
   coupons: coupons.schema,
 } satisfies Record<PurchaseColumnKind, z.ZodType>;
 
-/** Section 2.5, from the one definition of a purchase. */
+/** Section 2.5, from the definition of a purchase. */
 export const purchaseSchema = named(
   'Purchase',
   z.object({
@@ -42,31 +42,31 @@ type PurchaseShape = {
     ? (typeof schemasByKind)[C['kind']]
     : z.ZodOptional<(typeof schemasByKind)[C['kind']]>;
 };
-export type PurchaseOnTheWire = z.output<typeof purchaseSchema>;
+export type PurchaseResponse = z.output<typeof purchaseSchema>;
 
-const written: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> = {
+const serializers: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> = {
   purchase_id: (id: bigint) => encodeId('purchase', id),
   customer_id: (id: bigint) => encodeId('customer', id),
   cents: (cents: bigint) => cents,
   instant: formatInstant,
   text: (text: string) => text,
   label: (text: string) => text,
-  coupons: coupons.write,
+  coupons: coupons.serialize,
 };
 
-/** Coupons as responses show them, of their stored JSON. */
-export const couponsOnTheWire = coupons.write;
+/** Converts stored coupons to those of responses. */
+export const serializeCoupons = coupons.serialize;
 
-const fields = purchaseColumns.map(({ name, kind }) => ({ name, write: written[kind] }));
+const fields = purchaseColumns.map(({ name, kind }) => ({ name, serialize: serializers[kind] }));
 
-/** A purchase as responses show it: what has no value is left out. */
-export function purchaseOnTheWire(purchase: Purchase): PurchaseOnTheWire {
+/** A purchase of a response, without missing values. */
+export function serializePurchase(purchase: Purchase): PurchaseResponse {
   const wire: Record<string, unknown> = { object: 'purchase' };
-  for (const { name, write } of fields) {
+  for (const { name, serialize } of fields) {
     const value = purchase[name];
-    if (value !== null) wire[name] = write(value as never);
+    if (value !== null) wire[name] = serialize(value as never);
   }
-  // Deprecated, kept for compatibility, always empty.
+  // Deprecated, and always empty (section 2.5).
   wire.attributed_flow_ids = [];
-  return wire as PurchaseOnTheWire;
+  return wire as PurchaseResponse;
 }

@@ -1,46 +1,87 @@
 import { z } from 'zod';
-import { id } from '../http/request/parameters.ts';
+import { type AsOf, type PurchasePage, UnknownCursorError } from '../domain/purchase-engine.ts';
+import type { ResponseTable } from '../http/formats/table.ts';
+import { id, invalidCursor } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { type Route, route } from '../http/route.ts';
-import { purchaseList, purchaseListSchema, purchaseListTable } from './purchase-list-response.ts';
-import { filtersFrom, listQuery, purchaseListParameters } from './purchase-parameters.ts';
-import { purchaseOnTheWire, purchaseSchema } from './purchase-wire.ts';
+import { listOf } from '../http/response/wire.ts';
+import { type ResourceRoutes, route } from '../http/route.ts';
+import { customer } from './customer-wire.ts';
+import {
+  customerPurchaseListParameters,
+  filtersFrom,
+  listQuery,
+  purchaseListParameters,
+} from './purchase-parameters.ts';
+import { purchaseTable } from './purchase-table.ts';
+import { purchaseSchema, serializePurchase } from './purchase-wire.ts';
+import { requireRecord } from './record-routes.ts';
 
-export function purchases(): readonly Route[] {
-  return [
-    route({
-      url: '/purchases',
-      summary: 'Purchases, newest first',
-      path: z.strictObject({}),
-      query: purchaseListParameters,
-      response: purchaseListSchema,
-      etag: false,
-      showsSnapshot: true,
-      table: purchaseListTable,
-      handle: async ({ query, organizationId, purchases, signal, client }) => {
-        const question = listQuery(query, filtersFrom(query));
-        return purchaseList(purchases.list(organizationId, question, signal, client));
-      },
-    }),
+export const purchaseListSchema = listOf(purchaseSchema);
 
-    route({
-      url: '/purchases/:purchase_id',
-      summary: 'One purchase',
-      path: z.strictObject({ purchase_id: id('purchase') }),
-      query: z.strictObject({}),
-      response: purchaseSchema,
-      etag: true,
-      showsSnapshot: true,
-      handle: async ({ path, organizationId, purchases, signal, client }) => {
-        const { answer, asOf } = await purchases.get(
-          organizationId,
-          path.purchase_id,
-          signal,
-          client,
-        );
-        if (answer === null) throw notFound('purchase', { asOf });
-        return { answer: purchaseOnTheWire(answer), asOf };
-      },
-    }),
-  ];
+const purchaseListTable: ResponseTable<z.output<typeof purchaseListSchema>> = {
+  ...purchaseTable,
+  read: ({ data, has_more: hasMore }) => ({ rows: data, hasMore }),
+};
+
+export const purchases: ResourceRoutes = () => [
+  route({
+    url: '/purchases',
+    summary: 'Purchases, newest first',
+    path: z.strictObject({}),
+    query: purchaseListParameters,
+    response: purchaseListSchema,
+    etag: false,
+    showsSnapshot: true,
+    table: purchaseListTable,
+    handle: async ({ query, organizationId, purchases, signal, client }) => {
+      const purchaseQuery = listQuery(query, filtersFrom(query));
+      return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
+    },
+  }),
+
+  route({
+    url: '/purchases/:purchase_id',
+    summary: 'One purchase',
+    path: z.strictObject({ purchase_id: id('purchase') }),
+    query: z.strictObject({}),
+    response: purchaseSchema,
+    etag: true,
+    showsSnapshot: true,
+    handle: async ({ path, organizationId, purchases, signal, client }) => {
+      const id = path.purchase_id;
+      const { result, asOf } = await purchases.get(organizationId, id, signal, client);
+      if (result === null) throw notFound('purchase', { asOf });
+      return { result: serializePurchase(result), asOf };
+    },
+  }),
+];
+
+export const customerPurchases: ResourceRoutes = (services) => [
+  route({
+    url: '/customers/:customer_id/purchases',
+    summary: "One customer's purchases, newest first",
+    path: z.strictObject({ customer_id: id('customer') }),
+    query: customerPurchaseListParameters,
+    response: purchaseListSchema,
+    etag: false,
+    showsSnapshot: true,
+    table: purchaseListTable,
+    require: async ({ path, organizationId, signal }) =>
+      requireRecord(services, customer, organizationId, path.customer_id, signal),
+    handle: async ({ path, query, organizationId, purchases, signal, client }) => {
+      const filters = { ...filtersFrom(query), customerId: path.customer_id };
+      const purchaseQuery = listQuery(query, filters);
+      return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
+    },
+  }),
+];
+
+async function serializePage(reading: Promise<AsOf<PurchasePage>>) {
+  const { result, asOf } = await reading.catch((error: unknown) => {
+    throw error instanceof UnknownCursorError ? invalidCursor() : error;
+  });
+  return {
+    result: { data: result.purchases.map(serializePurchase), has_more: result.hasMore },
+    asOf,
+  };
 }

@@ -6,48 +6,46 @@ import { microsecondsOf } from '../postgres/instants.ts';
 import type { KeysetTable } from '../postgres/keyset-statement.ts';
 
 /**
- * Resources that are rows of one Postgres table. A record states once which
- * fields a resource has; the response's schema, the select list and what is
- * written derive from it.
+ * Resources that are rows of one Postgres table. The schema, the select list and the serialization
+ * of a resource derive from the fields of its record.
  */
 
 /** A field of a resource, read from the column of the same name. */
 export type Field<Schema extends z.ZodType = z.ZodType> = {
   readonly schema: Schema;
-  /** The SQL that reads it, of its qualified column; none where the id says it all. */
+  /** The SQL expression of a qualified column; null if the field depends only on the id. */
   readonly expression: ((column: string) => string) | null;
-  /** What the response shows of a value that is not null. */
-  readonly write: (value: never, of: WhatIsWritten) => unknown;
+  /** Converts a value that is not null. */
+  readonly serialize: (value: never, context: FieldContext) => unknown;
 };
 
-/** What a field may need to know besides its value. */
-type WhatIsWritten = { readonly publicId: string; readonly publicAppUrl: string };
+type FieldContext = { readonly publicId: string; readonly publicAppUrl: string };
 
-const unchanged = (column: string): string => column;
-const asRead = (value: unknown): unknown => value;
+const plainColumn = (column: string): string => column;
+const unchanged = (value: unknown): unknown => value;
 
 export const text: Field<z.ZodString> = {
   schema: z.string(),
-  expression: unchanged,
-  write: asRead,
+  expression: plainColumn,
+  serialize: unchanged,
 };
 export const choice = <const Values extends readonly [string, ...string[]]>(
   values: Values,
 ): Field<z.ZodEnum<{ [Value in Values[number]]: Value }>> => ({ ...text, schema: z.enum(values) });
 export const flag: Field<z.ZodBoolean> = {
   schema: z.boolean(),
-  expression: unchanged,
-  write: asRead,
+  expression: plainColumn,
+  serialize: unchanged,
 };
 export const integer: Field<ReturnType<typeof integerSchema>> = {
   schema: integerSchema(),
-  expression: unchanged,
-  write: asRead,
+  expression: plainColumn,
+  serialize: unchanged,
 };
 export const instant: Field<ReturnType<typeof dateTime>> = {
   schema: dateTime(),
   expression: microsecondsOf,
-  write: formatInstant,
+  serialize: formatInstant,
 };
 
 const htmlFolders = {
@@ -58,17 +56,18 @@ const htmlFolders = {
   template_campaign: 'template-campaigns',
 } as const satisfies Partial<Record<IdentifiedResource, string>>;
 
-/** Where the resource is shown to people (section 2.1). */
+/** The URL of the resource in the application (section 2.1). */
 export function htmlUrl(resource: keyof typeof htmlFolders): Field<z.ZodURL> {
   const path = (id: string) => `${htmlFolders[resource]}/${id}`;
   const example = `https://shop.example/app/${path(`${idPrefixes[resource]}_mBxLDNpBEZ6W`)}`;
   return {
     schema: z.url().meta({ examples: [example] }),
     expression: null,
-    write: (_value, { publicAppUrl, publicId }) => `${publicAppUrl}/${path(publicId)}`,
+    serialize: (_value, { publicAppUrl, publicId }) => `${publicAppUrl}/${path(publicId)}`,
   };
 }
-/** A field that is left out where it has no value (section 2.1). */
+
+/** A field that is omitted without a value (section 2.1). */
 export function optional<Schema extends z.ZodType>(
   field: Field<Schema>,
 ): Field<z.ZodOptional<Schema>> {
@@ -115,22 +114,22 @@ export function defineRecord<const Fields extends Record<string, Field>>(
   };
 }
 
-export type Written<Fields extends Record<string, Field>> = z.output<RecordSchema<Fields>>;
+export type RecordResponse<Fields extends Record<string, Field>> = z.output<RecordSchema<Fields>>;
 
-/** A row, keyed by field, as responses show it: what has no value is left out. */
 export type RecordRow = { readonly id: bigint; readonly [field: string]: unknown };
 
-export function onTheWire<Fields extends Record<string, Field>>(
+/** A record of a response, without missing values. */
+export function serializeRecord<Fields extends Record<string, Field>>(
   { resource, fields }: ResourceRecord<Fields>,
   row: RecordRow,
   publicAppUrl: string,
-): Written<Fields> {
+): RecordResponse<Fields> {
   const publicId = encodeId(resource, row.id);
-  const written: Record<string, unknown> = { object: resource, id: publicId };
-  const of = { publicId, publicAppUrl };
+  const response: Record<string, unknown> = { object: resource, id: publicId };
+  const context = { publicId, publicAppUrl };
   for (const [name, field] of Object.entries(fields)) {
     const value = row[name];
-    if (value !== null) written[name] = field.write(value as never, of);
+    if (value !== null) response[name] = field.serialize(value as never, context);
   }
-  return written as Written<Fields>;
+  return response as RecordResponse<Fields>;
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { id, oneOf, pageParameters, text as textOf } from '../http/request/parameters.ts';
+import { id, oneOf, pageParameters, text as textParameter } from '../http/request/parameters.ts';
 import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
-import { byCreation, byUpdate } from '../postgres/keyset-list.ts';
+import { type ResourceRoutes, route } from '../http/route.ts';
+import { byCreation, byTotalSpent, byUpdate } from '../postgres/keyset-list.ts';
+import { customer } from './customer-wire.ts';
 import { defineRecord, htmlUrl, instant, integer, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-responses.ts';
+import { listRecords, recordRoute, requireRecord } from './record-routes.ts';
 
 /** Section 2.7. */
 const segment = defineRecord('Segment', 'segment', 'segments', {
@@ -17,35 +17,42 @@ const segment = defineRecord('Segment', 'segment', 'segments', {
   customer_count: integer,
 });
 
-export function segments(services: Services): readonly Route[] {
-  return [
-    route({
-      url: '/segments',
-      summary: 'Segments, newest first',
-      path: z.strictObject({}),
-      query: z.strictObject({
-        ...pageParameters('segment'),
-        q: textOf({ least: 1, most: 256 }).optional(),
-        sort: oneOf(['updated']).optional(),
-      }),
-      response: listOf(segment.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) => {
-        const order = query.sort === 'updated' ? byUpdate : byCreation;
-        const list = { organizationId, order, search: query.q };
-        return answerList(services, segment, list, query, signal);
-      },
-    }),
+const url = '/segments';
 
-    route({
-      url: '/segments/:segment_id',
-      summary: 'One segment',
-      path: z.strictObject({ segment_id: id('segment') }),
-      query: z.strictObject({}),
-      response: segment.schema,
-      etag: true,
-      handle: async ({ path, organizationId, signal }) =>
-        answerSingle(services, segment, organizationId, path.segment_id, signal),
+export const segments: ResourceRoutes = (services) => [
+  route({
+    url,
+    summary: 'Segments, newest first',
+    path: z.strictObject({}),
+    query: z.strictObject({
+      ...pageParameters('segment'),
+      q: textParameter({ min: 1, max: 256 }).optional(),
+      sort: oneOf(['updated']).optional(),
     }),
-  ];
-}
+    response: listOf(segment.schema),
+    etag: false,
+    handle: async ({ query, organizationId, signal }) => {
+      const order = query.sort === 'updated' ? byUpdate : byCreation;
+      const list = { organizationId, order, search: query.q };
+      return listRecords(services, segment, list, query, signal);
+    },
+  }),
+  recordRoute(services, segment, { url, summary: 'One segment' }),
+  route({
+    url: `${url}/:segment_id/customers`,
+    summary: "One segment's customers, newest first",
+    path: z.strictObject({ segment_id: id('segment') }),
+    query: z.strictObject({
+      ...pageParameters('customer'),
+      sort: oneOf(['total_spent']).optional(),
+    }),
+    response: listOf(customer.schema),
+    etag: false,
+    handle: async ({ path, query, organizationId, signal }) => {
+      await requireRecord(services, segment, organizationId, path.segment_id, signal);
+      const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;
+      const linkedTo = { relation: 'segment', id: path.segment_id } as const;
+      return listRecords(services, customer, { organizationId, order, linkedTo }, query, signal);
+    },
+  }),
+];

@@ -4,15 +4,15 @@ import { integer } from '../http/response/wire.ts';
 import type { Field } from './record.ts';
 
 /**
- * Fields stored as jsonb. Whatever else is in them, responses show the documented
- * shape: a value of another type, or of another name, is left out.
+ * Fields that are stored as jsonb. Responses have the documented shape: values with another type or
+ * name are omitted.
  */
 
-/** What each kind reads of a stored value; undefined where that is of another type. */
+/** `read` returns undefined for a value of another type. */
 const kinds = {
   text: {
     schema: z.string().optional(),
-    // Whoever stored a house number as a number meant its digits.
+    // A house number that is stored as a number is shown as text.
     read: (value: unknown): unknown => {
       if (isText(value)) return value;
       return isNumber(value) ? digitsOf(value) : undefined;
@@ -20,7 +20,7 @@ const kinds = {
   },
   number: {
     schema: z.number().optional(),
-    // JSON may hold numbers that no double does; they have no value here.
+    // A number beyond all doubles is omitted.
     read: (value: unknown): unknown => (isNumber(value) ? value : undefined),
   },
   integer: { schema: integer().optional(), read: wholeNumber },
@@ -49,7 +49,7 @@ function readObject(shape: Shape, stored: unknown): Record<string, unknown> {
 const isObject = (stored: unknown): stored is Record<string, unknown> =>
   typeof stored === 'object' && stored !== null && !Array.isArray(stored);
 
-/** What a bigint column could hold as well: more is no integer of the description's. */
+/** An int64, as in the OpenAPI document. */
 function wholeNumber(value: unknown): bigint | undefined {
   if (!isNumber(value)) return undefined;
   const digits = /^(-?\d+)(?:\.0+)?$/.exec(digitsOf(value))?.[1];
@@ -60,28 +60,28 @@ function wholeNumber(value: unknown): bigint | undefined {
 
 const asText = (column: string): string => `${column}::text`;
 
-/** A field that is read as the JSON text of anything at all. */
+/** A field that is read as JSON text. */
 type StoredField<Schema extends z.ZodType> = Field<Schema> & {
-  readonly write: (json: string) => unknown;
+  readonly serialize: (json: string) => unknown;
 };
 
-/** An object of these members, each of which may be missing. */
+/** An object of optional members. */
 export function objectOf<const S extends Shape>(shape: S): StoredField<ObjectSchema<S>> {
   return {
     schema: schemaOf(shape),
     expression: asText,
-    write: (json) => readObject(shape, parseExactly(json)),
+    serialize: (json) => readObject(shape, parseExactly(json)),
   };
 }
 
-/** A list of such objects; what is no object is left out. */
+/** A list of objects of optional members. Other items are omitted. */
 export function listOfObjects<const S extends Shape>(
   shape: S,
 ): StoredField<z.ZodArray<ObjectSchema<S>>> {
   return {
     schema: z.array(schemaOf(shape)),
     expression: asText,
-    write: (json) => {
+    serialize: (json) => {
       const stored = parseExactly(json);
       const items: unknown[] = Array.isArray(stored) ? stored : [];
       return items.filter(isObject).map((item) => readObject(shape, item));
@@ -89,11 +89,11 @@ export function listOfObjects<const S extends Shape>(
   };
 }
 
-/** Values under names that the organization chose; one without a value is left out. */
+/** An object with names that the organization defines. Null values are omitted. */
 export const freeObject: StoredField<z.ZodRecord<z.ZodString, z.ZodUnknown>> = {
   schema: z.record(z.string(), z.unknown()),
   expression: asText,
-  write: (json) => {
+  serialize: (json) => {
     const stored = parseExactly(json);
     return isObject(stored)
       ? Object.fromEntries(Object.entries(stored).filter(([, value]) => hasValue(value)))

@@ -1,11 +1,7 @@
-import { z } from 'zod';
-import { id, pageParameters } from '../http/request/parameters.ts';
-import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
+import type { ResourceRoutes } from '../http/route.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
 import { defineRecord, instant, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-responses.ts';
+import { listRoute, recordRoute } from './record-routes.ts';
 
 /** Section 2.8. */
 const tag = defineRecord('Tag', 'tag', 'tags', {
@@ -14,28 +10,9 @@ const tag = defineRecord('Tag', 'tag', 'tags', {
   created_at: instant,
 });
 
-export function tags(services: Services): readonly Route[] {
-  return [
-    route({
-      url: '/tags',
-      summary: 'Tags, newest first',
-      path: z.strictObject({}),
-      query: z.strictObject(pageParameters('tag')),
-      response: listOf(tag.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) =>
-        answerList(services, tag, { organizationId, order: byCreation }, query, signal),
-    }),
+const url = '/tags';
 
-    route({
-      url: '/tags/:tag_id',
-      summary: 'One tag',
-      path: z.strictObject({ tag_id: id('tag') }),
-      query: z.strictObject({}),
-      response: tag.schema,
-      etag: true,
-      handle: async ({ path, organizationId, signal }) =>
-        answerSingle(services, tag, organizationId, path.tag_id, signal),
-    }),
-  ];
-}
+export const tags: ResourceRoutes = (services) => [
+  listRoute(services, tag, byCreation, { url, summary: 'Tags, newest first' }),
+  recordRoute(services, tag, { url, summary: 'One tag' }),
+];

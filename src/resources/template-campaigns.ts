@@ -1,11 +1,7 @@
-import { z } from 'zod';
-import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
-import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
-import type { Services } from '../http/services.ts';
+import type { ResourceRoutes } from '../http/route.ts';
 import { byUpdate } from '../postgres/keyset-list.ts';
 import { choice, defineRecord, flag, htmlUrl, instant, optional, text } from './record.ts';
-import { answerList, answerSingle } from './record-responses.ts';
+import { listRoute, recordRoute } from './record-routes.ts';
 import { listOfObjects, objectOf } from './stored-json.ts';
 
 /** Section 2.12. */
@@ -47,34 +43,14 @@ const templateCampaign = defineRecord(
   },
 );
 
-export function templateCampaigns(services: Services): readonly Route[] {
-  return [
-    // An addition: the specification has the single resource only.
-    route({
-      url: '/template-campaigns',
-      isAddition: true,
-      summary: 'WhatsApp and SMS campaigns, most recently updated first',
-      path: z.strictObject({}),
-      // The order is the same with `sort` and without.
-      query: z.strictObject({
-        ...pageParameters('template_campaign'),
-        sort: oneOf(['updated']).optional(),
-      }),
-      response: listOf(templateCampaign.schema),
-      etag: false,
-      handle: async ({ query, organizationId, signal }) =>
-        answerList(services, templateCampaign, { organizationId, order: byUpdate }, query, signal),
-    }),
+const url = '/template-campaigns';
 
-    route({
-      url: '/template-campaigns/:template_campaign_id',
-      summary: 'One WhatsApp or SMS campaign',
-      path: z.strictObject({ template_campaign_id: id('template_campaign') }),
-      query: z.strictObject({}),
-      response: templateCampaign.schema,
-      etag: true,
-      handle: async ({ path, organizationId, signal }) =>
-        answerSingle(services, templateCampaign, organizationId, path.template_campaign_id, signal),
-    }),
-  ];
-}
+export const templateCampaigns: ResourceRoutes = (services) => [
+  // An addition: the specification has only the single resource.
+  listRoute(services, templateCampaign, byUpdate, {
+    url,
+    isAddition: true,
+    summary: 'WhatsApp and SMS campaigns, most recently updated first',
+  }),
+  recordRoute(services, templateCampaign, { url, summary: 'One WhatsApp or SMS campaign' }),
+];

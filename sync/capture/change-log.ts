@@ -1,5 +1,5 @@
 import sql, { raw } from 'sql-template-tag';
-import { type Database, named, withConnection } from '../../src/postgres/pool.ts';
+import { type Database, preparedStatement, withConnection } from '../../src/postgres/pool.ts';
 import { isTokenKnown } from './history-token.ts';
 import { type SnapshotRow, snapshotColumns, snapshotFrom, unseenBy } from './source.ts';
 import type { Watermark } from './watermark.ts';
@@ -33,7 +33,7 @@ export async function readChangeLog(
   const { rows } = await database.query<
     SnapshotRow & { server: string; log: string; organizations: string[]; lost_tokens: string[] }
   >(
-    named(
+    preparedStatement(
       'poll-change-log',
       sql`
     select ${raw(snapshotColumns)},

@@ -9,7 +9,12 @@ import {
   captureProblem,
 } from '../../src/postgres/capture.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { type Database, exactTypes, named, withSnapshot } from '../../src/postgres/pool.ts';
+import {
+  type Database,
+  exactTypes,
+  preparedStatement,
+  withSnapshot,
+} from '../../src/postgres/pool.ts';
 import { sourceIdentity, timeline } from '../../src/postgres/source-identity.ts';
 import { CaptureError } from '../failure.ts';
 import { commitToken, isTokenKnown } from './history-token.ts';
@@ -56,7 +61,7 @@ export async function takeSnapshot(
   await connection.query(`set local lock_timeout = '5s'`);
   await connection.query('lock table purchases in access share mode');
   const { rows } = await connection.query<SnapshotRow & { source: string | null }>(
-    named(
+    preparedStatement(
       'take-snapshot',
       sql`
     select ${raw(snapshotColumns)},

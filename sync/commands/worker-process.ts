@@ -8,7 +8,7 @@ import { createInstance } from '../../src/duckdb/connection.ts';
 import { maxIdle } from '../../src/duckdb/memory.ts';
 import { createLog } from '../../src/log.ts';
 import { OperatorError } from '../../src/operator-error.ts';
-import { breakConnections, createPool, type Database } from '../../src/postgres/pool.ts';
+import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
 import { closePrivateFolders } from '../../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
@@ -156,7 +156,7 @@ export async function followChanges(
 
 /** A failure that ends the lock's connection may leave other connections without a response. */
 function breakConnectionsWith({ lost }: WorkerLock, { database }: WorkerContext): void {
-  lost.addEventListener('abort', () => breakConnections(database));
+  lost.addEventListener('abort', () => destroyConnections(database));
 }
 
 async function waitAsStandby(

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/postgres/pool.ts';
-import { readLastLook } from '../../src/purchase-store/up-to-date.ts';
+import { readLastPoll } from '../../src/purchase-store/up-to-date.ts';
 import { type RunningWorker, readWorkers } from '../commands/worker-lock.ts';
 import { shardName } from '../shard.ts';
 import { readWorkerFailure, type WorkerFailure } from './worker-failure.ts';
@@ -25,7 +25,7 @@ export async function readWorkerStatus(
   const { rows } = await database.query<{ now: Date }>('select clock_timestamp() as now');
   const now = rows[0]?.now ?? new Date();
   return workers.map((worker) => {
-    const polledAt = readLastLook(dataDirectory, shardName(worker.shard));
+    const polledAt = readLastPoll(dataDirectory, shardName(worker.shard));
     if (worker.isCommand) return { ...worker, polledAt, failure: null };
     const silence = whySilent(worker, polledAt, now.getTime() - silentAfterMs - 2 * pollIntervalMs);
     return {

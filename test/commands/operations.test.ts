@@ -8,7 +8,7 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { readAgainAfterMs } from '../../src/purchase-store/up-to-date.ts';
+import { maxRecordAgeMs } from '../../src/purchase-store/up-to-date.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { runProgram } from '../support/program.ts';
@@ -245,7 +245,7 @@ describe("the operators' commands", { timeout: 60_000 }, () => {
     // The worker has looked again since it published the file.
     while (String(await shown()) <= formatInstant(published()?.asOf ?? 0n)) await sleep(10);
     expect(await worker.end('SIGTERM')).toBe(0);
-    await sleep(readAgainAfterMs);
+    await sleep(maxRecordAgeMs);
     const [status] = JSON.parse((await sync('status', '--json')).output).organizations;
     expect(status.asOf).toBe(await shown());
     expect((await sync('status')).output).toContain(`  ${status.asOf}  `);

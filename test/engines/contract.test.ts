@@ -70,7 +70,7 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
     groupLimit = 10,
   ) => {
     const query = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-    return (await engine.stats(organization, query)).answer;
+    return (await engine.stats(organization, query)).result;
   };
 
   it('answers an organization without purchases with nothing', async () => {
@@ -84,8 +84,8 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
       groups: [],
       groupsTruncated: false,
     });
-    const { answer } = await engine.list(organization, { filters: {}, limit: 25 });
-    expect(answer).toEqual({ purchases: [], hasMore: false });
+    const { result } = await engine.list(organization, { filters: {}, limit: 25 });
+    expect(result).toEqual({ purchases: [], hasMore: false });
   });
 
   it('counts purchases and distinct customers and adds their values to the cent', async () => {
@@ -196,8 +196,8 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
       utm_term: { utm_term: "o'neill" },
     };
     const at = await shop([plain, { ...plain, ...match[_filter] }, plain]);
-    const { answer } = await engine.list(at.organization, { filters: filters(at), limit: 100 });
-    expect(answer.purchases.map(({ id }) => id)).toEqual([at.ids[1]]);
+    const { result } = await engine.list(at.organization, { filters: filters(at), limit: 100 });
+    expect(result.purchases.map(({ id }) => id)).toEqual([at.ids[1]]);
     expect((await statsOf(at.organization, filters(at))).purchaseCount).toBe(1n);
   });
 
@@ -214,7 +214,7 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
   it('keeps one organization from seeing another', async () => {
     const { organization } = await shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
     const other = await shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
-    expect((await engine.get(organization, other.ids[0] as bigint)).answer).toBeNull();
+    expect((await engine.get(organization, other.ids[0] as bigint)).result).toBeNull();
     const theirs = { customerId: other.customers[0] as bigint };
     expect((await statsOf(organization, theirs)).purchaseCount).toBe(0n);
     expect((await statsOf(organization, { utm_source: 'theirs' })).revenueInCents).toBe(0n);
@@ -282,10 +282,10 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
     for (;;) {
       const last = visited.at(-1);
       const after = last === undefined ? {} : { startingAfter: last };
-      const { answer } = await engine.list(organization, { filters, limit, ...after });
-      visited.push(...answer.purchases.map(({ id }) => id));
-      if (!answer.hasMore) return visited;
-      expect(answer.purchases).toHaveLength(limit);
+      const { result } = await engine.list(organization, { filters, limit, ...after });
+      visited.push(...result.purchases.map(({ id }) => id));
+      if (!result.hasMore) return visited;
+      expect(result.purchases).toHaveLength(limit);
     }
   }
 

@@ -97,7 +97,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
           engine.stats(organization, query),
           postgres.stats(organization, query),
         ]);
-        expect(asText(fast.answer)).toBe(asText(exact.answer));
+        expect(asText(fast.result)).toBe(asText(exact.result));
       }),
       { numRuns: 400 },
     );
@@ -115,7 +115,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
     );
     const pageOf = async (of: PurchaseEngine, query: PurchaseListQuery) =>
       of.list(organization, query).then(
-        ({ answer }) => asText(answer),
+        ({ result }) => asText(result),
         (error) => {
           if (error instanceof UnknownCursorError) return 'unknown cursor';
           throw error;
@@ -135,7 +135,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
         engine.get(organization, id),
         postgres.get(organization, id),
       ]);
-      expect(asText(fast.answer)).toBe(asText(exact.answer));
+      expect(asText(fast.result)).toBe(asText(exact.result));
     }
   });
 });

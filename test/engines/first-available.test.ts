@@ -26,10 +26,10 @@ afterAll(async () => {
 it('answers from Postgres what DuckDB had a moment ago and has not when it is asked', async ({
   shop,
 }) => {
-  const { answer } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
-  expect(answer.purchaseCount).toBe(3n);
+  const { result } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
+  expect(result.purchaseCount).toBe(3n);
   const page = await engine.list(shop.organizationId, { filters: {}, limit: 2 });
-  expect(page.answer.purchases).toHaveLength(2);
-  const last = page.answer.purchases.at(-1)?.id as bigint;
-  expect((await engine.get(shop.organizationId, last)).answer?.id).toBe(last);
+  expect(page.result.purchases).toHaveLength(2);
+  const last = page.result.purchases.at(-1)?.id as bigint;
+  expect((await engine.get(shop.organizationId, last)).result?.id).toBe(last);
 });

@@ -4,9 +4,8 @@ import sql, { empty, join, type Sql } from 'sql-template-tag';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
-import { createGeneration, type Generation } from '../../src/engines/duckdb/labels.ts';
-import { listPurchases } from '../../src/engines/duckdb/list.ts';
-import { narrowWindow } from '../../src/engines/duckdb/time-window.ts';
+import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
+import { listPurchases, narrowWindow } from '../../src/engines/duckdb/list.ts';
 import { createLayout } from '../../src/purchase-store/layout.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -87,7 +86,7 @@ async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
 }
 
 const instants = () =>
-  fc.bigInt({ min: generation.extent.first - year, max: generation.extent.last + year });
+  fc.bigInt({ min: generation.summary.first - year, max: generation.summary.last + year });
 
 const queries = () =>
   fc.record({

@@ -104,8 +104,8 @@ const remaining = BigInt(purchases - purchases / 2_048);
 /** With a filter: what it leaves is not told without a scan. */
 const countOf = async (organization: bigint): Promise<bigint> => {
   const filters = { minValueInCents: 1n };
-  const { answer } = await engine.stats(organization, { filters, groupLimit: 1 });
-  return answer.purchaseCount;
+  const { result } = await engine.stats(organization, { filters, groupLimit: 1 });
+  return result.purchaseCount;
 };
 
 describe('more organizations than there is memory for', { timeout: 60_000 }, () => {
@@ -139,12 +139,12 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     await replaceFile(currentFile(folder), JSON.stringify(later));
     try {
       // Looks at what is published.
-      await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
+      await engine.waitUntilFresh(stuck, 0n, AbortSignal.timeout(10_000));
       for (const organization of small) await countOf(organization);
       expect(await countOf(stuck)).toBe(2_047n);
     } finally {
       await replaceFile(currentFile(folder), published);
-      await engine.reach(stuck, 0n, AbortSignal.timeout(10_000));
+      await engine.waitUntilFresh(stuck, 0n, AbortSignal.timeout(10_000));
     }
   });
 

@@ -96,8 +96,8 @@ describe('a day in a time zone', () => {
   ) => {
     const zone = timeZone === 'UTC' ? {} : { timeZone };
     const query = { filters, groupBy: 'day', groupLimit: 1_000_000, ...zone } as const;
-    const { answer } = await engine.stats(organization, query);
-    return Object.fromEntries(answer.groups.map(({ key, purchaseCount }) => [key, purchaseCount]));
+    const { result } = await engine.stats(organization, query);
+    return Object.fromEntries(result.groups.map(({ key, purchaseCount }) => [key, purchaseCount]));
   };
   const countBy = (days: readonly string[]) => {
     const counts: Record<string, bigint> = {};

@@ -14,7 +14,7 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { purchaseOnTheWire } from '../../src/resources/purchase-wire.ts';
+import { serializePurchase } from '../../src/resources/purchase-wire.ts';
 import { exactly, fileReader } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -87,7 +87,7 @@ describe('an export of all purchases that match', () => {
     engines[name].export(
       of,
       filters,
-      async ({ answer: source }, either) => {
+      async ({ result: source }, either) => {
         const parts: Uint8Array[] = [];
         for await (const part of writeExport(source, filters, format, either)) {
           seen(part);
@@ -101,7 +101,7 @@ describe('an export of all purchases that match', () => {
 
   it('has the rows of the list, each once, from either engine', async () => {
     const listed = (await storedPurchases(database.pool, organization))
-      .map((purchase) => writeExactly(JSON.stringify(purchaseOnTheWire(purchase), bigintsAsTold)))
+      .map((purchase) => writeExactly(JSON.stringify(serializePurchase(purchase), bigintsAsTold)))
       .sort();
     expect(listed).toHaveLength(4804);
     for (const name of ['duckdb', 'postgres'] as const) {
@@ -196,8 +196,8 @@ describe('an export of all purchases that match', () => {
   it('is ended by the close of its engine', async () => {
     const engine = await createTestDuckDBEngine(directory.path);
     let closed: Promise<void> | undefined;
-    const given = engine.export(organization, {}, async ({ answer }, signal) => {
-      for await (const _part of writeExport(answer, {}, 'csv', signal)) closed ??= engine.close();
+    const given = engine.export(organization, {}, async ({ result }, signal) => {
+      for await (const _part of writeExport(result, {}, 'csv', signal)) closed ??= engine.close();
     });
     await expect(given).rejects.toThrow('closing');
     await closed;

@@ -68,7 +68,7 @@ describe('a caller who hangs up', () => {
         }
       });
       expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
-      while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
+      while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
     },
   );
@@ -91,7 +91,7 @@ describe('a caller who hangs up', () => {
           await connection.query('rollback');
         }
       });
-      while (!lines.some((line) => line.includes('hung up'))) await sleep(10);
+      while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
     },
   );

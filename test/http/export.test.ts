@@ -86,8 +86,9 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
     const services = testServices(database.pool, watched(engine));
     api = await createTestApi(database.pool, folder.path, {
       services: { ...services, writeExport: counting(services.writeExport) },
-      exports: { perKey: 2, inAll: 3 },
-      stalledAfterMs: 60_000,
+      exportsPerKey: 2,
+      exportConcurrency: 3,
+      queryTimeoutMs: 60_000,
       log: recorded.log,
     });
     const { close } = api;
@@ -255,7 +256,8 @@ describe.each(['postgres', 'duckdb'] as const)('the export of purchases, from %s
 
   it('has left its place when its end arrives', async () => {
     const one = await createTestApi(database.pool, folder.path, {
-      exports: { perKey: 1, inAll: 1 },
+      exportsPerKey: 1,
+      exportConcurrency: 1,
     });
     try {
       const url = `/v1/purchases/export?${small}&format=ndjson`;
@@ -301,7 +303,7 @@ describe('an export of few purchases, to a slow reader', () => {
        select $1, $2, number, repeat('x', 25000) from generate_series(1, 1900) as number`,
       [organization, await addCustomer(database.pool, organization)],
     );
-    const api = await createTestApi(database.pool, folder.path, { stalledAfterMs: 2_000 });
+    const api = await createTestApi(database.pool, folder.path, { queryTimeoutMs: 2_000 });
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const client = await connectTo((api.app.server.address() as AddressInfo).port);
     const socket = client.ask(

@@ -234,7 +234,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
       'X-Min-Data-As-Of',
     ]);
     for (const socket of waiting) socket.destroy();
-    const left = () => lines.filter((line) => line.includes('hung up'));
+    const left = () => lines.filter((line) => line.includes('client disconnected'));
     while (left().length < waiting.length) await sleep(10);
     client.close();
   });

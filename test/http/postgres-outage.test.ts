@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import { defaultMaxSilenceMs } from '../../src/http/server/postgres-silence.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { readSettings } from '../../src/settings.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
@@ -21,6 +21,8 @@ const routes = [
   '/v1/purchases/stats',
   '/v1/customers/cus_nobody/purchases',
 ];
+
+const { databaseSilenceMs } = readSettings({});
 
 describe('while Postgres is gone', () => {
   let database: TestDatabase;
@@ -130,7 +132,7 @@ describe('while Postgres is gone', () => {
     async (rateLimitStore) => {
       const proxy = await createPostgresProxy(database.url);
       try {
-        const { get } = start(proxy.url, { rateLimitStore, maxSilenceMs: defaultMaxSilenceMs });
+        const { get } = start(proxy.url, { rateLimitStore, databaseSilenceMs });
         // Connections are open, and others are opened during the silence.
         await Promise.all([get('/v1/me'), get('/v1/purchases')]);
         proxy.mode = 'swallow';
@@ -150,7 +152,7 @@ describe('while Postgres is gone', () => {
   );
 
   it('waits for a key check that is slow while Postgres answers others', async () => {
-    const { get } = start(database.url, { rateLimitStore: 'postgres', maxSilenceMs: 1_500 });
+    const { get } = start(database.url, { rateLimitStore: 'postgres', databaseSilenceMs: 1_500 });
     const { secret: another } = await addKey(database.pool, await addOrganization(database.pool));
     expect((await get('/v1/me')).statusCode).toBe(200);
     const blocking = await database.pool.connect();

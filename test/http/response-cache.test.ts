@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   createResponseCache,
-  type FinishedResponse,
+  type SerializedResponse,
 } from '../../src/http/response/response-cache.ts';
 
 describe('finished answers', () => {
   const { signal: nobodyLeaves } = new AbortController();
   const one = { client: 'key 1', signal: nobodyLeaves };
-  const answerOf = (body: string): FinishedResponse => ({
+  const answerOf = (body: string): SerializedResponse => ({
     body,
     contentType: 'text/plain',
     entityTag: null,
@@ -41,21 +41,21 @@ describe('finished answers', () => {
   it('are made once, and remembered', async () => {
     const cache = createResponseCache(1_000_000);
     const { make, made, finish } = maker();
-    const asked = [1, 2, 3].map(() => cache.answer('a', one, make));
+    const asked = [1, 2, 3].map(() => cache.get('a', one, make));
     finish();
     expect(await Promise.all(asked)).toEqual(Array(3).fill(answerOf('answer 1')));
-    expect(await cache.answer('a', one, make)).toEqual(answerOf('answer 1'));
+    expect(await cache.get('a', one, make)).toEqual(answerOf('answer 1'));
     expect(made()).toBe(1);
   });
 
   it('are made once for all who ask at the same time, also where none is remembered', async () => {
     const cache = createResponseCache(0);
     const { make, made, finish } = maker();
-    const asked = [1, 2].map(() => cache.answer('a', one, make));
+    const asked = [1, 2].map(() => cache.get('a', one, make));
     finish();
     await Promise.all(asked);
     expect(made()).toBe(1);
-    const again = cache.answer('a', one, make);
+    const again = cache.get('a', one, make);
     finish();
     expect(await again).toEqual(answerOf('answer 2'));
   });
@@ -65,7 +65,7 @@ describe('finished answers', () => {
     const { make, made, finish, signal } = maker();
     const [first, second] = [new AbortController(), new AbortController()];
     const asked = [first, second].map((caller) =>
-      cache.answer('a', { client: 'key 1', signal: caller.signal }, make),
+      cache.get('a', { client: 'key 1', signal: caller.signal }, make),
     );
     first.abort(new Error('the first left'));
     await expect(asked[0]).rejects.toThrow('the first left');
@@ -73,7 +73,7 @@ describe('finished answers', () => {
     second.abort(new Error('the second left'));
     await expect(asked[1]).rejects.toThrow('the second left');
     expect(signal()?.aborted).toBe(true);
-    const later = cache.answer('a', one, make);
+    const later = cache.get('a', one, make);
     finish();
     expect(await later).toEqual(answerOf('answer 2'));
     expect(made()).toBe(2);
@@ -83,12 +83,12 @@ describe('finished answers', () => {
     const cache = createResponseCache(1_000_000);
     const makers = [maker(), maker()];
     const asked = makers.map(({ make }, index) =>
-      cache.answer('a', { client: `key ${index}`, signal: nobodyLeaves }, make),
+      cache.get('a', { client: `key ${index}`, signal: nobodyLeaves }, make),
     );
     for (const { finish } of makers) finish();
     await Promise.all(asked);
     expect(makers.map(({ made }) => made())).toEqual([1, 1]);
-    await cache.answer('a', { client: 'key 2', signal: nobodyLeaves }, () =>
+    await cache.get('a', { client: 'key 2', signal: nobodyLeaves }, () =>
       Promise.reject(new Error('it is remembered')),
     );
   });
@@ -96,18 +96,18 @@ describe('finished answers', () => {
   it('are not remembered where making them failed', async () => {
     const cache = createResponseCache(1_000_000);
     const fail = () => Promise.reject(new Error('no'));
-    const asked = [1, 2].map(() => cache.answer('a', one, fail));
+    const asked = [1, 2].map(() => cache.get('a', one, fail));
     for (const each of asked) await expect(each).rejects.toThrow('no');
     await sleep(0);
     const make = async () => answerOf('yes');
-    expect(await cache.answer('a', one, make)).toEqual(answerOf('yes'));
+    expect(await cache.get('a', one, make)).toEqual(answerOf('yes'));
   });
 
   it('take no more than they may: the oldest unused go first', async () => {
     const cache = createResponseCache(100_000);
     const made: string[] = [];
     const ask = (key: string, length = 4_000) =>
-      cache.answer(key, one, async () => {
+      cache.get(key, one, async () => {
         made.push(key);
         return answerOf('x'.repeat(length));
       });

@@ -122,7 +122,7 @@ describe('responses that clients do not read', () => {
   });
 
   it('have their connection closed', async ({ start, headersOf }) => {
-    const { server, client } = await start({ stalledAfterMs: 200 });
+    const { server, client } = await start({ queryTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
     const socket = client.ask(requestBytes(large, await headersOf()));
     const [connection] = await connected;
@@ -135,7 +135,7 @@ describe('responses that clients do not read', () => {
     start,
     headersOf,
   }) => {
-    const { server, client } = await start({ stalledAfterMs: 200 });
+    const { server, client } = await start({ queryTimeoutMs: 200 });
     const headers = await headersOf();
     await withConnection(database.pool, async (locking) => {
       await locking.query('begin; lock table tags in access exclusive mode');

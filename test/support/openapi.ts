@@ -1,7 +1,9 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
+import { pino } from 'pino';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
 import { resources } from '../../src/resources/resources.ts';
+import { readSettings } from '../../src/settings.ts';
 import { statusOf } from '../http/refusal.ts';
 import {
   type Answer,
@@ -123,9 +125,18 @@ export function decompressed(body: Buffer, encoding: unknown): string {
 }
 
 /** The API, every response of which that a test gets through `app.inject` is checked. */
-export function createCheckedApp(options: Omit<AppOptions, 'resources'>): FastifyInstance {
-  // While several tests run, Postgres may take a second to accept a first connection.
-  const app = createApp({ resources, maxSilenceMs: 30_000, ...options });
+export function createCheckedApp(
+  options: Partial<AppOptions> & Pick<AppOptions, 'services'>,
+): FastifyInstance {
+  const app = createApp({
+    ...readSettings({}),
+    // While several tests run, Postgres may take a second to accept a first connection.
+    databaseSilenceMs: 30_000,
+    resources,
+    keyDatabase: options.services.database,
+    log: pino({ level: 'silent' }),
+    ...options,
+  });
   const inject = app.inject.bind(app) as (asked: InjectOptions) => Promise<LightMyRequestResponse>;
   const readConformance = async () =>
     conformanceTo((await inject({ method: 'GET', url: '/openapi.json' })).body);

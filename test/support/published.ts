@@ -25,12 +25,12 @@ async function everyPurchase(engine: PurchaseEngine, organizationId: bigint): Pr
   const purchases: Purchase[] = [];
   for (;;) {
     const last = purchases.at(-1);
-    const { answer } = await engine.list(organizationId, {
+    const { result } = await engine.list(organizationId, {
       filters: {},
       limit: 100,
       ...(last === undefined ? {} : { startingAfter: last.id }),
     });
-    purchases.push(...answer.purchases);
-    if (!answer.hasMore) return purchases;
+    purchases.push(...result.purchases);
+    if (!result.hasMore) return purchases;
   }
 }

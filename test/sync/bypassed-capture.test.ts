@@ -121,15 +121,19 @@ describe('a running worker notices', () => {
     const engine = await createTestDuckDBEngine(directory.path);
     try {
       const before = await engine.freshness(organization);
-      await engine.reach(organization, (before as bigint) + 1n, AbortSignal.timeout(60_000));
+      await engine.waitUntilFresh(
+        organization,
+        (before as bigint) + 1n,
+        AbortSignal.timeout(60_000),
+      );
       await database.pool.query(`begin; ${statements}; commit`);
-      const { asOf: committed, answer: expected } = await totalsInPostgres();
+      const { asOf: committed, result: expected } = await totalsInPostgres();
       let asOf = 0n;
       while (asOf < committed) {
         const found = await engine.stats(organization, { filters: {}, groupLimit: 1 });
         expect(found.asOf).toBeGreaterThanOrEqual(asOf);
         asOf = found.asOf;
-        if (asOf >= committed) expect(found.answer).toEqual(expected);
+        if (asOf >= committed) expect(found.result).toEqual(expected);
         await sleep(5);
       }
       expect(await published()).toEqual(await stored());

@@ -57,8 +57,8 @@ describe('the sync worker', () => {
     await worker.syncAll();
     const reader = await createTestDuckDBEngine(directory.path);
     try {
-      const { answer } = await reader.list(of, { filters: {}, limit: 100 });
-      return answer.purchases
+      const { result } = await reader.list(of, { filters: {}, limit: 100 });
+      return result.purchases
         .map(({ purchase_value_in_cents: cents }) => cents)
         .sort((a, b) => Number(a - b));
     } finally {
@@ -169,9 +169,9 @@ describe('the sync worker', () => {
       reader.stats(organization, { filters: { customerId: other }, groupLimit: 1 }),
     ]);
     await reader.close();
-    expect(before.answer).toBeNull();
-    expect(after.answer?.customer_id).toBe(other);
-    expect(stats.answer.purchaseCount).toBe(1n);
+    expect(before.result).toBeNull();
+    expect(after.result?.customer_id).toBe(other);
+    expect(stats.result.purchaseCount).toBe(1n);
   });
 
   it('reads everything anew after a TRUNCATE', async () => {

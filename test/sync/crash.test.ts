@@ -63,9 +63,9 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
   const values = async (): Promise<bigint[]> => {
     await sync.run(signal);
     const reader = await createTestDuckDBEngine(dataDirectory);
-    const { answer } = await reader.list(organization, { filters: {}, limit: 100 });
+    const { result } = await reader.list(organization, { filters: {}, limit: 100 });
     await reader.close();
-    return answer.purchases
+    return result.purchases
       .map(({ purchase_value_in_cents: cents }) => cents)
       .sort((a, b) => Number(a - b));
   };

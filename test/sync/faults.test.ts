@@ -50,7 +50,7 @@ describe('the sync worker, when something goes wrong,', () => {
     const engine = await createTestDuckDBEngine(directory.path);
     try {
       const query = { filters: {}, groupLimit: 1 };
-      return Number((await engine.stats(organization, query)).answer.purchaseCount);
+      return Number((await engine.stats(organization, query)).result.purchaseCount);
     } finally {
       await engine.close();
     }
@@ -206,7 +206,7 @@ describe('the sync worker, when something goes wrong,', () => {
       (await engine.freshness(organization)) === null
         ? 0
         : Number(
-            (await engine.stats(organization, { filters: {}, groupLimit: 1 })).answer.purchaseCount,
+            (await engine.stats(organization, { filters: {}, groupLimit: 1 })).result.purchaseCount,
           );
     while ((await count()) !== 5) await sleep(20);
     await database.pool.query(

@@ -74,7 +74,7 @@ const it = test
         const marker = await addPurchase(database.pool, other, { customer_id: customer });
         while (
           (await engine.freshness(other)) === null ||
-          (await engine.get(other, marker)).answer === null ||
+          (await engine.get(other, marker)).result === null ||
           (await pendingChanges()) > 0
         ) {
           await sleep(50);
@@ -96,9 +96,9 @@ const it = test
         duckdb.list(shop.organizationId, query),
         postgres.list(shop.organizationId, query),
       ]);
-      expect(copy.answer).toEqual(original.answer);
-      hasMore = original.answer.hasMore;
-      startingAfter = original.answer.purchases.at(-1)?.id;
+      expect(copy.result).toEqual(original.result);
+      hasMore = original.result.hasMore;
+      startingAfter = original.result.purchases.at(-1)?.id;
     }
     await duckdb.close();
   });

@@ -29,7 +29,7 @@ describe('files of another version of this software', () => {
     const reader = await createTestDuckDBEngine(shop.directory);
     const count = async () => {
       const question = { filters: {}, groupLimit: 1 };
-      return Number((await reader.stats(shop.organization, question)).answer.purchaseCount);
+      return Number((await reader.stats(shop.organization, question)).result.purchaseCount);
     };
     expect(await count()).toBe(20);
     await makeForeign();

@@ -289,7 +289,7 @@ describe('a database that is dropped and created again under a running API', () 
       expect(await ask(secret)).toEqual([200, 3]);
       // From the file, which has stood still since, and not from Postgres.
       await addPurchases(database.pool, organization, customer, 1);
-      await api.purchases.reach(organization, inPostgres, AbortSignal.timeout(30_000));
+      await api.purchases.waitUntilFresh(organization, inPostgres, AbortSignal.timeout(30_000));
       expect(await ask(secret)).toEqual([200, 3]);
     } finally {
       await api.close();

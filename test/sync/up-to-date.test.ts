@@ -103,7 +103,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
     await untilUpToDate(one, 0n);
     const reader = await createTestDuckDBEngine(directory.path);
     const count = async () =>
-      (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer.purchaseCount;
+      (await reader.stats(one, { filters: {}, groupLimit: 1 })).result.purchaseCount;
     try {
       expect(await count()).toBe(1n);
       await worker.end('SIGKILL');
@@ -207,7 +207,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       expect(published(one)?.asOf).toBeLessThan(asOf);
       await expect
         .poll(
-          async () => (await reader.stats(one, { filters: {}, groupLimit: 1 })).answer,
+          async () => (await reader.stats(one, { filters: {}, groupLimit: 1 })).result,
           patiently,
         )
         .toMatchObject({ purchaseCount: 2n });

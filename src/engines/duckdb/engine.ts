@@ -1,177 +1,161 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { Purchase } from '../../domain/purchase.ts';
 import {
   type AsOf,
   NoGenerationError,
-  type PurchaseAnswers,
   type PurchaseEngine,
+  type PurchaseReader,
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance } from '../../duckdb/connection.ts';
 import { isChecksumFailure, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
 import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
-import { createEndableTasks } from './endable-tasks.ts';
-import { followGenerations, type GenerationLease } from './generations.ts';
-import { interruptible } from './interruption.ts';
-import type { Generation } from './labels.ts';
+import type { Generation } from './generation.ts';
+import { createGenerations, type Generations } from './generations.ts';
+import { createAbortableTasks, interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
-import { createQueryPool } from './query-pool.ts';
+import { createQueryPool, type QueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
-import { createWaitUntilFresh } from './wait-until-fresh.ts';
+import { createWaitUntilFresh, type WaitUntilFresh } from './wait-until-fresh.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;
   readonly threads: number;
   readonly memoryLimit: string;
-  /** Questions answered at the same time; the others wait. */
+  /** Queries that run at the same time. */
   readonly concurrency: number;
-  /** Queries that wait, of all clients and of one; one more is refused. */
+  /** Queries in the queue, of all clients and of one. Further queries are refused. */
   readonly queueLimit: number;
   readonly queueLimitPerClient: number;
-  /** From when a question is asked until its answer. */
+  /** Of a query, including its time in the queue. */
   readonly timeoutMs: number;
-  /** Told of a generation that cannot be served; the one before it goes on. */
+  /** Receives the error of a generation that cannot be served. The previous one goes on serving. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
-/** Of an organization that is attached: enough to have all of a small one's file in memory. */
-const memoryOfEach = 2 ** 20;
+/** Of an attached organization. A small organization's file then fits into memory as a whole. */
+const memoryPerOrganization = 2 ** 20;
 
-/** An export of more purchases gets the file: another process can write it, at no cost to queries. */
-const maxListed = 2_000;
+/** Larger exports get the file: another process can then write the export, at no cost to queries. */
+const maxListedPurchases = 2_000;
+
+type EngineParts = {
+  readonly instance: DuckDBInstance;
+  readonly queries: QueryPool;
+  readonly exports: ReturnType<typeof createAbortableTasks>;
+  readonly generations: Generations;
+  readonly waitUntilFresh: WaitUntilFresh;
+};
 
 /**
- * Answers from the generations that the sync worker publishes. Every method
- * rejects with NoGenerationError until an organization has one, and with
- * QueryTimeoutError where an answer takes longer than `timeoutMs`.
+ * Reads the generations that the sync worker publishes. Every method rejects with
+ * NoGenerationError until an organization has one, and with QueryTimeoutError after `timeoutMs`.
  */
 export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<PurchaseEngine> {
-  const spillDirectory = join(options.dataDirectory, 'spill', `api-${process.pid}`);
-  mkdirSync(join(options.dataDirectory, 'spill'), { recursive: true });
+  const { dataDirectory } = options;
+  const spillDirectory = join(dataDirectory, 'spill', `api-${process.pid}`);
+  mkdirSync(join(dataDirectory, 'spill'), { recursive: true });
   const instance = await createInstance({ ...options, spillDirectory });
   const queries = createQueryPool(instance, options);
-  const exports = createEndableTasks();
-  const generations = followGenerations(instance, {
+  const exports = createAbortableTasks();
+  const generations = createGenerations(instance, {
     ...options,
-    maxIdle: maxIdle(options.memoryLimit, memoryOfEach),
+    maxIdle: maxIdle(options.memoryLimit, memoryPerOrganization),
   });
-
-  /** If a query finds damage, the worker is asked to rebuild the file. */
-  const withLease = async <Result>(
-    organizationId: bigint,
-    source: string | null,
-    use: (lease: GenerationLease) => Promise<Result>,
-  ): Promise<Result> => {
-    const lease = await generations.acquire(organizationId, source);
-    if (lease === null) throw new NoGenerationError();
-    try {
-      return await use(lease);
-    } catch (error) {
-      if (isChecksumFailure(error) || isInstanceLost(error)) {
-        options.onError(organizationId, error);
-      }
-      if (isChecksumFailure(error)) generations.reportDamage(organizationId, lease.file);
-      throw error;
-    } finally {
-      lease.release();
-    }
-  };
-
-  /** What would answer now, without a query. */
-  const look = async (organizationId: bigint, source: string | null) => {
-    const lease = await generations.acquire(organizationId, source);
-    lease?.release();
-    return lease;
-  };
 
   const newestAsOf = async (organizationId: bigint, source: string | null): Promise<bigint> => {
     await generations.refresh(organizationId);
-    const lease = await look(organizationId, source);
-    if (lease === null) throw new NoGenerationError();
-    return lease.asOf;
+    const version = await generations.version(organizationId, source);
+    if (version === null) throw new NoGenerationError();
+    return version.asOf;
   };
-  const reach = createWaitUntilFresh(newestAsOf, (organizationId) => {
+  const waitUntilFresh = createWaitUntilFresh(newestAsOf, (organizationId) => {
     try {
-      sendWorkerRequest(options.dataDirectory, 'refresh', organizationId);
+      sendWorkerRequest(dataDirectory, 'refresh', organizationId);
     } catch {
-      // The worker publishes in its own time.
+      // The worker publishes at its next regular time.
     }
   });
 
-  /** All purchases that match; null if they are more than `maxListed`. */
-  const listFew = async (
-    generation: Generation,
-    filters: PurchaseFilters,
-    signal: AbortSignal,
-  ): Promise<readonly Purchase[] | null> => {
-    const connection = await instance.connect();
-    const list = () => listPurchases(connection, generation, { filters, limit: maxListed });
-    const { purchases, hasMore } = await interruptible(signal, connection, () =>
-      generations.withRoom(list),
-    ).finally(() => connection.closeSync());
-    return hasMore ? null : purchases;
-  };
-
-  const answersFrom = (source: string | null): PurchaseAnswers => {
-    const answer = <Answer>(
-      organizationId: bigint,
-      signal: AbortSignal | undefined,
-      client: string | undefined,
-      ask: (connection: DuckDBConnection, generation: Generation) => Promise<Answer>,
-    ): Promise<AsOf<Answer>> =>
-      queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
-        withLease(organizationId, source, async ({ generation, asOf }) => ({
-          answer: await generations.withRoom(() => ask(connection, generation)),
-          asOf,
-        })).catch((error: unknown) => {
-          // Another engine can answer.
-          if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
-          throw new NoGenerationError('the file cannot be read', { cause: error });
-        }),
-      );
-
-    return {
-      list: (organizationId, query, signal, client) =>
-        answer(organizationId, signal, client, (connection, generation) =>
-          listPurchases(connection, generation, query),
-        ),
-      get: (organizationId, purchaseId, signal, client) =>
-        answer(organizationId, signal, client, (connection, generation) =>
-          findPurchase(connection, generation, purchaseId),
-        ),
-      stats: (organizationId, query, signal, client) =>
-        answer(organizationId, signal, client, (connection, generation) =>
-          purchaseStats(connection, generation, query),
-        ),
-      export: (organizationId, filters, take, signal) =>
-        exports.run(signal, (either) =>
-          withLease(organizationId, source, async ({ generation, descriptor, asOf }) => {
-            const few = await listFew(generation, filters, either);
-            const answer = few === null ? { descriptor } : { purchases: oneBatch(few) };
-            return take({ answer, asOf }, either);
-          }),
-        ),
-      freshness: async (organizationId) => (await look(organizationId, source))?.asOf ?? null,
-      version: async (organizationId) => {
-        const lease = await look(organizationId, source);
-        return lease === null ? null : { name: lease.file, asOf: lease.asOf };
-      },
-      reach: (organizationId, instant, signal) => reach(organizationId, source, instant, signal),
-    };
-  };
-
+  const parts = { instance, queries, exports, generations, waitUntilFresh };
   return {
-    ...answersFrom(null),
-    forSource: answersFrom,
+    ...createReader(parts, null),
+    forSource: (source) => createReader(parts, source),
     async close() {
       await Promise.all([queries.close(), exports.close()]);
       await generations.close();
       instance.closeSync();
     },
   };
+}
+
+/** Reads generations from one source, or from any source if `source` is null. */
+function createReader(parts: EngineParts, source: string | null): PurchaseReader {
+  const { queries, exports, generations, waitUntilFresh } = parts;
+  const run = <Result>(
+    organizationId: bigint,
+    signal: AbortSignal | undefined,
+    client: string | undefined,
+    query: (connection: DuckDBConnection, generation: Generation) => Promise<Result>,
+  ): Promise<AsOf<Result>> =>
+    queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
+      generations
+        .use(organizationId, source, async ({ generation, asOf }) => ({
+          result: await generations.withEviction(() => query(connection, generation)),
+          asOf,
+        }))
+        .catch((error: unknown) => {
+          // NoGenerationError makes another engine run the query.
+          if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
+          throw new NoGenerationError('the file cannot be read', { cause: error });
+        }),
+    );
+
+  return {
+    list: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection, generation) =>
+        listPurchases(connection, generation, query),
+      ),
+    get: (organizationId, purchaseId, signal, client) =>
+      run(organizationId, signal, client, (connection, generation) =>
+        findPurchase(connection, generation, purchaseId),
+      ),
+    stats: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection, generation) =>
+        purchaseStats(connection, generation, query),
+      ),
+    export: (organizationId, filters, take, signal) =>
+      exports.run(signal, (either) =>
+        generations.use(organizationId, source, async ({ generation, descriptor, asOf }) => {
+          const purchases = await listFew(parts, generation, filters, either);
+          const result = purchases === null ? { descriptor } : { purchases: oneBatch(purchases) };
+          return take({ result, asOf }, either);
+        }),
+      ),
+    freshness: async (organizationId) =>
+      (await generations.version(organizationId, source))?.asOf ?? null,
+    version: (organizationId) => generations.version(organizationId, source),
+    waitUntilFresh: (organizationId, instant, signal) =>
+      waitUntilFresh(organizationId, source, instant, signal),
+  };
+}
+
+/** All matching purchases; null if there are more than `maxListedPurchases`. */
+async function listFew(
+  { instance, generations }: EngineParts,
+  generation: Generation,
+  filters: PurchaseFilters,
+  signal: AbortSignal,
+): Promise<readonly Purchase[] | null> {
+  const connection = await instance.connect();
+  const list = () => listPurchases(connection, generation, { filters, limit: maxListedPurchases });
+  const { purchases, hasMore } = await interruptible(signal, connection, () =>
+    generations.withEviction(list),
+  ).finally(() => connection.closeSync());
+  return hasMore ? null : purchases;
 }
 
 async function* oneBatch(purchases: readonly Purchase[]): AsyncGenerator<readonly Purchase[]> {

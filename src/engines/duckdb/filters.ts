@@ -13,9 +13,8 @@ import { labelKey, labelTable } from '../../purchase-store/layout.ts';
 type LabelKeys = ReadonlyMap<string, number>;
 
 /**
- * The purchases that match, as what follows `where`, for list and stats alike;
- * null where no purchase can match, because a label asked for is in no
- * dictionary: that question needs no scan.
+ * The condition of matching purchases, for lists and statistics. Null if a filter's value is in
+ * no dictionary: then no purchase matches, and the query needs no scan.
  */
 export async function purchasesMatching(
   connection: DuckDBConnection,
@@ -49,12 +48,12 @@ function conditionsWith(keys: LabelKeys): FilterConditions<Sql> {
 }
 
 function labelsIn(filters: PurchaseFilters): { label: PurchaseLabel; value: string }[] {
-  const asked: [PurchaseLabel, string | undefined][] = [
+  const filtered: [PurchaseLabel, string | undefined][] = [
     ['payment_status', filters.paymentStatus],
     ['platform', filters.platform],
     ...trackingLabels.map((label): [PurchaseLabel, string | undefined] => [label, filters[label]]),
   ];
-  return asked.flatMap(([label, value]) => (value === undefined ? [] : [{ label, value }]));
+  return filtered.flatMap(([label, value]) => (value === undefined ? [] : [{ label, value }]));
 }
 
 async function findKeys(

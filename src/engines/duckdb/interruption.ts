@@ -3,8 +3,8 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 const interruptEveryMs = 10;
 
 /**
- * Gives what `work` gives. Once the signal is aborted, the connection's queries are
- * interrupted; when they have really ended, it rejects with the signal's reason.
+ * Runs `work`. An aborted signal interrupts the connection's queries. When they have ended,
+ * the promise rejects with the signal's reason.
  */
 export async function interruptible<Result>(
   signal: AbortSignal,
@@ -12,8 +12,7 @@ export async function interruptible<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   signal.throwIfAborted();
-  // DuckDB forgets an interrupt when the next query begins: it is repeated until
-  // the work has ended, however many queries it still would have put.
+  // DuckDB forgets an interrupt when the next query begins, and `work` may run several.
   let interrupting: NodeJS.Timeout | undefined;
   const interrupt = () => {
     connection.interrupt();
@@ -30,4 +29,31 @@ export async function interruptible<Result>(
     signal.removeEventListener('abort', interrupt);
     clearInterval(interrupting);
   }
+}
+
+/** Tasks that `close` aborts. */
+export function createAbortableTasks() {
+  const closing = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  return {
+    /** Runs `task` with a signal that `signal` or `close` aborts. */
+    run<Result>(
+      signal: AbortSignal | undefined,
+      task: (signal: AbortSignal) => Promise<Result>,
+    ): Promise<Result> {
+      const signals = signal === undefined ? [closing.signal] : [signal, closing.signal];
+      const either = AbortSignal.any(signals);
+      if (either.aborted) return Promise.reject(either.reason);
+      const result = task(either);
+      running.add(result);
+      const remove = () => running.delete(result);
+      result.then(remove, remove);
+      return result;
+    },
+    /** Resolves when all tasks have ended. */
+    async close() {
+      closing.abort(new Error('the engine is closing'));
+      await Promise.allSettled(running);
+    },
+  };
 }

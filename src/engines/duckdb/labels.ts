@@ -1,100 +1,47 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { LRUCache } from 'lru-cache';
 import sql, { join, raw } from 'sql-template-tag';
-import { type PurchaseLabel, purchaseLabels } from '../../domain/purchase.ts';
-import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelTable } from '../../purchase-store/layout.ts';
 
-/** A file as queries see it: attached under `catalog`, never changing. */
-export type Generation = {
-  readonly catalog: string;
-  readonly labels: LabelCache;
-  readonly extent: Extent;
-  /** The statistics of all purchases, once somebody has asked for them. */
-  totals: PurchaseTotals | null;
-};
-
-/** What of a file is known before any question: DuckDB tells it without a scan. */
-export type Extent = {
-  readonly purchases: number;
-  /** When the first and the last were created; microseconds since 1970. */
-  readonly first: bigint;
-  readonly last: bigint;
-  /** The currency that every single purchase has; null where there is no such one. */
-  readonly currency: string | null;
-};
-
-/** When what the filters leave can have been created; `since` is after `until` where nothing can. */
-export function stretchOf(
-  { first, last }: Extent,
-  { createdSince = first, createdUntil = last }: PurchaseFilters,
-): { readonly since: bigint; readonly until: bigint } {
-  return {
-    since: createdSince > first ? createdSince : first,
-    until: createdUntil < last ? createdUntil : last,
-  };
-}
-
 /**
- * The values behind label keys, as far as they were asked for. Joining ten
- * dictionaries to a page takes DuckDB several times as long as reading the page
- * does; and pages show the same few values again and again.
+ * Caches the values of label keys. Joining ten dictionaries to a page takes DuckDB several
+ * times as long as reading the page, and pages repeat the same few values.
  */
 export type LabelCache = {
-  /** The values of these keys; asks the file for those that are not remembered. */
+  /** Returns the values of these keys, and queries the dictionaries for keys that are not cached. */
   lookUp(connection: DuckDBConnection, keys: LabelKeys): Promise<LabelValues>;
 };
 
 export type LabelKeys = ReadonlyMap<PurchaseLabel, ReadonlySet<number>>;
 export type LabelValues = (label: PurchaseLabel, key: number) => string;
 
-// Of each label, some megabytes at the very most.
-const mostRemembered = 20_000;
+const maxCachedLabels = 200_000;
 
-/** Of a file that is attached already. */
-export async function createGeneration(
-  connection: DuckDBConnection,
-  catalog: string,
-): Promise<Generation> {
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select purchases, coalesce(epoch_us(first), 0), coalesce(epoch_us(last), 0), value
-      from (
-        select count(*) as purchases, min(created_at) as first, max(created_at) as last,
-          case when min(currency_key) = max(currency_key) then min(currency_key) end as key
-        from ${raw(catalog)}.purchase) as extent
-      left join ${raw(catalog)}.label_currency using (key)`,
-  );
-  const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
-  const extent = { purchases: Number(purchases), first, last, currency };
-  return { catalog, labels: createLabelCache(catalog), extent, totals: null };
-}
-
-function createLabelCache(catalog: string): LabelCache {
-  const remembered = new Map(purchaseLabels.map((label) => [label, new Map<number, string>()]));
-  const rememberedOf = (label: PurchaseLabel) => remembered.get(label) as Map<number, string>;
-
+export function createLabelCache(catalog: string): LabelCache {
+  // `max` would allocate memory for all entries at once.
+  const cache = new LRUCache<string, string>({
+    maxSize: maxCachedLabels,
+    sizeCalculation: () => 1,
+  });
   return {
     async lookUp(connection, keys) {
-      // The answer's own: others may make room in what is remembered meanwhile.
+      // Concurrent queries may evict cached values, so each result has a map of its own.
       const values = new Map<string, string>();
-      const lookups = [...keys].flatMap(([label, wanted]) => {
-        const missing: number[] = [];
-        for (const key of wanted) {
-          const value = rememberedOf(label).get(key);
-          if (value === undefined) missing.push(key);
-          else values.set(`${label} ${key}`, value);
-        }
+      const statements = [...keys].flatMap(([label, wanted]) => {
+        const missing = [...wanted].filter((key) => {
+          const name = `${label} ${key}`;
+          const value = cache.get(name);
+          if (value !== undefined) values.set(name, value);
+          return value === undefined;
+        });
         return missing.length === 0 ? [] : [lookUpStatement(catalog, label, missing)];
       });
       const rows =
-        lookups.length === 0 ? [] : await queryRows(connection, join(lookups, ' union all '));
+        statements.length === 0 ? [] : await queryRows(connection, join(statements, ' union all '));
       for (const [label, key, value] of rows) {
-        const known = rememberedOf(label as PurchaseLabel);
-        if (known.size >= mostRemembered) known.clear();
-        known.set(key as number, value as string);
+        cache.set(`${label} ${key}`, value as string);
         values.set(`${label} ${key}`, value as string);
       }
       return (label, key) => {

@@ -13,8 +13,8 @@ import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-q
 import { type DuckDBRow, queryRows, streamChunks } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { purchasesMatching } from './filters.ts';
-import { type Generation, type LabelCache, type LabelKeys, stretchOf } from './labels.ts';
-import { narrowWindow } from './time-window.ts';
+import { type Generation, type GenerationSummary, timeBounds } from './generation.ts';
+import type { LabelCache, LabelKeys } from './labels.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
@@ -26,13 +26,13 @@ export async function listPurchases(
   const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
-  const { since, until } = stretchOf(generation.extent, filters);
+  const { since, until } = timeBounds(generation.summary, filters);
   const purchases = await readPage(connection, generation, {
     listed,
-    most: limit + 1,
+    limit: limit + 1,
     since,
     until: cursor !== null && cursor.createdAt < until ? cursor.createdAt : until,
-    // One customer's are few, and lie anywhere: the window is not worth a look.
+    // One customer's purchases are few and spread over all time, so the window is no use.
     isScattered: filters.customerId !== undefined,
   });
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -62,53 +62,70 @@ async function findCursor(
   return { id, createdAt: row[0] as bigint };
 }
 
-/** What comes after a purchase in the list; the two halves let zone maps skip what is newer. */
+/** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
 function isAfter({ id, createdAt }: Cursor): Sql {
-  const then = new DuckDBTimestampValue(createdAt);
-  return sql`created_at <= ${then} and (created_at < ${then} or id < ${id})`;
+  const instant = new DuckDBTimestampValue(createdAt);
+  return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
 
-type PageQuestion = {
-  /** Which purchases the list has from here on. */
+type PageQuery = {
+  /** The condition of the purchases after the cursor. */
   readonly listed: Sql;
-  readonly most: number;
-  /** None of them was created before or after these instants (microseconds since 1970). */
+  readonly limit: number;
+  /** The time bounds of these purchases; microseconds since 1970. */
   readonly since: bigint;
   readonly until: bigint;
-  /** Whether so few match that they can be anywhere. */
+  /** Whether the purchases are few and spread over all time. */
   readonly isScattered: boolean;
 };
 
 /**
- * The first `most` of what is listed, in its order: of a narrow window of time that is
- * likely to hold them, or else of all. There DuckDB begins with the newest row groups, and
- * leaves out those that zone maps say are older than what it has found.
+ * Reads a page from a narrow time window. If the page is not full, reads from all rows: DuckDB
+ * begins with the newest row groups, and skips row groups that zone maps show to be older than
+ * the rows found so far.
  */
 async function readPage(
   connection: DuckDBConnection,
   generation: Generation,
-  { listed, most, since, until, isScattered }: PageQuestion,
+  { listed, limit, since, until, isScattered }: PageQuery,
 ): Promise<Purchase[]> {
   const readWithin = (window: Sql) =>
     readPurchases(
       connection,
       generation,
-      sql`where ${listed} ${window} order by created_at desc, id desc limit ${raw(String(most))}`,
+      sql`where ${listed} ${window} order by created_at desc, id desc limit ${raw(String(limit))}`,
     );
-  const begin = narrowWindow(until, generation.extent, most);
+  const begin = narrowWindow(until, generation.summary, limit);
   if (!isScattered && begin > since) {
     const purchases = await readWithin(isSince(begin));
-    if (purchases.length === most) return purchases;
+    if (purchases.length === limit) return purchases;
   }
   return readWithin(empty);
+}
+
+/** Pages that a time window should hold. */
+const pagesPerWindow = 8;
+
+/**
+ * The beginning of a time window that ends at `until`. The width assumes that purchases are
+ * distributed evenly: a wrong guess costs a second query, and never loses a purchase. Instants
+ * are microseconds since 1970.
+ */
+export function narrowWindow(
+  until: bigint,
+  { purchases, first, last }: Omit<GenerationSummary, 'currency'>,
+  pageSize: number,
+): bigint {
+  const microsecondsPerPurchase = Number(last - first) / Math.max(1, purchases);
+  return until - BigInt(Math.ceil(pagesPerWindow * pageSize * microsecondsPerPurchase)) - 1n;
 }
 
 const isSince = (instant: bigint): Sql =>
   sql`and created_at >= ${new DuckDBTimestampValue(instant)}`;
 
 /**
- * All purchases that match, in no order, some thousands at a time. Labels are looked up on
- * a second connection: another statement would end the stream of the first.
+ * All matching purchases in batches, in no particular order. The labels need a second connection,
+ * because another statement would end the stream of the first.
  */
 export async function* streamPurchases(
   connection: DuckDBConnection,
@@ -124,15 +141,15 @@ export async function* streamPurchases(
   }
 }
 
-/** The purchases that `selection` (where, order, limit) picks, their labels looked up. */
+/** Runs a query with these clauses (where, order by, limit), and looks up the labels. */
 async function readPurchases(
   connection: DuckDBConnection,
   { catalog, labels }: Generation,
-  selection: Sql,
+  clauses: Sql,
 ): Promise<Purchase[]> {
   const rows = await queryRows(
     connection,
-    sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${selection}`,
+    sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${clauses}`,
   );
   return withLabels(connection, labels, rows);
 }

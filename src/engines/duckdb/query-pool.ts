@@ -3,7 +3,7 @@ import PQueue from 'p-queue';
 import { QueueFullError } from '../../domain/purchase-engine.ts';
 import { interruptible } from './interruption.ts';
 
-/** One SQL statement or several, on a connection that no other query uses meanwhile. */
+/** One or several SQL statements, on a connection that no other query uses meanwhile. */
 export type Query<Result> = (connection: DuckDBConnection) => Promise<Result>;
 
 /**
@@ -75,7 +75,7 @@ export function createQueryPool(instance: DuckDBInstance, options: QueryPoolOpti
     signal: AbortSignal,
     query: Query<Result>,
   ): Promise<Result> => {
-    // Not the signal itself: once a query runs, its slot is taken until it has really ended.
+    // Not the signal itself: a running query keeps its slot until it has ended.
     const leaving = new AbortController();
     let isWaiting = true;
     const stopWaiting = () => {

@@ -9,6 +9,7 @@ import {
 } from '../../domain/purchase-engine.ts';
 import {
   isUnfiltered,
+  labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
   type StatsDimension,
@@ -16,7 +17,8 @@ import {
 import { queryRows } from '../../duckdb/connection.ts';
 import { firstKey, labelDictionary, labelKey, labelTable } from '../../purchase-store/layout.ts';
 import { purchasesMatching } from './filters.ts';
-import type { Generation, LabelCache } from './labels.ts';
+import type { Generation } from './generation.ts';
+import type { LabelCache } from './labels.ts';
 import { type DayGrouping, dayGrouping, loadDayGrouping } from './local-day.ts';
 
 export async function purchaseStats(
@@ -26,19 +28,19 @@ export async function purchaseStats(
 ): Promise<PurchaseStats> {
   const matching = await purchasesMatching(connection, generation.catalog, filters);
   if (matching === null) return emptyStats;
-  const isEverything = isUnfiltered(filters);
-  const { catalog } = generation;
-  if (groupBy === 'day') await loadDayGrouping(generation.extent, filters, timeZone);
-  const day = () => dayGrouping(generation.extent, filters, timeZone);
+  const coversAll = isUnfiltered(filters);
+  const { catalog, summary } = generation;
+  if (groupBy === 'day') await loadDayGrouping(summary, filters, timeZone);
+  const day = () => dayGrouping(summary, filters, timeZone);
   const ranking =
     groupBy === undefined
       ? null
       : await readRanking(connection, catalog, matching, groupBy, day, groupLimit + 1);
   const totals =
-    (isEverything ? generation.totals : null) ??
+    (coversAll ? generation.totals : null) ??
     (await readTotals(connection, generation, filters, matching, ranking));
-  // A generation never changes: its own totals are those of any later question.
-  if (isEverything) generation.totals = totals;
+  // A generation never changes, so later queries reuse its totals.
+  if (coversAll) generation.totals = totals;
   const groups = ranking?.groups ?? [];
   return {
     ...totals,
@@ -50,13 +52,12 @@ export async function purchaseStats(
 type Sums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
 
 /**
- * In one statement, each of which costs a millisecond before it reads anything, and in as
- * few scans as pay. What is known is not read: the ranking's sums, an only currency, that
- * one customer is one.
+ * One statement, because each statement costs a millisecond before it reads anything. Known
+ * values are not read: the sums of the ranking, a single currency, a filter by one customer.
  */
 async function readTotals(
   connection: DuckDBConnection,
-  { catalog, extent, labels }: Generation,
+  { catalog, summary, labels }: Generation,
   { customerId }: PurchaseFilters,
   matching: Sql,
   ranking: Sums | null,
@@ -65,12 +66,12 @@ async function readTotals(
   const from = sql`from ${raw(catalog)}.purchase where ${matching}`;
   const aggregates = [
     ...(ranking === null ? [sql`count(*), coalesce(sum(purchase_value_in_cents), 0)`] : []),
-    ...(extent.currency === null ? [currencyKeys] : []),
+    ...(summary.currency === null ? [currencyKeys] : []),
   ];
   const parts = [
     ...(aggregates.length > 0 ? [sql`(select ${join(aggregates, ', ')} ${from}) as summed`] : []),
-    // By a grouping of their own: `count(distinct …)` beside other aggregates is hashed, a
-    // grouping of dense keys is not.
+    // DuckDB hashes `count(distinct …)` beside other aggregates, but groups dense keys by
+    // direct addressing.
     ...(customerId === undefined
       ? [sql`(select count(*) from (select customer_key ${from} group by 1)) as customers`]
       : []),
@@ -85,16 +86,16 @@ async function readTotals(
   };
   if (purchaseCount === 0n) return emptyStats;
   const currencies =
-    extent.currency === null
+    summary.currency === null
       ? await readCurrencies(connection, labels, Number(next()), Number(next()))
-      : { currency: extent.currency, mixedCurrencies: false };
+      : { currency: summary.currency, mixedCurrencies: false };
   const customerCount = customerId === undefined ? next() : 1n;
   return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }
 
 /**
- * The least and the greatest key, counted from the first one; `noLabel` is greater than all
- * for the least. To leave it out by a filter, or a null, would take half as long again.
+ * The least and the greatest key, minus the first key. The mask makes `noLabel` the greatest
+ * number for `min`. A filter or NULL instead took half as long again.
  */
 const firstCurrency = firstKey(labelDictionary('currency'));
 const currencyKeys = raw(
@@ -113,18 +114,7 @@ async function readCurrencies(
   return { currency: nameOf('currency', key), mixedCurrencies: false };
 }
 
-const labelsOf: Readonly<Record<Exclude<StatsDimension, 'day'>, PurchaseLabel>> = {
-  status: 'payment_status',
-  platform: 'platform',
-  currency: 'currency',
-  utm_source: 'utm_source',
-  utm_medium: 'utm_medium',
-  utm_campaign: 'utm_campaign',
-  utm_content: 'utm_content',
-  utm_term: 'utm_term',
-};
-
-/** The groups in their order, and the sums over all of them. */
+/** The first groups of the ranking, and the sums over all groups. */
 async function readRanking(
   connection: DuckDBConnection,
   catalog: string,
@@ -148,14 +138,11 @@ async function readRanking(
   const groupedByDay = (grouping: DayGrouping) => sql`
     select strftime(${grouping.date}, '%Y-%m-%d') as name, purchase_count, revenue
     from (${ofDays(grouping)})`;
-  const named =
-    groupBy === 'day'
-      ? groupedByDay(day())
-      : sql`
-        select label.value as name, purchase_count, revenue
-        from (${ranking(raw(labelKey(labelsOf[groupBy])))}) as ranking
-        left join ${raw(catalog)}.${raw(labelTable(labelsOf[groupBy]))} as label
-          on label.key = ranking.key`;
+  const groupedByLabel = (label: PurchaseLabel) => sql`
+    select label.value as name, purchase_count, revenue
+    from (${ranking(raw(labelKey(label)))}) as ranking
+    left join ${raw(catalog)}.${raw(labelTable(label))} as label on label.key = ranking.key`;
+  const named = groupBy === 'day' ? groupedByDay(day()) : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,
     sql`

@@ -1,86 +1,44 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 
-/** Resolves once an organization's data are of `instant` or later; rejects with the signal's reason. */
-export type WaitUntil = (
+/** Resolves once an organization's data show `instant`; rejects with the signal's reason. */
+export type WaitUntilFresh = (
   organizationId: bigint,
   source: string | null,
   instant: bigint,
   signal: AbortSignal,
 ) => Promise<void>;
 
-type Waiter = {
-  readonly instant: bigint;
-  resolve(): void;
-  reject(error: unknown): void;
-};
-
-const lookEveryMs = 50;
+const pollIntervalMs = 50;
 const requestRefreshEveryMs = 1_000;
+const maxOrganizations = 10_000;
 
 /**
- * However many wait for an organization, one looks for all of them. `look` gives the
- * instant of the organization's data at present and its error to all who wait;
- * `requestRefresh` is called where that is not enough, and again every second that it is not.
+ * Polls `readAsOf`, the instant of the organization's data. While the data are older than
+ * `instant`, an organization's requests together call `requestRefresh` once a second.
  */
 export function createWaitUntilFresh(
-  look: (organizationId: bigint, source: string | null) => Promise<bigint>,
+  readAsOf: (organizationId: bigint, source: string | null) => Promise<bigint>,
   requestRefresh: (organizationId: bigint) => void,
-): WaitUntil {
-  const waitingFor = new Map<string, Set<Waiter>>();
-
-  const serve = async (
-    key: string,
-    organizationId: bigint,
-    source: string | null,
-    waiters: Set<Waiter>,
-  ) => {
-    let requestedAt = Number.NEGATIVE_INFINITY;
-    try {
-      while (waiters.size > 0) {
-        const asOf = await look(organizationId, source);
-        for (const waiter of waiters) if (waiter.instant <= asOf) waiter.resolve();
-        if (waiters.size === 0) break;
-        if (performance.now() - requestedAt >= requestRefreshEveryMs) {
-          requestedAt = performance.now();
-          requestRefresh(organizationId);
-        }
-        await sleep(lookEveryMs);
-      }
-    } catch (error) {
-      for (const waiter of waiters) waiter.reject(error);
-    } finally {
-      waitingFor.delete(key);
-    }
-  };
-
-  return (organizationId, source, instant, signal) =>
-    new Promise((resolve, reject) => {
-      const key = `${organizationId} ${source}`;
-      const waiters = waitingFor.get(key) ?? new Set();
-      const leave = () => {
-        waiters.delete(waiter);
-        signal.removeEventListener('abort', giveUp);
-      };
-      const giveUp = () => waiter.reject(signal.reason);
-      const waiter: Waiter = {
-        instant,
-        resolve() {
-          leave();
-          resolve();
-        },
-        reject(error) {
-          leave();
-          reject(error);
-        },
-      };
-      if (signal.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      signal.addEventListener('abort', giveUp, { once: true });
-      waiters.add(waiter);
-      if (waitingFor.has(key)) return;
-      waitingFor.set(key, waiters);
-      void serve(key, organizationId, source, waiters);
+): WaitUntilFresh {
+  const requested = new LRUCache<bigint, true>({
+    max: maxOrganizations,
+    ttl: requestRefreshEveryMs,
+  });
+  return async (organizationId, source, instant, signal) => {
+    signal.throwIfAborted();
+    const aborted = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
+    aborted.catch(() => {});
+    while ((await Promise.race([readAsOf(organizationId, source), aborted])) < instant) {
+      if (!requested.has(organizationId)) {
+        requested.set(organizationId, true);
+        requestRefresh(organizationId);
+      }
+      await Promise.race([sleep(pollIntervalMs), aborted]);
+    }
+    // The next write needs a new refresh request at once.
+    requested.delete(organizationId);
+  };
 }

@@ -11,7 +11,7 @@ const expressions: Readonly<Record<PurchaseColumnKind, (column: string) => strin
   coupons: (column) => `${column}::text`,
 };
 
-/** The select list that reads a row in the order and the types of `purchaseColumns`. */
+/** The select list of a purchase, in the order and with the types of `purchaseColumns`. */
 export const purchaseSelectList = purchaseColumns
   .map(({ name, kind }) => expressions[kind](`purchases.${name}`))
   .join(',\n  ');

@@ -1,64 +1,48 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import sql, { raw } from 'sql-template-tag';
-import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
-import type { AsOf, PurchaseAnswers, PurchaseEngine } from '../../domain/purchase-engine.ts';
+import type { AsOf, PurchaseEngine, PurchaseReader } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
-import { purchaseSelectList } from './columns.ts';
-import { exportPurchases } from './export.ts';
-import { listPurchases } from './list.ts';
+import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
-const longestPauseMs = 1_000;
+const maxPauseMs = 1_000;
 
 /**
- * Answers from the operational table itself. Slower than the DuckDB files, and
- * always current: what an organization is served from until its first
- * generation is published, and what the other engine is compared with.
+ * Reads the operational table. This engine is slower than DuckDB files, and always current. It
+ * serves an organization until its first generation is published, and is the reference in tests.
  *
- * The pool stays the caller's. It bounds the questions at work and, by its
- * statement timeout, how long each may take.
+ * The caller owns the pool, which bounds concurrent queries and, by its statement timeout, the
+ * time of each.
  */
 export function createPostgresEngine(database: Database): PurchaseEngine {
-  const answerWithin = <Answer>(
+  const run = <Result>(
     signal: AbortSignal | undefined,
-    ask: (connection: pg.ClientBase) => Promise<Answer>,
-  ): Promise<AsOf<Answer>> => {
-    const answer = async (connection: pg.ClientBase) => {
+    query: (connection: pg.ClientBase) => Promise<Result>,
+  ): Promise<AsOf<Result>> => {
+    const inSnapshot = async (connection: pg.ClientBase) => {
       await lockTable(connection);
-      return { answer: await ask(connection), asOf: await snapshotInstant(connection) };
+      return { result: await query(connection), asOf: await snapshotInstant(connection) };
     };
-    return withSnapshot(database, answer, signal);
+    return withSnapshot(database, inSnapshot, signal);
   };
 
-  const answers: PurchaseAnswers = {
+  const reader: PurchaseReader = {
     list: (organizationId, query, signal) =>
-      answerWithin(signal, (connection) => listPurchases(connection, organizationId, query)),
+      run(signal, (connection) => listPurchases(connection, organizationId, query)),
 
     get: (organizationId, purchaseId, signal) =>
-      answerWithin(signal, async (connection) => {
-        const statement = sql`
-          select ${raw(purchaseSelectList)}
-          from purchases
-          where id = ${purchaseId} and organization_id = ${organizationId}`;
-        const { rows } = await connection.query<bigint[]>({
-          text: statement.text,
-          values: statement.values,
-          rowMode: 'array',
-        });
-        return rows[0] === undefined ? null : purchaseFromRow(rows[0] as PurchaseRow);
-      }),
+      run(signal, (connection) => findPurchase(connection, organizationId, purchaseId)),
 
     stats: (organizationId, query, signal) =>
-      answerWithin(signal, (connection) => purchaseStats(connection, organizationId, query)),
+      run(signal, (connection) => purchaseStats(connection, organizationId, query)),
 
     export: (organizationId, filters, take, signal) => {
       const inSnapshot = async (connection: pg.ClientBase) => {
         await lockTable(connection);
         const asOf = await snapshotInstant(connection);
         const purchases = exportPurchases(connection, organizationId, filters, signal);
-        return take({ answer: { purchases }, asOf }, signal ?? neverAborted);
+        return take({ result: { purchases }, asOf }, signal ?? neverAborted);
       };
       return withSnapshot(database, inSnapshot, signal);
     },
@@ -66,36 +50,33 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     freshness: () => withSnapshot(database, snapshotInstant),
     version: async () => null,
 
-    async reach(_organizationId, instant, signal) {
+    async waitUntilFresh(_organizationId, instant, signal) {
       for (;;) {
         const ahead = instant - (await withSnapshot(database, snapshotInstant, signal));
         if (ahead <= 0n) return;
-        // Only what is in the future by the server's clock takes any time.
-        const pauseMs = Math.min(longestPauseMs, Number(ahead / 1000n) + 1);
+        // Only an instant in the future of the server's clock takes any time.
+        const pauseMs = Math.min(maxPauseMs, Number(ahead / 1000n) + 1);
         await sleep(pauseMs, undefined, { signal }).catch(() => {});
         signal.throwIfAborted();
       }
     },
   };
   return {
-    ...answers,
-    // The pool's database is the one that the key was found in.
-    forSource: () => answers,
+    ...reader,
+    // Keys and purchases are in the same database.
+    forSource: () => reader,
     close: async () => {},
   };
 }
 
 const { signal: neverAborted } = new AbortController();
 
-/**
- * Before the snapshot is taken: one older than a rewriting ALTER TABLE, or a TRUNCATE,
- * would see the table empty.
- */
+/** Precedes the snapshot: a snapshot older than a TRUNCATE or a rewriting ALTER TABLE sees no rows. */
 async function lockTable(connection: pg.ClientBase): Promise<void> {
   await connection.query('lock table purchases in access share mode');
 }
 
-/** When the transaction began, which is before its snapshot: a promise that holds. */
+/** The beginning of the transaction. The snapshot is later, so it shows this instant. */
 async function snapshotInstant(connection: pg.ClientBase): Promise<bigint> {
   const { rows } = await connection.query<{ instant: bigint }>(
     `select ${microsecondsOf('transaction_timestamp()')} as instant`,

@@ -21,7 +21,7 @@ const conditions: FilterConditions<Sql> = {
   utm_term: (value) => sql`utm_term = ${value}`,
 };
 
-/** The organization's purchases that match: what follows `where`, for list and stats alike. */
+/** The condition of the organization's matching purchases, for lists and statistics. */
 export function purchasesMatching(organizationId: bigint, filters: PurchaseFilters): Sql {
   return join(
     [sql`organization_id = ${organizationId}`, ...conditionsOf(filters, conditions)],

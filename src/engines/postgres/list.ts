@@ -1,8 +1,8 @@
 import type pg from 'pg';
-import sql, { empty, raw } from 'sql-template-tag';
-import { type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { type Purchase, type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
 import { purchaseSelectList } from './columns.ts';
 import { purchasesMatching } from './filters.ts';
 
@@ -15,21 +15,33 @@ export async function listPurchases(
     startingAfter === undefined
       ? empty
       : sql`and (created_at, id) < (${await creationOf(connection, organizationId, startingAfter)}::timestamptz, ${startingAfter})`;
-  const statement = sql`
-    select ${raw(purchaseSelectList)}
-    from purchases
-    where ${purchasesMatching(organizationId, filters)} ${after}
-    order by created_at desc, id desc
-    limit ${limit + 1}`;
-  const { rows } = await connection.query<bigint[]>({
-    text: statement.text,
-    values: statement.values,
-    rowMode: 'array',
-  });
-  return {
-    purchases: rows.slice(0, limit).map((row) => purchaseFromRow(row as PurchaseRow)),
-    hasMore: rows.length > limit,
-  };
+  const purchases = await readPurchases(
+    connection,
+    sql`
+      where ${purchasesMatching(organizationId, filters)} ${after}
+      order by created_at desc, id desc
+      limit ${limit + 1}`,
+  );
+  return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
+}
+
+export async function findPurchase(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  purchaseId: bigint,
+): Promise<Purchase | null> {
+  const [purchase] = await readPurchases(
+    connection,
+    sql`where id = ${purchaseId} and organization_id = ${organizationId}`,
+  );
+  return purchase ?? null;
+}
+
+/** Runs a query with these clauses (where, order by, limit). */
+async function readPurchases(connection: pg.ClientBase, clauses: Sql): Promise<Purchase[]> {
+  const { text, values } = sql`select ${raw(purchaseSelectList)} from purchases ${clauses}`;
+  const { rows } = await connection.query<bigint[]>({ text, values, rowMode: 'array' });
+  return rows.map((row) => purchaseFromRow(row as PurchaseRow));
 }
 
 async function creationOf(
@@ -43,4 +55,30 @@ async function creationOf(
     where id = ${purchaseId} and organization_id = ${organizationId}`);
   if (rows[0] === undefined) throw new UnknownCursorError();
   return rows[0].created_at;
+}
+
+const exportPageSize = 2_000;
+
+/**
+ * All matching purchases as pages of the list. Each page is a short statement along an index: a
+ * single streamed statement would exceed the pool's timeout if the client reads slowly.
+ */
+export async function* exportPurchases(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  filters: PurchaseFilters,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly Purchase[]> {
+  let last: bigint | undefined;
+  for (let hasMore = true; hasMore; ) {
+    signal?.throwIfAborted();
+    const page = await listPurchases(connection, organizationId, {
+      filters,
+      limit: exportPageSize,
+      ...(last === undefined ? {} : { startingAfter: last }),
+    });
+    if (page.purchases.length > 0) yield page.purchases;
+    last = page.purchases.at(-1)?.id;
+    hasMore = page.hasMore;
+  }
 }

@@ -2,10 +2,11 @@ import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import type { PurchaseGroup, PurchaseStats } from '../../domain/purchase-engine.ts';
-import type {
-  PurchaseFilters,
-  PurchaseStatsQuery,
-  StatsDimension,
+import {
+  labelOfDimension,
+  type PurchaseFilters,
+  type PurchaseStatsQuery,
+  type StatsDimension,
 } from '../../domain/purchase-query.ts';
 import { loadZoneOffsets, zoneOffsets } from '../../domain/time-zone.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
@@ -36,7 +37,7 @@ async function readTotals(
   organizationId: bigint,
   filters: PurchaseFilters,
 ): Promise<Omit<PurchaseStats, 'groups' | 'groupsTruncated'>> {
-  // Sums are numeric and come as text: no double in between.
+  // Sums are numeric. As text they never pass through a double.
   const statement = sql`
     select
       count(*) as purchase_count,
@@ -57,18 +58,7 @@ async function readTotals(
   };
 }
 
-const keys: Readonly<Record<Exclude<StatsDimension, 'day'>, string>> = {
-  status: 'payment_status',
-  platform: 'platform',
-  currency: 'currency',
-  utm_source: 'utm_source',
-  utm_medium: 'utm_medium',
-  utm_campaign: 'utm_campaign',
-  utm_content: 'utm_content',
-  utm_term: 'utm_term',
-};
-
-/** A purchase's day as text: in UTC, or in a time zone. */
+/** An SQL expression for a purchase's day as text, in UTC or in a time zone. */
 async function localDay(
   connection: pg.ClientBase,
   organizationId: bigint,
@@ -102,7 +92,7 @@ async function readGroups(
   const statement = sql`
     select key, purchase_count, revenue::text as revenue
     from (
-      select ${groupBy === 'day' ? await day() : raw(keys[groupBy])} as key,
+      select ${groupBy === 'day' ? await day() : raw(labelOfDimension(groupBy))} as key,
         count(*) as purchase_count,
         sum(purchase_value_in_cents) as revenue
       from purchases

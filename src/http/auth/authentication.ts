@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type Credential,
   findCredential,
@@ -7,49 +7,57 @@ import {
   type Usage,
 } from '../../postgres/api-keys.ts';
 import type { Database } from '../../postgres/pool.ts';
+import type { Settings } from '../../settings.ts';
 import { ApiError } from '../response/errors.ts';
-import { defaultMaxSilenceMs, waitForPostgres } from '../server/postgres-silence.ts';
-import { createCounter, windowMs } from './rate-limit.ts';
+import { addVary } from '../response/vary.ts';
+import { waitForPostgres } from '../server/postgres-silence.ts';
+import { createCounter, createRateLimit, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Of a valid key, also if the request is refused; null without one. Set before any handler under /v1 runs. */
+    /** Of a valid key, also if the request is refused; null without a valid key. Set before handlers under /v1 run. */
     credential: Credential;
   }
 }
 
 const bearer = /^Bearer +([\x21-\x7e]+) *$/i;
 
-/** Who sent a request, and what the key has used of its limit with it. */
+/** The credential of a request's key, and the key's usage of its limit. */
 export type CheckedKey = { readonly credential: Credential; readonly usage: Usage };
 
-/** Null where the request has no valid key. */
+/** Null if the request has no valid key. */
 export type KeyCheck = (request: FastifyRequest) => Promise<CheckedKey | null>;
 
+export type KeySettings = Pick<
+  Settings,
+  'databaseSilenceMs' | 'failedKeysPerMinute' | 'rateLimitPerMinute' | 'rateLimitStore'
+>;
+
 /**
- * Finds a request's key (section 5) and counts the request. Asks Postgres every time,
- * so that a revoked key is refused at once, and with one statement, wherever the counts
- * are kept.
+ * Checks a request's key (section 5) and counts the request. Each check is one statement in
+ * Postgres, so a revoked key is refused at once.
  */
 export function createKeyCheck(
   database: Database,
-  limit: { readonly perMinute: number; readonly store: 'memory' | 'postgres' },
-  maxSilenceMs = defaultMaxSilenceMs,
+  {
+    rateLimitPerMinute,
+    rateLimitStore,
+    databaseSilenceMs,
+  }: Omit<KeySettings, 'failedKeysPerMinute'>,
 ): KeyCheck {
   const findAndCount =
-    limit.store === 'postgres'
+    rateLimitStore === 'postgres'
       ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
-      : countingHere(database, limit.perMinute);
+      : countInMemory(database, rateLimitPerMinute);
   return async (request) => {
     const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
     if (hash === null) return null;
-    return waitForPostgres(database, findAndCount(hash), maxSilenceMs);
+    return waitForPostgres(database, findAndCount(hash), databaseSilenceMs);
   };
 }
 
-/** Counts in this process. */
-function countingHere(database: Database, perMinute: number) {
+function countInMemory(database: Database, perMinute: number) {
   const count = createCounter({ name: 'requests', perMinute, sharedIn: undefined });
   return async (hash: Buffer): Promise<CheckedKey | null> => {
     const credential = await findCredential(database, hash);
@@ -58,15 +66,50 @@ function countingHere(database: Database, perMinute: number) {
   };
 }
 
-/** Missing, malformed, unknown, expired and revoked keys are one and the same to the caller. */
-export const invalidKey = (): ApiError =>
+export type Authorize = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+/** Every request under /v1 must pass the key check, the rate limit and the scope check, in this order. */
+export function createAuthorize(database: Database, settings: KeySettings): Authorize {
+  const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
+  const checkKey = createKeyCheck(database, settings);
+  const limitRequests = createRateLimit({
+    perMinute: rateLimitPerMinute,
+    hasHeaders: true,
+    message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
+  });
+  const countFailedKey = createCounter({
+    name: 'failed keys',
+    perMinute: failedKeysPerMinute,
+    sharedIn: rateLimitStore === 'postgres' ? database : undefined,
+  });
+  const limitFailedKeys = createRateLimit({
+    perMinute: failedKeysPerMinute,
+    hasHeaders: false,
+    message: 'Too many requests without a valid API key came from this address.',
+  });
+  return async (request, reply) => {
+    reply.header('Cache-Control', 'private, no-cache');
+    addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
+    const checked = await checkKey(request);
+    if (checked === null) {
+      const counting = countFailedKey(request.ip);
+      limitFailedKeys(await waitForPostgres(database, counting, databaseSilenceMs), reply);
+      throw invalidKey();
+    }
+    request.credential = checked.credential;
+    limitRequests(checked.usage, reply);
+    requireReadScope(checked.credential);
+  };
+}
+
+/** The same error for missing, malformed, unknown, expired and revoked keys. */
+const invalidKey = (): ApiError =>
   new ApiError(
     'authentication_error',
     'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
   );
 
-/** Every operation reads, and none writes. */
-export function requireReading({ scopes }: Credential): void {
+function requireReadScope({ scopes }: Credential): void {
   if (scopes.includes('read')) return;
   throw new ApiError('permission_denied', 'The API key lacks the permission read.');
 }

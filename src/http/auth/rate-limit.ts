@@ -9,17 +9,17 @@ import type { Usage } from '../../postgres/api-keys.ts';
 import type { Database } from '../../postgres/pool.ts';
 import { ApiError } from '../response/errors.ts';
 
-/** A window begins with its first event and lasts a minute. */
+/** The length of a window, which begins with its first event. */
 export const windowMs = 60_000;
 
-/** Counts one event of `who`. */
-export type Counter = (who: string) => Promise<Usage>;
+/** Counts one event of a key or an address. */
+export type Counter = (id: string) => Promise<Usage>;
 
 export type CounterOptions = {
-  /** What is counted; also keeps the counts of several limits apart. */
+  /** The prefix of the counter's rows or entries. */
   readonly name: 'requests' | 'failed keys';
   readonly perMinute: number;
-  /** Where several API processes count together; this process alone where there is none. */
+  /** The database in which several API processes count; in memory if undefined. */
   readonly sharedIn: Database | undefined;
 };
 
@@ -34,12 +34,12 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
           storeType: 'pool',
           tableName: 'rate_limits',
           tableCreated: true,
-          // Whoever counted them: the table's rows are the requests' too.
+          // Deletes expired rows of all limits.
           clearExpiredByTimeout: true,
         });
-  return async (who) => {
-    const used = await limiter.consume(who).catch((refused: unknown) => refused);
-    // Anything but a result is a failure of the limiter itself.
+  return async (id) => {
+    const used = await limiter.consume(id).catch((refused: unknown) => refused);
+    // `consume` also rejects with a result if the limit is exceeded.
     if (!(used instanceof RateLimiterRes)) throw used;
     return { events: used.consumedPoints, endsAt: Date.now() + used.msBeforeNext };
   };
@@ -47,18 +47,18 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
 
 export type RateLimitOptions = {
   readonly perMinute: number;
-  /** Whether responses have `X-RateLimit-*`: these are about a key. */
-  readonly isAnnounced: boolean;
-  /** Told to whoever goes beyond the limit. */
+  /** Whether responses have the headers `X-RateLimit-*`, which describe a key. */
+  readonly hasHeaders: boolean;
+  /** The error message beyond the limit. */
   readonly message: string;
 };
 
-/** Writes the headers of section 8 if announced; throws rate_limited if the window's events are used up. */
+/** Sets the headers of section 8; throws rate_limited beyond the limit. */
 export type RateLimit = (usage: Usage, reply: FastifyReply) => void;
 
-export function createRateLimit({ perMinute, isAnnounced, message }: RateLimitOptions): RateLimit {
+export function createRateLimit({ perMinute, hasHeaders, message }: RateLimitOptions): RateLimit {
   return ({ events, endsAt }, reply) => {
-    if (isAnnounced) {
+    if (hasHeaders) {
       reply
         .header('X-RateLimit-Limit', perMinute)
         .header('X-RateLimit-Remaining', Math.max(0, perMinute - events))

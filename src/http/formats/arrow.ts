@@ -20,9 +20,9 @@ import type { Format } from './format.ts';
 import type { ColumnData, TableColumn, TableColumnKind } from './table.ts';
 
 /**
- * An Arrow IPC stream: int64, timestamps in microseconds of UTC, labels as dictionaries,
- * no compression. A batch whose labels are others than those before replaces their
- * dictionary; none is ever added to, which some readers cannot do.
+ * An Arrow IPC stream: int64, timestamps in microseconds of UTC, labels as dictionaries, no
+ * compression. A batch with other labels replaces a dictionary. There are no delta dictionaries,
+ * which some readers do not support.
  */
 export const arrow: Format = {
   mediaType: 'application/vnd.apache.arrow.stream',
@@ -36,7 +36,7 @@ export const arrow: Format = {
     function type(index: number): DataType {
       return types[index] as DataType;
     }
-    const queue = new WrittenBytes();
+    const queue = new ByteBuffer();
     const writer = new RecordBatchStreamWriter({ autoDestroy: false });
     return {
       begin: () => {
@@ -59,14 +59,15 @@ export const arrow: Format = {
   },
 };
 
-/** What the writer has written since it was last asked. */
-class WrittenBytes extends AsyncByteQueue {
+/** Collects the bytes of a writer. */
+class ByteBuffer extends AsyncByteQueue {
   #parts: Uint8Array[] = [];
 
   override write(value: Uint8Array): void {
     this.#parts.push(value);
   }
 
+  /** Returns the bytes since the last call. */
   take(): Uint8Array {
     const bytes = Buffer.concat(this.#parts);
     this.#parts = [];
@@ -97,7 +98,7 @@ function integersOf(type: Int64, name: string, values: ColumnData): Data<Int64> 
   const data = new BigInt64Array(values.length);
   values.forEach((value, index) => {
     const integer = (value ?? 0n) as bigint;
-    // A sum of cents may: JSON and CSV write it to the last digit.
+    // A sum of cents may exceed 64 bits. JSON and CSV show all of its digits.
     if (BigInt.asIntN(64, integer) !== integer) {
       const message = `${name} is beyond 64 bits, which this format cannot hold; ask for JSON.`;
       throw new ApiError('validation_error', message, { param: 'format' });
@@ -111,14 +112,14 @@ function labelsOf(
   type: Dictionary<Utf8, Int32>,
   values: ColumnData,
 ): Data<Dictionary<Utf8, Int32>> {
-  const known = new Map<string, number>();
+  const keyByLabel = new Map<string, number>();
   const data = Int32Array.from(values, (label) => {
     if (label === null) return 0;
-    const key = known.get(label as string) ?? known.size;
-    known.set(label as string, key);
+    const key = keyByLabel.get(label as string) ?? keyByLabel.size;
+    keyByLabel.set(label as string, key);
     return key;
   });
-  const dictionary = new Vector([textsOf([...known.keys()])]);
+  const dictionary = new Vector([textsOf([...keyByLabel.keys()])]);
   return makeData({
     type,
     length: values.length,

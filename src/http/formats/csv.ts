@@ -3,23 +3,22 @@ import type { Quoting } from './quoting.ts';
 import type { TableColumnKind } from './table.ts';
 
 /**
- * RFC 4180: commas, CRLF, a line of names, quotes where they are needed. No value is
- * nothing at all; a text without characters is `""`, as Postgres and DuckDB have it.
+ * RFC 4180: commas, CRLF, a header line, quotes where needed. A missing value is an empty field,
+ * and an empty text is `""`, as in Postgres and DuckDB.
  */
 export const csv = createCsv('', 'csv');
 
 /**
- * For opening in a spreadsheet: begins with the byte order mark by which Excel knows
- * UTF-8, and text that a spreadsheet would take for a formula has an apostrophe before
- * it. That changes such text, so it is not what `csv` does.
+ * CSV for spreadsheets. Excel detects UTF-8 by the byte order mark. An apostrophe precedes text
+ * that a spreadsheet would evaluate as a formula, so values may differ from `csv`.
  */
 export const csvForExcel = createCsv('\ufeff', 'spreadsheet');
 
-function createCsv(mark: string, ofText: Quoting): LinesFormat {
+function createCsv(byteOrderMark: string, textQuoting: Quoting): LinesFormat {
   const quotingOf: Readonly<Record<TableColumnKind, Quoting>> = {
-    text: ofText,
-    label: ofText,
-    json: ofText,
+    text: textQuoting,
+    label: textQuoting,
+    json: textQuoting,
     integer: 'none',
     instant: 'none',
   };
@@ -27,7 +26,7 @@ function createCsv(mark: string, ofText: Quoting): LinesFormat {
     mediaType: 'text/csv',
     contentType: 'text/csv; charset=utf-8; header=present',
     extension: 'csv',
-    begin: ({ columns }) => `${mark}${columns.map(({ name }) => name).join(',')}\r\n`,
+    begin: ({ columns }) => `${byteOrderMark}${columns.map(({ name }) => name).join(',')}\r\n`,
     line: ({ columns }) => ({
       before: '',
       cells: columns.map(({ kind }, index) => {

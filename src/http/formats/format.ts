@@ -1,18 +1,18 @@
 import type { Table, TableBatch } from './table.ts';
 
-/** What is told of a way to write rows, besides JSON. */
+/** A format of rows other than JSON. */
 export type FormatDescription = {
-  /** What `Accept` asks for. */
+  /** For `Accept`. */
   readonly mediaType: string;
-  /** What `Content-Type` says. */
+  /** For `Content-Type`. */
   readonly contentType: string;
-  /** Of a file's name. */
+  /** Of an export's file name. */
   readonly extension: string;
 };
 
 export type Format = FormatDescription & { writer(table: Table): TableWriter };
 
-/** Writes one table: its beginning, any number of batches, its end. */
+/** Writes one table as a beginning, any number of batches, and an end. */
 export type TableWriter = {
   begin(): Uint8Array;
   write(batch: TableBatch): Uint8Array;
@@ -21,7 +21,7 @@ export type TableWriter = {
 
 export const nothing = new Uint8Array(0);
 
-/** A table that is known as a whole. */
+/** Writes a table of one batch. */
 export function writeWhole(format: Format, table: Table, batch: TableBatch): Buffer {
   const writer = format.writer(table);
   return Buffer.concat([writer.begin(), writer.write(batch), writer.end()]);

@@ -3,14 +3,14 @@ import { type Format, nothing } from './format.ts';
 import { type Quoting, quotings } from './quoting.ts';
 import type { ColumnData, Table, TableColumnKind } from './table.ts';
 
-/** How a format writes a row as a line of text. */
+/** The parts of a row's line of text. */
 export type Line = {
   readonly before: string;
   readonly cells: readonly LineCell[];
   readonly after: string;
 };
 
-/** A cell is `before`, the quoted text and `after`; without a value it is `absent`. */
+/** A cell is `before`, the quoted text and `after`. A cell without a value is `absent`. */
 export type LineCell = {
   readonly kind: TableColumnKind;
   readonly before: string;
@@ -20,7 +20,7 @@ export type LineCell = {
 };
 
 export type LinesFormat = Format & {
-  /** What precedes the lines. */
+  /** The text before the first line. */
   begin(table: Table): string;
   line(table: Table): Line;
 };
@@ -34,11 +34,13 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
       return {
         begin: () => Buffer.from(format.begin(table)),
         write: ({ rowCount, data }) => {
-          const written: Cell[] = writers.map((write, index) => write(data[index] as ColumnData));
+          const cellTexts: CellText[] = writers.map((write, index) =>
+            write(data[index] as ColumnData),
+          );
           let text = '';
           for (let row = 0; row < rowCount; row += 1) {
             text += before;
-            for (const cell of written) text += cell(row);
+            for (const cellText of cellTexts) text += cellText(row);
             text += after;
           }
           return Buffer.from(text);
@@ -49,16 +51,15 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
   };
 }
 
-type Cell = (row: number) => string;
+type CellText = (row: number) => string;
 
-/** Writes what each row shows of a column, batch after batch. */
 function cellWriter({
   kind,
   before,
   quoting,
   after,
   absent,
-}: LineCell): (data: ColumnData) => Cell {
+}: LineCell): (data: ColumnData) => CellText {
   const quote = quotings[quoting];
   return (data) => (row) => {
     const value = data[row] ?? null;

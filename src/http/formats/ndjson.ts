@@ -1,7 +1,7 @@
 import { type LineCell, linesFormat } from './lines.ts';
 import type { Table, TableColumn } from './table.ts';
 
-/** A line for each row: the very object that JSON shows. */
+/** One line for each row, with the object of the JSON response. */
 export const ndjson = linesFormat({
   mediaType: 'application/x-ndjson',
   contentType: 'application/x-ndjson',

@@ -5,7 +5,7 @@ import type { FormatDescription } from './format.ts';
 import { ndjson } from './ndjson.ts';
 import { parquet } from './parquet.ts';
 
-/** What `format` may ask for besides `json`. */
+/** The values of `format` besides `json`. */
 export const formats = {
   csv,
   csv_excel: csvForExcel,
@@ -13,48 +13,31 @@ export const formats = {
   arrow,
   parquet,
 } as const satisfies Record<string, FormatDescription>;
-type AnyFormatName = keyof typeof formats;
-/** Of answers: a file whose end says where its parts are is worth it for many rows only. */
-export type FormatName = 'json' | Exclude<AnyFormatName, 'parquet'>;
-export const formatNames = [
-  'json',
-  'csv',
-  'csv_excel',
-  'ndjson',
-  'arrow',
-] as const satisfies readonly FormatName[];
+export type ExportFormatName = keyof typeof formats;
 
-/** Of exports; the first one where nothing is asked for. */
+/** The formats of exports. The first one is the default. */
 export const exportFormatNames = [
   'csv',
   'csv_excel',
   'ndjson',
   'arrow',
   'parquet',
-] as const satisfies readonly AnyFormatName[];
-export type ExportFormatName = (typeof exportFormatNames)[number];
+] as const satisfies readonly ExportFormatName[];
 
-/** The format of an export that `Accept` prefers; CSV if it accepts none of them. */
-export function acceptedExportFormat(accept: string | undefined): ExportFormatName {
-  const available = exportFormatNames.map((name) => formats[name].mediaType);
-  const mediaType = preferredMediaType(accept, available);
-  return exportFormatNames.find((name) => formats[name].mediaType === mediaType) ?? 'csv';
-}
+/** The formats of lists and statistics. Parquet only suits many rows. */
+export const formatNames = ['json', 'csv', 'csv_excel', 'ndjson', 'arrow'] as const;
+export type FormatName = (typeof formatNames)[number];
 
-const jsonMediaType = 'application/json';
+const mediaTypeOf = (name: FormatName | ExportFormatName): string =>
+  name === 'json' ? 'application/json' : formats[name].mediaType;
 
-/** By media type. */
-const byMediaType = new Map<string, FormatName>([
-  [jsonMediaType, 'json'],
-  [csv.mediaType, 'csv'],
-  [ndjson.mediaType, 'ndjson'],
-  [arrow.mediaType, 'arrow'],
-]);
-
-/** The format that `Accept` prefers; JSON if it accepts none of them. */
-export function acceptedFormat(accept: string | undefined): FormatName {
-  const mediaType = preferredMediaType(accept, [...byMediaType.keys()]);
-  return byMediaType.get(mediaType ?? jsonMediaType) ?? 'json';
+/** The format that `Accept` prefers; the first one if it accepts none of them. */
+export function acceptedFormat<Name extends FormatName | ExportFormatName>(
+  accept: string | undefined,
+  names: readonly [Name, ...Name[]],
+): Name {
+  const mediaType = preferredMediaType(accept, names.map(mediaTypeOf));
+  return names.find((name) => mediaTypeOf(name) === mediaType) ?? names[0];
 }
 
 /** RFC 9110, 12.5.1. */

@@ -1,8 +1,8 @@
 import type { FormatDescription } from './format.ts';
 
 /**
- * A Parquet file: int64, timestamps in microseconds of UTC, text with dictionaries where
- * it repeats, Snappy. DuckDB writes it (exports/copy.ts).
+ * A Parquet file: int64, timestamps in microseconds of UTC, dictionaries for repeating text, Snappy.
+ * DuckDB writes the file (exports/copy.ts).
  */
 export const parquet: FormatDescription = {
   mediaType: 'application/vnd.apache.parquet',

@@ -1,25 +1,25 @@
-/** What RFC 4180 wants quotes around texts with. */
+/** The characters that RFC 4180 requires quotes for. */
 export const quotedCharacters = ['"', ',', '\r', '\n'] as const;
 /**
- * What a spreadsheet would take for a formula; the signs of full width, too. A regular
- * expression that JavaScript and DuckDB (RE2) read alike, without single quotes.
+ * Text that a spreadsheet evaluates as a formula, also with full-width signs. The expression means
+ * the same in JavaScript and DuckDB (RE2), and has no single quotes.
  */
 export const formulaPattern = String.raw`^[=+\-@\t\r＝＋－＠]`;
 
 const needsQuotes = new RegExp(`[${quotedCharacters.join('')}]`);
 const isFormula = new RegExp(formulaPattern);
 
-/** How formats of lines write a text among others. */
+/** How line formats quote a text. */
 export const quotings = {
   none: (text: string): string => text,
 
   json: (text: string): string => JSON.stringify(text),
 
-  /** RFC 4180, where it is needed; a text without characters is `""`, no value is nothing. */
+  /** RFC 4180. An empty text is `""`, because an empty field is a missing value. */
   csv: (text: string): string =>
     text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text,
 
-  /** As `csv`; what would be a formula has an apostrophe before it. */
+  /** `csv` with an apostrophe before formulas. */
   spreadsheet: (text: string): string => quotings.csv(isFormula.test(text) ? `'${text}` : text),
 } as const satisfies Record<string, (text: string) => string>;
 

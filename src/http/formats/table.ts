@@ -1,47 +1,47 @@
 import { parseInstant } from '../../domain/instant.ts';
 import { writeExactly } from '../response/exact-numbers.ts';
 
-/** What formats tell apart. */
+/** The kinds of columns that formats distinguish. */
 export type TableColumnKind =
-  /** Text that hardly ever repeats, and text that does. */
+  /** Mostly unique text, and repeating text. */
   | 'text'
   | 'label'
-  /** Whole numbers: bigint. */
+  /** Bigint. */
   | 'integer'
-  /** Points in time: bigint microseconds since 1970-01-01T00:00:00Z. */
+  /** Bigint microseconds since 1970-01-01T00:00:00Z. */
   | 'instant'
-  /** What is no single value: its JSON text. */
+  /** The JSON text of an array or object. */
   | 'json';
 
 export type TableColumn = {
   readonly name: string;
   readonly kind: TableColumnKind;
-  /** What JSON shows of a row without a value; `never` where every row has one. */
+  /** How JSON shows a missing value; `never` if every row has a value. */
   readonly absent: 'never' | 'left out' | 'null';
 };
 
-/** What an answer looks like as rows. */
+/** The columns of a response as rows. */
 export type Table = {
-  /** In the order of the JSON fields. The first one is in every row's JSON. */
+  /** In the order of the JSON fields. Every row has a value in the first column. */
   readonly columns: readonly TableColumn[];
-  /** Fields that are the same in every row: shown by formats whose rows are objects only. */
+  /** Constant fields before and after the columns, only in formats whose rows are objects. */
   readonly before?: Readonly<Record<string, unknown>>;
   readonly after?: Readonly<Record<string, unknown>>;
 };
 
-/** The values of a column of several rows; null where a row has none. */
+/** The values of a column in some rows; null is a missing value. */
 export type ColumnData = readonly (bigint | string | null)[];
 
-/** Some rows of a table: the data of each column, in the table's order. */
+/** The data of each column for some rows, in the table's order. */
 export type TableBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
 
-/** A row as JSON answers show it: instants as text, whatever is no single value as it is. */
+/** A row of a JSON response: instants are text, arrays and objects are not serialized. */
 export type WireRow = Readonly<Record<string, unknown>>;
 
-/** How a route's answer reads as rows. */
-export type AnswerTable<Answer = never> = Table & {
-  /** `hasMore`: whether there are more rows than the answer shows. */
-  read(answer: Answer): { readonly rows: readonly WireRow[]; readonly hasMore: boolean };
+/** Reads a route's response as rows. */
+export type ResponseTable<Response = never> = Table & {
+  /** `hasMore`: whether there are more rows than the response shows. */
+  read(response: Response): { readonly rows: readonly WireRow[]; readonly hasMore: boolean };
 };
 
 export function batchOf({ columns }: Table, rows: readonly WireRow[]): TableBatch {

@@ -1,7 +1,4 @@
-/**
- * What each parameter does, by name: parameters of one name mean the same
- * wherever they appear.
- */
+/** The description of each parameter. Parameters of one name have the same meaning in all routes. */
 export const parameterDescriptions: Readonly<Record<string, string>> = {
   limit: 'How many items a page has at most.',
   starting_after:
@@ -31,32 +28,32 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   group_limit:
     'How many groups are returned at most; `groups_truncated` says whether there were more.',
   timezone:
-    'What `group_by=day` takes for a day, summer time included: the IANA name of a time zone; without effect otherwise. Of instants before 1900 or after 2099 it is the day in UTC. An addition.',
+    'The time zone of `group_by=day`, as an IANA name, with daylight saving time; without effect otherwise. Before 1900 and after 2099, days are in UTC. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
-  email: 'Exactly this address, upper and lower case aside.',
+  email: 'Exactly this address, case-insensitive.',
   phone:
     'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',
   format:
-    'The format of the answer, for tools that cannot set headers; it goes before `Accept`. `csv_excel` is CSV that begins with a byte order mark, with an apostrophe before text that a spreadsheet would take for a formula. An addition.',
+    'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula. An addition.',
   'X-Min-Data-As-Of':
-    'An addition: the answer must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. The service hurries and waits a few seconds for that, and otherwise answers `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
-  q: 'Text that the name, email or phone (of segments: name or description) contains, case and accents aside. Text without a visible character finds nothing.',
+    'An addition: the response must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. If newer data are not available within a few seconds, the response is `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
+  q: 'Text that the name, email or phone (of segments: name or description) contains, ignoring case and accents. Text without a visible character finds nothing.',
 };
 
-/** Parameters that go beyond the specification, wherever they appear. */
+/** Parameters beyond the specification, in all routes. */
 export const additionalParameters: ReadonlySet<string> = new Set(['format', 'timezone']);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {
-  Identity: 'Who asks.',
-  Customers: 'People who buy, or may.',
+  Identity: 'The API key and its organization.',
+  Customers: 'Contacts of the shop.',
   Segments: 'Groups of customers.',
   Purchases: 'Orders from all integrations, and statistics over them.',
-  Tags: 'Labels that customers carry.',
+  Tags: 'Labels of customers.',
   Attributes: 'Definitions of custom attributes.',
   Flows: 'Automation flows.',
   'Email campaigns': 'Campaigns by email.',
   'Template campaigns': 'Campaigns by WhatsApp or SMS.',
-  Health: 'For what watches the service; without a key.',
+  Health: 'Health checks, without a key.',
 };
 
 export const introduction = `
@@ -64,31 +61,31 @@ A read-only API over one organization's customers, purchases and campaigns. The
 organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 
 - **Money** is an integer number of cents. **Times** are UTC.
-- **Numbers** are written to the last digit: large sums, and values of coupons and
-  attributes as they are stored. Some have more digits than a double.
-- **Fields without a value** are left out.
+- **Numbers** are exact: large sums, and values of coupons and attributes, may have
+  more digits than a double.
+- **Fields without a value** are omitted.
 - **Lists** are \`data\` and \`has_more\`; pass the last \`id\` as \`starting_after\`,
   or follow the header \`Link\` while there is one.
 - **Parameters** that are unknown, repeated, empty or malformed are refused with \`422\`
-  and named in \`error.param\`: a typing error never changes a total. A \`starting_after\`
-  that is no cursor of the list, and a query that cannot be decoded, are refused with \`400\`.
+  and named in \`error.param\`: a typing error never changes a total. An invalid cursor in
+  \`starting_after\`, and a query string that cannot be decoded, are refused with \`400\`.
 - **Conditional requests**: single resources and statistics carry an \`ETag\`; send
-  it as \`If-None-Match\`, and an unchanged answer is \`304\` without a body.
-- **Compression**: \`br\` and \`gzip\`, as \`Accept-Encoding\` asks, with a weak \`ETag\`;
-  \`If-None-Match\` takes either. An addition.
-- **HEAD** is answered like GET, without the body. An addition.
+  it as \`If-None-Match\`, and an unchanged response is \`304\` without a body.
+- **Compression**: \`br\` and \`gzip\` by \`Accept-Encoding\`, with a weak \`ETag\`;
+  \`If-None-Match\` accepts weak and strong tags. An addition.
+- **HEAD** has the response of GET, without the body. An addition.
 - **Formats**: purchase lists and statistics also come as CSV, NDJSON and Arrow, by
-  \`Accept\` or by \`format\`; errors are JSON always. Rows are those of the JSON answer,
-  without \`object\` and \`attributed_flow_ids\` where rows are no objects; \`coupons\` is
-  JSON text in CSV, Arrow and Parquet. Statistics come as the rows of \`groups\`, without
-  \`group_by\` as one row of totals. \`X-Has-More\` says what \`has_more\`, or
-  \`groups_truncated\`, says.
-- **The export** is a file, CSV where nothing else is asked for, NDJSON, Arrow or Parquet,
-  with all purchases that match; they come in no promised order. An export that fails on the
-  way breaks the connection. A few may run at the same time; more are answered \`429\`.
-- **Freshness**: purchase answers say in \`X-Data-As-Of\` which instant they show.
-  Send \`X-Min-Data-As-Of\`, and they show that instant or a later one.
+  \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON response,
+  without \`object\` and \`attributed_flow_ids\` if rows are no objects; \`coupons\` is
+  JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
+  totals without \`group_by\`. \`X-Has-More\` is the value of \`has_more\` or
+  \`groups_truncated\`.
+- **The export** is a file with all matching purchases, in no particular order: CSV by
+  default, NDJSON, Arrow or Parquet. An export that fails after its first byte closes the
+  connection. The number of concurrent exports is limited; further ones are refused with \`429\`.
+- **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data.
+  With \`X-Min-Data-As-Of\`, a response shows that instant or a later one.
 
-To try it here: *Authorize* with a key, open an operation and *Execute* it; the
-page shows the answer and the \`curl\` line that asks for it.
+To try the API here: *Authorize* with a key, open an operation and *Execute* it. The
+page shows the response and the \`curl\` command.
 `.trim();

@@ -21,13 +21,10 @@ import {
   rateLimitHeaders,
 } from './responses.ts';
 
-/** Version of the interface (section 9), not of this software. */
+/** The version of the interface (section 9), not of this software. */
 const version = '1.0.0';
 
-/**
- * The API's description (OpenAPI 3.1), from the very schemas that validate
- * parameters and write responses.
- */
+/** The OpenAPI 3.1 document, from the schemas that validate parameters and serialize responses. */
 export function describeApi(routes: readonly Route[]) {
   const schemas: Record<string, unknown> = { Error: errorSchema };
   const paths = Object.fromEntries([
@@ -68,7 +65,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
   const { url, summary, path, query, response, etag, showsSnapshot, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
-  const isOfInstant = showsSnapshot === true || isExport(route);
+  const hasInstant = showsSnapshot === true || isExport(route);
   return {
     operationId: operationIdOf(url),
     summary,
@@ -80,7 +77,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(etag ? [ifNoneMatch] : []),
-      ...(isOfInstant ? [minimumAsOf] : []),
+      ...(hasInstant ? [minimumAsOf] : []),
     ],
     responses: {
       200: {
@@ -99,7 +96,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
-        ...(isOfInstant ? (['conflict'] as const) : []),
+        ...(hasInstant ? (['conflict'] as const) : []),
         'validation_error',
         'rate_limited',
         'internal_error',
@@ -114,10 +111,10 @@ type Probe = {
 };
 
 function probeOperation(url: string, { summary, responses }: Probe) {
-  const answers = Object.entries(responses).map(([status, response]) => {
+  const probeResponses = Object.entries(responses).map(([status, response]) => {
     const schema = jsonSchema(response) as JsonSchema;
     const described = {
-      description: status === '200' ? 'It does.' : 'It does not.',
+      description: status === '200' ? 'Yes.' : 'No.',
       headers: headerReferences(['Request-Id']),
       content: { 'application/json': { schema, example: exampleOf(schema) } },
     };
@@ -131,7 +128,7 @@ function probeOperation(url: string, { summary, responses }: Probe) {
     tags: ['Health'],
     security: [],
     parameters: [],
-    responses: { ...Object.fromEntries(answers), ...errorReferences(['invalid_request']) },
+    responses: { ...Object.fromEntries(probeResponses), ...errorReferences(['invalid_request']) },
   };
 }
 
@@ -141,7 +138,7 @@ const ifNoneMatch = {
   name: 'If-None-Match',
   in: 'header',
   description:
-    'ETags of contents that the caller has: a list such as `"5RCGGWF46sITJA6Ht091UAJWaXE"`, or `*`.',
+    'ETags of content that the client has: a list such as `"5RCGGWF46sITJA6Ht091UAJWaXE"`, or `*`.',
   schema: { type: 'string' },
 };
 
@@ -160,7 +157,7 @@ const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [form
 
 const isExport = (route: Route): boolean => 'isExport' in route;
 
-/** What an answer that reads as rows may come as besides JSON. */
+/** The content of the formats besides JSON. */
 function contentsOf(of: readonly FormatDescription[]) {
   return Object.fromEntries(
     of.map(({ mediaType }) => [mediaType, { schema: { type: 'string' }, 'x-addition': true }]),
@@ -181,7 +178,7 @@ function headersOf(route: Route) {
   ]);
 }
 
-/** The fields of a parameter schema, each with the metadata its kind gave it. */
+/** The fields of a parameter schema, with the metadata of their kinds. */
 function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
   const fields = (schema as z.ZodObject).shape as Record<string, z.ZodType>;
   return Object.entries(fields).map(([name, field]) => {
@@ -200,7 +197,7 @@ function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
   });
 }
 
-/** Metadata stands on the kind; `optional` wraps around it. */
+/** The metadata of the kind, which `optional` may wrap. */
 function metadataOf(field: z.ZodType): Record<string, unknown> {
   const own = field.meta();
   if (own !== undefined) return own;
@@ -209,7 +206,7 @@ function metadataOf(field: z.ZodType): Record<string, unknown> {
   return metadataOf(innerType);
 }
 
-/** Moves schemas that have a title to the components and refers to them there. */
+/** Moves schemas with a title to the components, and references them. */
 function hoist(schema: unknown, schemas: Record<string, unknown>): unknown {
   if (Array.isArray(schema)) return schema.map((item) => hoist(item, schemas));
   if (typeof schema !== 'object' || schema === null) return schema;

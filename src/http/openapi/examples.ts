@@ -1,4 +1,4 @@
-/** JSON Schema, as far as it is looked at here. */
+/** The keywords of JSON Schema that examples depend on. */
 export type JsonSchema = {
   readonly title?: string;
   readonly type?: string | readonly string[];
@@ -13,8 +13,8 @@ export type JsonSchema = {
   readonly [keyword: string]: unknown;
 };
 
-/** Values that say more than their type does, by field name, or by whose field it is. */
-const known: Readonly<Record<string, unknown>> = {
+/** Examples by field name, or by resource and field name. */
+const examples: Readonly<Record<string, unknown>> = {
   name: 'VIP',
   'Customer.name': 'Conceição Araújo',
   'organization.name': 'Bebê & Mamãe',
@@ -64,10 +64,10 @@ const known: Readonly<Record<string, unknown>> = {
   revenue_in_cents: 44970,
   average_ticket_in_cents: 14990,
   livemode: true,
-  problem: 'Postgres does not answer',
+  problem: 'Postgres does not respond',
 };
 
-/** An instance of the schema such as a real answer might show. */
+/** A realistic instance of the schema. */
 export function exampleOf(schema: JsonSchema, name = ''): unknown {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum !== undefined) return schema.enum[0];
@@ -75,12 +75,12 @@ export function exampleOf(schema: JsonSchema, name = ''): unknown {
     return Object.fromEntries(
       Object.entries(schema.properties).map(([field, of]) => {
         const own = `${schema.title ?? name}.${field}`;
-        return [field, exampleOf(of, own in known ? own : field)];
+        return [field, exampleOf(of, own in examples ? own : field)];
       }),
     );
   }
   if (schema.examples !== undefined) return schema.examples[0];
-  if (name in known) return known[name];
+  if (name in examples) return examples[name];
   if (schema.pattern !== undefined) {
     return `${/^\^(\w+?)_\[/.exec(schema.pattern)?.[1] ?? 'id'}_mBxLDNpBEZ6W`;
   }

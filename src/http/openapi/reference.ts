@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { keptCompressed } from '../response/compression.ts';
+import { staticBody } from '../response/compression.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
 
@@ -34,12 +34,12 @@ SwaggerUIBundle({
 });
 `;
 
-// Nothing from elsewhere; Swagger UI sets styles and shows inlined images.
+// Swagger UI sets inline styles and shows inlined images.
 const contentSecurityPolicy =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The API's description, and a page to browse it and try it out; without a key. */
+/** The OpenAPI document, and Swagger UI for it; without a key. */
 export async function reference(
   app: FastifyInstance,
   { routes }: { readonly routes: readonly Route[] },
@@ -48,7 +48,7 @@ export async function reference(
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   const asset = (name: string) => readFileSync(join(assets, name));
   const serve = (url: string, type: string, content: string | Buffer) => {
-    const body = keptCompressed(content);
+    const body = staticBody(content);
     app.route({
       method: ['GET', 'HEAD'],
       url,

@@ -26,7 +26,7 @@ export const errorSchema = {
   },
 };
 
-/** Those that are `required` are there wherever they are listed, but where `errorResponses` says otherwise. */
+/** A `required` header is in each response that lists it, except in `headersOfSome`. */
 export const headers = {
   'Request-Id': {
     'x-addition': true,
@@ -62,7 +62,7 @@ export const headers = {
   ETag: {
     required: true,
     description:
-      'Identifies this content; send it back as `If-None-Match`. Weak where the answer is compressed.',
+      'Identifies this content; send it back as `If-None-Match`. Weak for a compressed response.',
     schema: {
       type: 'string',
       pattern: '^(W/)?"[^"]+"$',
@@ -72,13 +72,13 @@ export const headers = {
   'X-Data-As-Of': {
     'x-addition': true,
     required: true,
-    description: 'The instant whose data the answer shows. An addition; no part of the ETag.',
+    description: 'The instant of the data in the response. An addition; no part of the ETag.',
     schema: { type: 'string', format: 'date-time', examples: ['2026-01-31T14:05:09.123456Z'] },
   },
   'Content-Disposition': {
     'x-addition': true,
     required: true,
-    description: 'The name of the file, with the instant that it shows.',
+    description: 'The name of the file, with the instant of its data.',
     schema: {
       type: 'string',
       pattern: '^attachment; filename="[\\w.-]+"$',
@@ -89,14 +89,14 @@ export const headers = {
     'x-addition': true,
     required: false,
     description:
-      'Of answers that are not JSON: whether there are more rows than these. An addition.',
+      'Whether there are more rows than these, for formats other than JSON. An addition.',
     schema: { type: 'string', enum: ['true', 'false'], examples: ['true'] },
   },
   Link: {
     'x-addition': true,
     required: false,
     description:
-      'Where the next page is, relative to the URL asked for; there while `has_more` is `true`. An addition.',
+      'The next page, relative to the URL of the request; only if `has_more` is `true`. An addition.',
     schema: {
       type: 'string',
       pattern: '^<\\?[^<>]+>; rel="next"$',
@@ -121,9 +121,9 @@ type DocumentedError = {
   readonly example: string;
   readonly param?: string;
   readonly headers: readonly Header[];
-  /** Those that only some of these answers carry. */
+  /** Headers that only some of these responses have. */
   readonly headersOfSome?: readonly Header[];
-  /** Beyond the specification, where it lets no operation answer so. */
+  /** The specification lists this error for no operation. */
   readonly isAddition?: true;
 };
 
@@ -135,7 +135,7 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     example: 'starting_after is not the id of an item of this list.',
     param: 'starting_after',
     headers: [],
-    // Where the request is refused before its key is known, there is no limit to tell of.
+    // A request that is refused before the key check has no limit.
     headersOfSome: rateLimitHeaders,
   },
   authentication_error: {
@@ -155,14 +155,14 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     description: 'The resource does not exist or belongs to another organization.',
     example: 'There is no such purchase.',
     headers: rateLimitHeaders,
-    // Of a single purchase: it may be too new to be shown yet.
+    // Of a single purchase, which may be newer than the data.
     headersOfSome: ['X-Data-As-Of'],
   },
   conflict: {
     name: 'Conflict',
     description:
-      'An addition: the data did not become as fresh as `X-Min-Data-As-Of` asks in the time ' +
-      'that the service waits; `X-Data-As-Of` says how fresh they are.',
+      'An addition: the data did not become as fresh as `X-Min-Data-As-Of` requires within the ' +
+      'maximum wait; `X-Data-As-Of` is their instant.',
     example:
       'The data are as of 2026-01-31T14:05:09.123456Z and did not become as fresh as ' +
       '2026-01-31T14:05:20.000000Z, which X-Min-Data-As-Of asks for, within 5000 ms. Please try again.',
@@ -180,19 +180,17 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   rate_limited: {
     name: 'RateLimited',
     description:
-      "The key's request limit is exceeded, too many questions about purchases wait already, as " +
-      'many exports are running as may, the clients of the key have not read their earlier ' +
-      'responses, or too many requests without a valid key came from the ' +
-      'address (without `X-RateLimit-*`, which are about a key).',
+      "The key's request limit is exceeded, the queue of purchase queries is full, the maximum " +
+      'number of exports is running, the clients of the key have not read their earlier ' +
+      'responses, or too many requests without a valid key came from the address (without ' +
+      '`X-RateLimit-*`, which describe a key).',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: ['Retry-After'],
     headersOfSome: rateLimitHeaders,
   },
   internal_error: {
     name: 'InternalError',
-    description:
-      'Unexpected server error. While the operational database is down, `Retry-After` says so, ' +
-      'within a second.',
+    description: 'Unexpected server error. With `Retry-After` if the operational database is down.',
     example: 'Something went wrong on our side. Please try again.',
     headers: [],
     headersOfSome: [...rateLimitHeaders, 'Retry-After'],
@@ -235,7 +233,7 @@ export function errorResponses(): Record<string, unknown> {
   );
 }
 
-/** What an operation may answer besides its 200, by status. */
+/** References to the errors of an operation, by status. */
 export function errorReferences(types: readonly (keyof typeof documentedErrors)[]) {
   return Object.fromEntries(
     types.map((type) => [

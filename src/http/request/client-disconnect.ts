@@ -1,15 +1,12 @@
 import type { FastifyRequest } from 'fastify';
 
-/** What ends the work for a caller who was gone before there was a signal to tell. */
-const disconnected = new Error('the caller hung up');
+/** The reason if the client disconnected before a signal existed. */
+const disconnected = new Error('the client disconnected');
 
-/**
- * Aborted when nobody waits for the answer any more. Made when it is first asked for: an
- * answer that is at hand needs none.
- */
+/** Aborted when the client disconnects. Created on demand, because a cached response needs none. */
 export const signalOf = (request: FastifyRequest): AbortSignal =>
   request.raw.closed ? AbortSignal.abort(disconnected) : request.signal;
 
-/** Whether something was given up because its caller hung up, and for no other reason. */
+/** Whether the work ended because the client disconnected. */
 export const isClientDisconnect = (error: unknown, { signal }: FastifyRequest): boolean =>
   error === disconnected || (signal.aborted && error === signal.reason);

@@ -9,12 +9,12 @@ import { newRequestId } from './request-id.ts';
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
 const tooSlow = new ApiError('invalid_request', 'The request did not arrive in time.');
 
-/** How long whoever is hung up on has to read why. */
+/** The time in which a client can read the error before the socket closes. */
 const lingerMs = 1_000;
 
 /**
- * Answers what Node cannot parse, and never reaches a route, as section 7 asks;
- * after the answers to the requests before it on the same socket.
+ * Sends an error of section 7 for a request that Node cannot parse, after the responses to earlier
+ * requests on the same socket.
  */
 export function refuseMalformed(socket: Duplex, isHead: boolean, error = malformed): void {
   const earlier = responseInFlight(socket);
@@ -36,12 +36,12 @@ export function refuseMalformed(socket: Duplex, isHead: boolean, error = malform
     security.join('') +
     `Content-Length: ${Buffer.byteLength(body)}\r\n` +
     'Connection: close\r\n\r\n';
-  // Node leaves the connection open for as long as the client does.
+  // Node keeps the connection open until the client closes it.
   socket.once('finish', () => setTimeout(() => socket.destroy(), lingerMs).unref());
   socket.end(isHead ? head : head + body);
 }
 
-/** RFC 9112, 3.2: Node itself keeps the first of several Host headers. */
+/** RFC 9112, 3.2: exactly one Host header. Node keeps the first of several. */
 export function hostError({ raw }: FastifyRequest): ApiError | undefined {
   const isHost = (text: string, index: number) => index % 2 === 0 && /^host$/i.test(text);
   const hosts = raw.rawHeaders.filter(isHost).length;
@@ -50,23 +50,23 @@ export function hostError({ raw }: FastifyRequest): ApiError | undefined {
   return new ApiError('invalid_request', 'The Host header is missing.');
 }
 
-/** For Fastify: what its HTTP parser gives up on. */
+/** Handles errors of Node's HTTP parser. */
 export function handleClientError(error: Error, socket: Duplex): void {
-  // Fastify's type for what Node passes here is not what Node passes.
+  // Fastify's type lacks these properties of Node's error.
   const { rawPacket, code } = error as { rawPacket?: unknown; code?: unknown };
   const isHead = Buffer.isBuffer(rawPacket) && rawPacket.toString('latin1', 0, 5) === 'HEAD ';
   refuseMalformed(socket, isHead, code === 'ERR_HTTP_REQUEST_TIMEOUT' ? tooSlow : malformed);
 }
 
-/** Also refuses what Node would otherwise answer by itself, without a body. */
+/** Refuses requests that Node would answer without a body. */
 export function refuseUnsupported(server: Server): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    // From here on Node neither listens to it nor ends it: an error would end the process.
+    // Node has no more listeners on this socket, so an error would end the process.
     socket.on('error', () => {});
     socket.resume();
     refuseMalformed(socket, false);
   });
-  // Node would ask the client for the body with 100 Continue.
+  // Node would request the body with 100 Continue.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     server.emit('request', request, response);
   });

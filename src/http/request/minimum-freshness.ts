@@ -1,117 +1,119 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { formatInstant } from '../../domain/instant.ts';
-import type { PurchaseAnswers } from '../../domain/purchase-engine.ts';
+import type { PurchaseReader } from '../../domain/purchase-engine.ts';
 import { ApiError } from '../response/errors.ts';
 import { signalOf } from './client-disconnect.ts';
 import { instant, readParameters } from './parameters.ts';
 
-/** Header of a request: how fresh its answer must be at least. */
+/** The request header with the instant that the response must show. */
 export const minimumAsOfHeader = 'X-Min-Data-As-Of';
 
 const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
-/** Null where the request does not ask; rejects what is no instant, or several. */
-export function readAskedFreshness(
+/** The minimum instant of a request, for the purchases of its organization. */
+export type FreshnessRequirement = {
+  readonly minimum: bigint;
+  readonly organizationId: bigint;
+  readonly purchases: PurchaseReader;
+  readonly request: FastifyRequest;
+};
+
+/** Null without the header. Throws if its value is no instant. */
+export function readFreshnessRequirement(
   request: FastifyRequest,
-  purchases: PurchaseAnswers,
-): AskedFreshness | null {
-  // Node joins what is sent repeatedly with commas, which no instant has.
-  const given = request.headers[minimumAsOfHeader.toLowerCase()];
-  if (given === undefined) return null;
+  purchases: PurchaseReader,
+): FreshnessRequirement | null {
+  // Node joins repeated headers with commas, which no instant contains.
+  const value = request.headers[minimumAsOfHeader.toLowerCase()];
+  if (value === undefined) return null;
   const { [minimumAsOfHeader]: minimum } = readParameters(schema, {
-    [minimumAsOfHeader]: String(given),
+    [minimumAsOfHeader]: String(value),
   });
   if (minimum === undefined) return null;
   return { minimum, organizationId: request.credential.organizationId, purchases, request };
 }
 
-export type FreshAnswers = {
+export type MinimumFreshness = {
   /**
-   * What `answer` gives once the organization's purchases are of `minimum` or later.
-   * Rejects with conflict where that takes longer than may be waited.
+   * Calls `respond` once the purchases show `minimum` or later. Rejects with conflict after the
+   * maximum wait.
    */
-  atLeast<Answer>(asked: AskedFreshness, answer: () => Promise<Answer>): Promise<Answer>;
-  /** Resolves once they are of `minimum` or later; rejects as `atLeast` does. */
-  reach(asked: AskedFreshness): Promise<void>;
-  /** Throws conflict where what shows `asOf` is older than was asked for. */
-  requireFresh(asOf: bigint, asked: AskedFreshness): void;
-  /** Ends all waiting, as if the time were up. */
+  respondWhenFresh<Response>(
+    requirement: FreshnessRequirement,
+    respond: () => Promise<Response>,
+  ): Promise<Response>;
+  /** Resolves once the purchases show `minimum` or later. Rejects as `respondWhenFresh` does. */
+  wait(requirement: FreshnessRequirement): Promise<void>;
+  /** Throws conflict if `asOf` is earlier than the minimum. */
+  requireFresh(asOf: bigint, requirement: FreshnessRequirement): void;
+  /** Ends all waits as if the maximum wait were over. */
   stopWaiting(): void;
 };
 
-/** A request's minimum, of whose purchases. */
-export type AskedFreshness = {
-  readonly minimum: bigint;
-  readonly organizationId: bigint;
-  readonly purchases: PurchaseAnswers;
-  readonly request: FastifyRequest;
-};
-
-export function createFreshAnswers(longestWaitMs: number): FreshAnswers {
-  const waiting = new Set<AbortController>();
+export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
+  const deadlines = new Set<AbortController>();
   let isStopping = false;
 
-  const requireFresh = (freshness: bigint, { minimum }: AskedFreshness) => {
-    if (freshness >= minimum) return;
+  const requireFresh = (asOf: bigint, { minimum }: FreshnessRequirement) => {
+    if (asOf >= minimum) return;
     throw new ApiError(
       'conflict',
-      `The data are as of ${formatInstant(freshness)} and did not become as fresh as ${formatInstant(minimum)}, ` +
-        `which ${minimumAsOfHeader} asks for, within ${longestWaitMs} ms. Please try again.`,
-      { param: minimumAsOfHeader, asOf: freshness },
+      `The data are as of ${formatInstant(asOf)} and did not become as fresh as ${formatInstant(minimum)}, ` +
+        `which ${minimumAsOfHeader} asks for, within ${maxWaitMs} ms. Please try again.`,
+      { param: minimumAsOfHeader, asOf },
     );
   };
 
-  /** Gives `use` what waits, for as long as may be waited in all. */
-  const whileTimeIsLeft = async <Result>(
-    asked: AskedFreshness,
-    use: (reach: () => Promise<void>) => Promise<Result>,
+  /** Runs `work` with a function that waits. All its waits share the maximum wait. */
+  const withDeadline = async <Result>(
+    requirement: FreshnessRequirement,
+    work: (wait: () => Promise<void>) => Promise<Result>,
   ): Promise<Result> => {
-    const { minimum, organizationId, purchases, request } = asked;
-    const timeIsUp = new AbortController();
-    const timer = setTimeout(() => timeIsUp.abort(), longestWaitMs);
-    waiting.add(timeIsUp);
-    if (isStopping) timeIsUp.abort();
-    const leaving = signalOf(request);
-    const signal = AbortSignal.any([leaving, timeIsUp.signal]);
-    const reach = async () => {
+    const { minimum, organizationId, purchases, request } = requirement;
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(), maxWaitMs);
+    deadlines.add(deadline);
+    if (isStopping) deadline.abort();
+    const disconnect = signalOf(request);
+    const signal = AbortSignal.any([disconnect, deadline.signal]);
+    const wait = async () => {
       try {
-        await purchases.reach(organizationId, minimum, signal);
+        await purchases.waitUntilFresh(organizationId, minimum, signal);
       } catch (error) {
-        if (!timeIsUp.signal.aborted || leaving.aborted) throw error;
-        // Unless the data turn out to be fresh enough after all.
-        requireFresh((await purchases.freshness(organizationId)) ?? 0n, asked);
+        if (!deadline.signal.aborted || disconnect.aborted) throw error;
+        requireFresh((await purchases.freshness(organizationId)) ?? 0n, requirement);
       }
     };
     try {
-      return await use(reach);
+      return await work(wait);
     } finally {
       clearTimeout(timer);
-      waiting.delete(timeIsUp);
+      deadlines.delete(deadline);
     }
   };
 
   return {
-    atLeast: (asked, answer) =>
-      whileTimeIsLeft(asked, async (reach) => {
-        const { minimum, organizationId, purchases } = asked;
+    respondWhenFresh: (requirement, respond) =>
+      withDeadline(requirement, async (wait) => {
+        const { minimum, organizationId, purchases } = requirement;
         for (;;) {
-          await reach();
+          await wait();
           const version = await purchases.version(organizationId);
           if (version !== null && version.asOf < minimum) continue;
-          const [answered] = await Promise.allSettled([answer()]);
-          // While the answer came from Postgres the first generation may have taken over,
-          // which may be older than what was waited for.
+          const [outcome] = await Promise.allSettled([respond()]);
+          // While Postgres served the response, a first generation that is older than `minimum`
+          // may have been published.
           if (version === null && (await purchases.version(organizationId)) !== null) continue;
-          if (answered.status === 'rejected') throw answered.reason;
-          return answered.value;
+          if (outcome.status === 'rejected') throw outcome.reason;
+          return outcome.value;
         }
       }),
-    reach: (asked) => whileTimeIsLeft(asked, (reach) => reach()),
+    wait: (requirement) => withDeadline(requirement, (wait) => wait()),
     requireFresh,
     stopWaiting() {
       isStopping = true;
-      for (const timeIsUp of waiting) timeIsUp.abort();
+      for (const deadline of deadlines) deadline.abort();
     },
   };
 }

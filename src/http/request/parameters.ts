@@ -11,40 +11,37 @@ import { canonicalTimeZone } from '../../domain/time-zone.ts';
 import { ApiError } from '../response/errors.ts';
 
 /**
- * The kinds of parameters that routes take. Each reads the text of a URL into a
- * domain value, and carries in its metadata how the API's description shows it.
+ * The kinds of parameters. Each parses the text of a URL to a domain value, and has metadata for
+ * the OpenAPI document.
  */
 
-const largestBigint = 2n ** 63n - 1n;
+const maxBigint = 2n ** 63n - 1n;
 
 /** Plain digits within bounds. */
-export function integer(bounds: { least: number; most: number; default: number }) {
-  const { least, most } = bounds;
-  const message = `must be a whole number from ${least} to ${most}`;
+export function integer(bounds: { min: number; max: number; default: number }) {
+  const { min, max } = bounds;
+  const message = `must be a whole number from ${min} to ${max}`;
   return z
     .string()
     .regex(/^\d{1,9}$/, message)
     .transform(Number)
-    .refine((number) => number >= least && number <= most, message)
+    .refine((number) => number >= min && number <= max, message)
     .default(bounds.default)
-    .meta({ type: 'integer', minimum: least, maximum: most, default: bounds.default });
+    .meta({ type: 'integer', minimum: min, maximum: max, default: bounds.default });
 }
 
-/** Cents from 0 to what a bigint column holds. */
+/** Cents from 0 to the maximum of a bigint column. */
 export function cents() {
   const message = 'must be a whole number of cents, 0 or more';
   return z
     .string()
     .regex(/^\d{1,19}$/, message)
     .transform(BigInt)
-    .refine((number) => number <= largestBigint, message)
+    .refine((number) => number <= maxBigint, message)
     .meta({ type: 'integer', format: 'int64', minimum: 0 });
 }
 
-/**
- * An instant in microseconds. `lower` and `upper` are inclusive bounds: finer
- * fractions are rounded into the range.
- */
+/** An instant in microseconds. Finer fractions are rounded into the inclusive range of the bound. */
 export function instant(bound: 'lower' | 'upper') {
   return z
     .string()
@@ -57,7 +54,7 @@ export function instant(bound: 'lower' | 'upper') {
     .meta({ type: 'string', format: 'date-time' });
 }
 
-/** A row's number; 0, which no row has, where the id is well-formed and nobody's. */
+/** The id of a row; 0, which no row has, if the public id is well-formed but invalid. */
 export function id(resource: IdentifiedResource) {
   const pattern = idPattern(resource);
   return z
@@ -67,10 +64,7 @@ export function id(resource: IdentifiedResource) {
     .meta({ type: 'string', pattern: pattern.source });
 }
 
-/**
- * The id of the last item of the page before. Anything that cannot be one is an
- * invalid cursor (400), not a validation error.
- */
+/** The id of the last item of the previous page. An invalid cursor is 400, no validation error. */
 export function cursor(resource: IdentifiedResource) {
   return z
     .string()
@@ -105,7 +99,7 @@ export function oneOf<const Values extends readonly [string, ...string[]]>(value
     .meta({ type: 'string', enum: [...values] });
 }
 
-/** A time zone's canonical name; UTC where none is given. An addition to the specification. */
+/** The canonical name of a time zone; `UTC` by default. An addition to the specification. */
 export function timeZone() {
   return z
     .string()
@@ -119,23 +113,23 @@ export function timeZone() {
     .meta({ type: 'string', default: 'UTC' });
 }
 
-/** Text of so many characters (Unicode code points). */
-export function text(bounds: { least: number; most: number }) {
-  const { least, most } = bounds;
-  const message = `must be ${least} to ${most} characters long`;
+/** Text with a bounded number of characters (Unicode code points). */
+export function text(bounds: { min: number; max: number }) {
+  const { min, max } = bounds;
+  const message = `must be ${min} to ${max} characters long`;
   return z
     .string()
     .refine((value) => !value.includes('\0'), 'must not contain the character NUL')
     .refine((value) => {
       const length = [...value].length;
-      return length >= least && length <= most;
+      return length >= min && length <= max;
     }, message)
-    .meta({ type: 'string', minLength: least, maxLength: most });
+    .meta({ type: 'string', minLength: min, maxLength: max });
 }
 
 /**
- * Validates parameters; the first that fails is named in the error (section 7). An empty value
- * never passes: it may be an unfilled field, and as a filter it would match nothing.
+ * Validates parameters. The error names the first invalid one (section 7). Empty values are
+ * invalid: an unfilled field of a BI tool must not become a filter that matches nothing.
  */
 export function readParameters<Schema extends z.ZodType>(
   schema: Schema,
@@ -160,4 +154,39 @@ export function readParameters<Schema extends z.ZodType>(
 
 function quote(name: string): string {
   return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+}
+
+/** The query string of a URL. */
+export function queryStringOf(url = ''): string {
+  return /\?(.*)$/s.exec(url)?.[1] ?? '';
+}
+
+/** Parses a query string. Rejects repeated parameters and invalid percent-encoded UTF-8. */
+export function parseQueryString(text: string): Record<string, string> {
+  const parameters: Record<string, string> = Object.create(null);
+  for (const part of text.split('&')) {
+    if (part === '') continue;
+    const separator = part.indexOf('=');
+    const name = decode(separator === -1 ? part : part.slice(0, separator));
+    const value = separator === -1 ? '' : decode(part.slice(separator + 1), name);
+    if (name in parameters) {
+      throw new ApiError('validation_error', `The parameter ${name} is given more than once.`, {
+        param: name,
+      });
+    }
+    parameters[name] = value;
+  }
+  return parameters;
+}
+
+function decode(text: string, param?: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    throw new ApiError(
+      'invalid_request',
+      'The query string is not valid percent-encoded UTF-8.',
+      param === undefined ? {} : { param },
+    );
+  }
 }

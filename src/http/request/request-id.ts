@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
-/** Section 7: of our own making, whatever a caller sends. */
+/** A new id of section 7. Ids that clients send are not used. */
 export function newRequestId(): string {
-  // Drawn many at a time, which randomBytes does not.
+  // Node caches random bytes for UUIDs, unlike for randomBytes.
   return `req_${randomUUID().replaceAll('-', '').slice(0, 24)}`;
 }

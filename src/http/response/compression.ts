@@ -6,40 +6,40 @@ import Negotiator from 'negotiator';
 import { addVary } from './vary.ts';
 
 /**
- * Compression as a caller accepts it. Of our own, because a compressed answer keeps its
- * Content-Length, HEAD tells the same as GET, and a 304 has the tag that its 200 would
- * have: @fastify/compress streams what is large, and decides too late for that.
+ * Compression by Accept-Encoding. `@fastify/compress` does not serve here: it streams large
+ * responses, which then have no Content-Length, and selects the encoding after the ETag is set. HEAD
+ * needs the headers of GET, and a 304 the tag of its 200.
  */
 
-// The quickest quality: still smaller than gzip's default, in a fraction of its time.
+// With this fast quality, output is smaller than gzip's default, in a fraction of its time.
 const brotli = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MIN_QUALITY + 1 } };
 const [brotliBytes, gzipBytes] = [promisify(brotliCompress), promisify(gzip)];
 
-/** The better one first. */
+/** In the order of preference. */
 const compressors = {
   br: {
-    whole: (body: Buffer) => brotliBytes(body, brotli),
-    part: () => createBrotliCompress(brotli),
+    compress: (body: Buffer) => brotliBytes(body, brotli),
+    createStream: () => createBrotliCompress(brotli),
   },
-  gzip: { whole: (body: Buffer) => gzipBytes(body), part: () => createGzip() },
+  gzip: { compress: (body: Buffer) => gzipBytes(body), createStream: () => createGzip() },
 } as const;
 export type Encoding = keyof typeof compressors;
 export const encodings = Object.keys(compressors) as Encoding[];
 
-/** Below it, an answer fits into a packet or two as it is. */
-const leastBytes = 1024;
+/** Smaller responses fit into one or two packets without compression. */
+const minBytes = 1024;
 const compressibleType = /^text\/|json|javascript|arrow/;
 
-const kept = new WeakMap<Buffer, Partial<Record<Encoding, Promise<Buffer>>>>();
+const compressedBodies = new WeakMap<Buffer, Partial<Record<Encoding, Promise<Buffer>>>>();
 
-/** A body that is sent again and again: it is compressed once, when it is first asked for. */
-export function keptCompressed(body: string | Buffer): Buffer {
+/** Returns a buffer whose compressed forms are cached, for bodies that never change. */
+export function staticBody(body: string | Buffer): Buffer {
   const bytes = Buffer.from(body);
-  kept.set(bytes, {});
+  compressedBodies.set(bytes, {});
   return bytes;
 }
 
-/** How a body is to be sent; null: as it is. The same for whoever asks before it is sent. */
+/** The encoding of a response; null for none. The result is the same at any time before sending. */
 export function encodingFor(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -48,11 +48,11 @@ export function encodingFor(
   const accepted = request.headers['accept-encoding'];
   if (accepted === undefined) return null;
   if (!compressibleType.test(String(reply.getHeader('Content-Type')))) return null;
-  if (!(body instanceof Readable) && Buffer.byteLength(body) < leastBytes) return null;
+  if (!(body instanceof Readable) && Buffer.byteLength(body) < minBytes) return null;
   return preferredEncoding(accepted);
 }
 
-const offered = [...encodings, 'identity'];
+const available = [...encodings, 'identity'];
 
 /** The encoding that Accept-Encoding prefers (RFC 9110, 12.5.3); null for none. */
 export function preferredEncoding(acceptEncoding: string | undefined): Encoding | null {
@@ -61,24 +61,24 @@ export function preferredEncoding(acceptEncoding: string | undefined): Encoding 
   const { encoding } = Negotiator.prototype as {
     encoding(available: string[], options: { readonly preferred: string[] }): string | undefined;
   };
-  const best = encoding.call(negotiator, offered, { preferred: [...encodings] });
+  const best = encoding.call(negotiator, available, { preferred: [...encodings] });
   return encodings.find((encoding) => encoding === best) ?? null;
 }
 
-/** Compresses what the routes registered from now on send, after all else is done to it. */
-export function compressAnswers(app: FastifyInstance): void {
+/** Compresses the responses of routes that are registered later, after their other hooks. */
+export function compressResponses(app: FastifyInstance): void {
   app.addHook('onRoute', (route: RouteOptions) => {
-    route.onSend = [route.onSend ?? [], compress].flat() as (typeof compress)[];
+    route.onSend = [route.onSend ?? [], compressPayload].flat() as (typeof compressPayload)[];
   });
 }
 
-function compress(
+function compressPayload(
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
   done: (error: Error | null, body?: unknown) => void,
 ): void {
-  // Of a stream that failed before its first byte, whose place an error takes.
+  // An error replaces a stream that failed before its first byte.
   reply.removeHeader('Content-Encoding');
   if (!(typeof body === 'string' || Buffer.isBuffer(body) || body instanceof Readable)) {
     done(null, body);
@@ -91,18 +91,18 @@ function compress(
     return;
   }
   reply.header('Content-Encoding', encoding).removeHeader('Content-Length');
-  const { whole, part } = compressors[encoding];
+  const { compress, createStream } = compressors[encoding];
   if (body instanceof Readable) {
-    // Whichever of the two is destroyed takes the other one along.
+    // `pipeline` destroys both streams if one is destroyed.
     done(
       null,
-      pipeline(body, part(), () => {}),
+      pipeline(body, createStream(), () => {}),
     );
     return;
   }
   const bytes = Buffer.from(body);
-  const known = Buffer.isBuffer(body) ? kept.get(body) : undefined;
-  const compressed = known?.[encoding] ?? whole(bytes);
-  if (known !== undefined) known[encoding] = compressed;
-  compressed.then((sent) => done(null, sent), done);
+  const cached = Buffer.isBuffer(body) ? compressedBodies.get(body) : undefined;
+  const compressed = cached?.[encoding] ?? compress(bytes);
+  if (cached !== undefined) cached[encoding] = compressed;
+  compressed.then((content) => done(null, content), done);
 }

@@ -2,25 +2,20 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { addVary } from './vary.ts';
 
 /**
- * Lets pages of listed origins read answers. Of our own, because @fastify/cors answers
- * OPTIONS by a route for all origins: whoever is not listed would no longer be refused
- * as with CORS off, key first.
+ * CORS for listed origins. `@fastify/cors` does not serve here: its OPTIONS route responds to all
+ * origins, but other origins must get the same errors as without CORS.
  */
 
 const allowedMethods = 'GET, HEAD';
-// Browsers send the key, and tags, only where they are told that they may.
 const allowedHeaders = 'Authorization, If-None-Match, X-Min-Data-As-Of';
 const exposedHeaders =
   'Content-Disposition, ETag, Link, Request-Id, Retry-After, WWW-Authenticate, X-Data-As-Of, ' +
   'X-Has-More, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset';
-/** As long as any browser believes it. */
+/** The maximum of all browsers. */
 const preflightSeconds = 7200;
 
-/**
- * Writes what a browser must know of a request's answer, whatever that will be. Says
- * whether the request was only a browser's question whether it may ask.
- */
-export function admitOrigin(
+/** Sets the CORS headers of any response, and tells whether the request is a preflight request. */
+export function setCorsHeaders(
   origins: readonly string[],
   request: FastifyRequest,
   reply: FastifyReply,

@@ -13,14 +13,14 @@ import {
   errorStatuses,
   internalError,
   postgresUnavailable,
-  tooManyQuestions,
+  queueFull,
 } from './errors.ts';
 
 /**
- * Logs the route, not the path: a path may hold personal data or a secret. Organization and
- * key are in the line if the key is valid.
+ * Logs the route, not the path, which may contain personal data or a secret. Logs organization
+ * and key if the key is valid.
  */
-export function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
+export function logResponse(request: FastifyRequest, reply: FastifyReply): void {
   const route = routeOf(request);
   const { statusCode: status, elapsedTime } = reply;
   const milliseconds = Math.round(elapsedTime * 100) / 100;
@@ -33,38 +33,40 @@ export function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
     }),
   };
   // A load balancer probes every few seconds.
-  request.log[route in probes ? 'debug' : 'info'](line, 'answered');
+  request.log[route in probes ? 'debug' : 'info'](line, 'request completed');
 }
 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
 
-export function answerError(
+export function sendError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const told = publicError(error);
-  if (told.type === 'internal_error') {
-    // Who hung up hears nothing of what was then given up, and nothing failed.
-    if (isClientDisconnect(error, request))
-      request.log.info({ method: request.method, route: routeOf(request) }, 'hung up');
-    else request.log.error({ err: error }, 'failed');
+  const shown = publicError(error);
+  if (shown.type === 'internal_error') {
+    // The abort after a client disconnect is no failure.
+    if (isClientDisconnect(error, request)) {
+      request.log.info({ method: request.method, route: routeOf(request) }, 'client disconnected');
+    } else {
+      request.log.error({ err: error }, 'request failed');
+    }
   }
-  if (told.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
-  if (told.retryAfter !== undefined) reply.header('Retry-After', told.retryAfter);
-  if (told.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(told.asOf));
+  if (shown.type === 'authentication_error') reply.header('WWW-Authenticate', 'Bearer');
+  if (shown.retryAfter !== undefined) reply.header('Retry-After', shown.retryAfter);
+  if (shown.asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(shown.asOf));
   return reply
-    .code(errorStatuses[told.type])
+    .code(errorStatuses[shown.type])
     .type('application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(told, request.id)));
+    .send(JSON.stringify(errorBody(shown, request.id)));
 }
 
-/** What a caller may know about an error; what it may not becomes internal_error. */
+/** The error that the client sees. Details of unexpected errors become internal_error. */
 function publicError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof QueueFullError) return tooManyQuestions();
+  if (error instanceof QueueFullError) return queueFull();
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
-  // Fastify's own refusals of malformed requests.
+  // Fastify's own errors for malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
   }

@@ -11,7 +11,7 @@ export const errorStatuses = {
 } as const;
 export type ErrorType = keyof typeof errorStatuses;
 
-/** An error that the caller is told about, in the words of section 7. */
+/** An error of section 7, as the client sees it. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly type: ErrorType;
@@ -19,7 +19,7 @@ export class ApiError extends Error {
   readonly param: string | undefined;
   /** Whole seconds; in the body with rate_limited only. */
   readonly retryAfter: number | undefined;
-  /** The instant whose data were looked at. */
+  /** The instant of the data that the request read. */
   readonly asOf: bigint | undefined;
 
   constructor(
@@ -39,7 +39,7 @@ export class ApiError extends Error {
   }
 }
 
-/** A key that was sent where it does not belong is not sent back. */
+/** Removes API keys that a client sent in a URL. */
 const redact = (text: string): string => text.replaceAll(/crm_live_\w+/g, 'crm_live_…');
 
 export function errorBody(error: ApiError, requestId: string) {
@@ -65,11 +65,11 @@ export function unknownRoute({ method, url }: { method: string; url: string }): 
 export const internalError = (details: { readonly retryAfter?: number } = {}): ApiError =>
   new ApiError('internal_error', 'Something went wrong on our side. Please try again.', details);
 
-/** Each request looks for Postgres again, so it may be tried as soon as there can be a change. */
+/** Each request tries to connect again, so a retry after a second may succeed. */
 export const postgresUnavailable = (): ApiError => internalError({ retryAfter: 1 });
 
-/** There is room again as soon as one of those questions is answered. */
-export const tooManyQuestions = (): ApiError =>
-  new ApiError('rate_limited', 'Too many purchase questions are waiting to be answered.', {
+/** The queue has a free place as soon as a query ends. */
+export const queueFull = (): ApiError =>
+  new ApiError('rate_limited', 'Too many purchase queries are in the queue.', {
     retryAfter: 1,
   });

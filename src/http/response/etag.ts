@@ -2,35 +2,32 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Encoding, encodingFor } from './compression.ts';
 
-/** Depends on the content alone, so it is the same in every process and after every restart. */
+/** A hash of the content, so the tag is the same in every process and after a restart. */
 export function entityTag(content: string | Buffer): string {
   return `"${createHash('sha1').update(content).digest('base64url')}"`;
 }
 
-/** The tag of the content as it is sent: a strong one promises bytes, which compression changes. */
-function tagAsSent(tag: string, encoding: Encoding | null): string {
+/** Weak for a compressed response: a strong tag identifies bytes. */
+function encodedTag(tag: string, encoding: Encoding | null): string {
   return encoding === null ? tag : `W/${tag}`;
 }
 
-/** Whether If-None-Match names the tag: a list, `*`, and weak tags too (RFC 9110, 13.1.2). */
+/** Whether If-None-Match (a list, also of weak tags, or `*`) matches the tag (RFC 9110, 13.1.2). */
 export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === '*') return true;
   return Array.from(ifNoneMatch.matchAll(/"[^"]*"/g), ([listed]) => listed).includes(tag);
 }
 
-/**
- * Conditional requests (section 4.5): tags the content of a 200, and answers 304
- * without it where the caller has it already. Returns what is to be sent.
- */
+/** Conditional requests (section 4.5): sets the ETag of a 200, or makes it a 304. Returns the body. */
 export function conditional(
   request: FastifyRequest,
   reply: FastifyReply,
   content: string | Buffer,
 ) {
-  const known = reply.getHeader('ETag');
-  const tag = typeof known === 'string' ? known : entityTag(content);
-  reply.header('ETag', tagAsSent(tag, encodingFor(request, reply, content)));
+  const cached = reply.getHeader('ETag');
+  const tag = typeof cached === 'string' ? cached : entityTag(content);
+  reply.header('ETag', encodedTag(tag, encodingFor(request, reply, content)));
   if (!matches(request.headers['if-none-match'], tag)) return content;
   reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');
   return null;

@@ -1,19 +1,18 @@
 /**
- * Numbers of stored JSON, to their last digit. Postgres keeps them as decimals;
- * JSON.parse makes doubles of them, and of a customer's number on some platform
- * another customer's. So a number that JavaScript would not write as it stands is
- * read as text that begins with NUL, which neither a text nor a jsonb of Postgres
- * can hold, and loses the NUL and its quotes when the response is written.
+ * Exact numbers of stored JSON. Postgres stores decimals, but JSON.parse returns doubles: the id of
+ * a customer on another platform could become another customer's. A number that is no exact double
+ * is parsed as text with a leading NUL, which no text or jsonb of Postgres can contain. The response
+ * shows the number without NUL and quotes.
  */
 const mark = '\0';
 
 const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*/g;
-// Up to 15 digits a double gives back, but not zeros at the end of a fraction, and
-// very small ones with an exponent. Whatever else this finds only costs time.
+// Doubles keep 15 digits, but neither trailing zeros of a fraction nor the notation of very small
+// numbers. False positives only cost time.
 const mayBeInexact = /\d[\d.]{15}|\.\d*0(?!\d)|\.0{6}/;
 const written = /"\\u0000(-?\d[\d.eE+-]*)"/g;
 
-/** As JSON.parse, but for numbers that would be written otherwise: ask `digitsOf` for those. */
+/** JSON.parse with exact numbers. `digitsOf` returns their digits. */
 export function parseExactly(json: string): unknown {
   if (!json.includes('\\') && !mayBeInexact.test(json)) return JSON.parse(json);
   let hasEscapedName = false;
@@ -53,7 +52,7 @@ function restoreNames(_name: string, value: unknown): unknown {
 
 function isWrittenAlike(token: string): boolean {
   const double = Number(token);
-  // Beyond all doubles many a client refuses a whole answer: there they stay Infinity.
+  // Many clients refuse a response with a number beyond all doubles, so it becomes Infinity.
   return !Number.isFinite(double) || String(double) === token;
 }
 
@@ -61,15 +60,15 @@ function isWrittenAlike(token: string): boolean {
 export const isText = (value: unknown): value is string =>
   typeof value === 'string' && !value.startsWith(mark);
 
-/** Whether it is a number, and not beyond all doubles. */
+/** Whether a value from `parseExactly` is a number, and not beyond all doubles. */
 export const isNumber = (value: unknown): value is number | string =>
   typeof value === 'string' ? value.startsWith(mark) : Number.isFinite(value);
 
-/** A number's digits, as they were read. */
+/** The digits of a number from `parseExactly`. */
 export const digitsOf = (number: number | string): string =>
   typeof number === 'string' ? number.slice(mark.length) : String(number);
 
-/** Finishes a response that shows values from `parseExactly`. */
+/** Removes the NUL and the quotes of exact numbers from serialized JSON. */
 export function writeExactly(json: string): string {
   return json.includes('"\\u0000') ? json.replace(written, '$1') : json;
 }

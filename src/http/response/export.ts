@@ -45,8 +45,8 @@ export async function sendExport(
   let isBegun = false;
   try {
     await open(
-      async ({ answer, asOf }, either) => {
-        const parts = watched(answer, watch);
+      async ({ result, asOf }, either) => {
+        const parts = watched(result, watch);
         // Before the head is sent: what fails here is still answered with an error.
         const first = request.method === 'HEAD' ? null : await parts.next();
         if (either.aborted) {

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { parseQueryString, queryStringOf } from '../request/query-string.ts';
+import { parseQueryString, queryStringOf } from '../request/parameters.ts';
 
-/** Where the page after an answer begins; null where it is the last one, or no list. */
-export function cursorAfter(answer: unknown): string | null {
-  const { data, has_more: hasMore } = answer as {
+/** The cursor of the next page; null for the last page, or if the body is no list. */
+export function cursorAfter(body: unknown): string | null {
+  const { data, has_more: hasMore } = body as {
     data?: readonly { readonly id: string }[];
     has_more?: boolean;
   };
@@ -11,11 +11,16 @@ export function cursorAfter(answer: unknown): string | null {
 }
 
 /**
- * Says where the next page is (RFC 8288). The reference is a query alone, relative to
- * the URL asked for: only that is right behind a proxy that changes host or path.
+ * Sets the header Link (RFC 8288) if there is a next page. The reference is relative and only a
+ * query, because a proxy may change host and path.
  */
-export function linkNextPage(request: FastifyRequest, reply: FastifyReply, cursor: string): void {
-  // Written anew, for what came may hold `>` or bytes that no header takes.
+export function setNextPageLink(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  cursor: string | null,
+): void {
+  if (cursor === null) return;
+  // Encoded again, because the query string may contain `>` or bytes that no header allows.
   const query = new URLSearchParams(parseQueryString(queryStringOf(request.raw.url)));
   query.set('starting_after', cursor);
   reply.header('Link', `<?${query}>; rel="next"`);

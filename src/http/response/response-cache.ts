@@ -1,107 +1,164 @@
 import { LRUCache } from 'lru-cache';
+import { writeWhole } from '../formats/format.ts';
+import { type FormatName, formats } from '../formats/negotiation.ts';
+import { batchOf, type ResponseTable } from '../formats/table.ts';
+import type { ApiRequest, SnapshotRoute } from '../route.ts';
+import { entityTag } from './etag.ts';
+import { writeExactly } from './exact-numbers.ts';
+import { cursorAfter } from './next-page.ts';
 
-/** A response, ready to be sent. */
-export type FinishedResponse = {
+/** A response that is ready to be sent. */
+export type SerializedResponse = {
   readonly body: string | Buffer;
   readonly contentType: string;
-  /** Null where the route's answers carry none. */
+  /** Null if the route has no ETag. */
   readonly entityTag: string | null;
-  /** When the data that it shows was read; microseconds since 1970. */
+  /** The instant of the data; microseconds since 1970. */
   readonly asOf: bigint;
-  /** Whether there are more rows than it shows, where its body does not say so. */
+  /** Whether there are more rows, for formats whose body does not show this. */
   readonly hasMore?: boolean;
-  /** The cursor of the next page; null where there is none. */
+  /** The cursor of the next page; null if there is none. */
   readonly next: string | null;
 };
 
-export type Make = (signal: AbortSignal) => Promise<FinishedResponse>;
+export type Respond = (signal: AbortSignal) => Promise<SerializedResponse>;
 
-/** A request that waits for an answer. The signal is read only if the answer is not remembered. */
+/** A request that waits for a response. The signal is read only if the response is not cached. */
 export type Waiter = { readonly client: string; readonly signal: AbortSignal };
 
-/**
- * Answers that can never become wrong, because their key names the very data that
- * they were made from. The oldest unused ones go when they take too many bytes.
- */
+/** An LRU cache of responses. Keys name immutable data, so an entry never becomes stale. */
 export type ResponseCache = {
   /**
-   * The answer known by that key, or else `make`'s. Requests of one client for the same
-   * answer share it while it is made; the signal that `make` is given is aborted when all of
-   * them have left. Another client's request runs `make` itself: it has a share of its own in
-   * the query pool.
+   * Returns the cached response, or calls `respond`. Concurrent requests of one client with the
+   * same key share a call, whose signal is aborted when all these clients have disconnected.
+   * Requests of other clients call `respond` themselves, because each has its own queue in the
+   * query pool.
    */
-  answer(key: string, waiter: Waiter, make: Make): Promise<FinishedResponse>;
+  get(key: string, waiter: Waiter, respond: Respond): Promise<SerializedResponse>;
 };
 
 type InFlight = {
-  readonly answer: Promise<FinishedResponse>;
+  readonly response: Promise<SerializedResponse>;
   readonly abandoned: AbortController;
   waiters: number;
 };
 
-/** What an entry takes beside its text. */
+/** Of an entry, beside its body and key. */
 const overheadBytes = 512;
 
-export function createResponseCache(mostBytes: number): ResponseCache {
-  const finished =
-    mostBytes === 0
+/** Caches nothing if `maxBytes` is 0. */
+export function createResponseCache(maxBytes: number): ResponseCache {
+  const cache =
+    maxBytes === 0
       ? null
-      : new LRUCache<string, FinishedResponse>({
-          maxSize: mostBytes,
-          // An answer as large as all others is not worth its place.
-          maxEntrySize: Math.ceil(mostBytes / 8),
+      : new LRUCache<string, SerializedResponse>({
+          maxSize: maxBytes,
+          // One large response must not evict most others.
+          maxEntrySize: Math.ceil(maxBytes / 8),
           sizeCalculation: ({ body }, key) => bytesOf(body) + bytesOf(key) + overheadBytes,
         });
   const inFlight = new Map<string, InFlight>();
 
-  const begin = (key: string, name: string, make: Make): InFlight => {
+  const start = (key: string, sharedKey: string, respond: Respond): InFlight => {
     const abandoned = new AbortController();
-    const answer = make(abandoned.signal)
-      .then((made) => {
-        finished?.set(key, made);
-        return made;
+    const response = respond(abandoned.signal)
+      .then((serialized) => {
+        cache?.set(key, serialized);
+        return serialized;
       })
       .finally(() => {
-        if (inFlight.get(name) === begun) inFlight.delete(name);
+        if (inFlight.get(sharedKey) === started) inFlight.delete(sharedKey);
       });
-    // It may fail when no request waits for it any more.
-    answer.catch(() => {});
-    const begun: InFlight = { answer, abandoned, waiters: 0 };
-    inFlight.set(name, begun);
-    return begun;
+    // It may reject when no request waits any more.
+    response.catch(() => {});
+    const started: InFlight = { response, abandoned, waiters: 0 };
+    inFlight.set(sharedKey, started);
+    return started;
   };
 
   return {
-    async answer(key, waiter, make) {
-      const known = finished?.get(key);
-      if (known !== undefined) return known;
-      const name = `${waiter.client} ${key}`;
-      const shared = inFlight.get(name) ?? begin(key, name, make);
+    async get(key, waiter, respond) {
+      const cached = cache?.get(key);
+      if (cached !== undefined) return cached;
+      const sharedKey = `${waiter.client} ${key}`;
+      const shared = inFlight.get(sharedKey) ?? start(key, sharedKey, respond);
       shared.waiters += 1;
       try {
-        return await unlessAborted(shared.answer, waiter.signal);
+        return await unlessAborted(shared.response, waiter.signal);
       } finally {
         shared.waiters -= 1;
         if (shared.waiters === 0) {
-          // A later request begins anew.
-          if (inFlight.get(name) === shared) inFlight.delete(name);
-          shared.abandoned.abort(new Error('all requests for it have left'));
+          // A later request must not share an aborted call.
+          if (inFlight.get(sharedKey) === shared) inFlight.delete(sharedKey);
+          shared.abandoned.abort(new Error('all clients have disconnected'));
         }
       }
     },
   };
 }
 
-/** At most: a character of a text takes up to two. */
+/** An upper bound: a character takes up to two bytes. */
 const bytesOf = (content: string | Buffer): number =>
   typeof content === 'string' ? 2 * content.length : content.length;
 
-/** Rejects with the signal's reason as soon as that is aborted. */
+/** Rejects with the signal's reason as soon as the signal is aborted. */
 function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const leave = () => reject(signal.reason);
-    if (signal.aborted) leave();
-    signal.addEventListener('abort', leave, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
+}
+
+export type SnapshotRequest = {
+  readonly route: SnapshotRoute;
+  readonly format: FormatName;
+  /** Serializes a body as JSON. */
+  readonly serialize: (body: unknown) => string;
+  readonly apiRequest: ApiRequest<unknown, unknown>;
+};
+
+/** Returns a cached response for the present version of the data, or calls the route's handler. */
+export async function serializeSnapshot(
+  cache: ResponseCache,
+  snapshotRequest: SnapshotRequest,
+): Promise<SerializedResponse> {
+  const { format, apiRequest } = snapshotRequest;
+  const { organizationId, purchases, cacheKey } = apiRequest;
+  const version = await purchases.version(organizationId);
+  if (version === null) return respondTo(snapshotRequest);
+  const key = `${version.name} ${organizationId} ${format} ${cacheKey}`;
+  const response = await cache.get(key, apiRequest, (signal) =>
+    respondTo({ ...snapshotRequest, apiRequest: { ...apiRequest, signal } }),
+  );
+  // Since the response was cached, a worker may have confirmed a later instant.
+  return { ...response, asOf: version.asOf > response.asOf ? version.asOf : response.asOf };
+}
+
+async function respondTo({
+  route,
+  format,
+  serialize,
+  apiRequest,
+}: SnapshotRequest): Promise<SerializedResponse> {
+  const { result, asOf } = await route.handle(apiRequest);
+  const table = route.table as ResponseTable<unknown> | undefined;
+  const content =
+    table === undefined || format === 'json'
+      ? { body: writeExactly(serialize(result)), contentType: 'application/json; charset=utf-8' }
+      : writeRows(format, table, result);
+  const tag = route.etag ? entityTag(content.body) : null;
+  return { ...content, entityTag: tag, asOf, next: cursorAfter(result) };
+}
+
+function writeRows(
+  formatName: Exclude<FormatName, 'json'>,
+  table: ResponseTable<unknown>,
+  result: unknown,
+): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
+  const format = formats[formatName];
+  const { rows, hasMore } = table.read(result);
+  const body = writeWhole(format, table, batchOf(table, rows));
+  return { body, contentType: format.contentType, hasMore };
 }

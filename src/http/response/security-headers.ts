@@ -1,8 +1,7 @@
 /**
- * What a browser may do with an answer: nothing but hand it to the page that asked. A
- * list of our own, for answers are also written where no plugin's hook runs. Embedding
- * is for no other site, also with CORS, which is not about embedding. No
- * Strict-Transport-Security: whether there is TLS, the proxy before this knows.
+ * Headers of every response, also of those that no plugin's hook sees. No other site may embed a
+ * response, even with CORS. Strict-Transport-Security is missing because only the proxy knows
+ * whether there is TLS.
  */
 export const securityHeaders = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",

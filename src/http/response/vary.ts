@@ -1,9 +1,8 @@
 import type { FastifyReply } from 'fastify';
 
-/** Names request headers that the answer depends on, beside those that are named already. */
+/** Adds request headers to Vary. */
 export function addVary(reply: FastifyReply, ...names: readonly string[]): void {
-  const named = reply.getHeader('Vary');
-  const before = typeof named === 'string' ? named.split(', ') : [];
-  const added = names.filter((name) => !before.includes(name));
-  if (added.length > 0) reply.header('Vary', [...before, ...added].join(', '));
+  const value = reply.getHeader('Vary');
+  const present = typeof value === 'string' ? value.split(', ') : [];
+  reply.header('Vary', [...new Set([...present, ...names])].join(', '));
 }

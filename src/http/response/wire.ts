@@ -2,21 +2,20 @@ import { z } from 'zod';
 import { type IdentifiedResource, idPattern } from '../../domain/public-id.ts';
 
 /**
- * What responses are made of. The schemas say what is documented and compile to
- * the serializers that write it; their output types are what handlers return.
- * Integers are bigint, written digit by digit: no cent is lost to a double.
+ * The parts of response schemas. Schemas are documentation, compile to serializers, and type the
+ * results of handlers. Integers are bigint, so no cent is lost to a double.
  */
 
 export const integer = () => z.custom<bigint>().meta({ type: 'integer', format: 'int64' });
 export const count = () =>
   z.custom<bigint>().meta({ type: 'integer', format: 'int64', minimum: 0 });
-/** A sum: it may go beyond 64 bits. */
+/** A sum may exceed 64 bits. */
 export const sum = () => z.custom<bigint>().meta({ type: 'integer' });
 export const dateTime = () => z.string().meta({ format: 'date-time' });
 export const publicId = (resource: IdentifiedResource) =>
   z.string().meta({ pattern: idPattern(resource).source });
 
-/** Names a schema, as the API's description shows it. */
+/** Names a schema in the OpenAPI document. */
 export const named = <Schema extends z.ZodType>(title: string, schema: Schema): Schema =>
   schema.meta({ title });
 
@@ -30,7 +29,7 @@ export const listOf = <Item extends z.ZodType>(item: Item) =>
 /** The JSON schema of a response, in the dialect of OpenAPI 3.1. */
 export const jsonSchema = (schema: z.ZodType): Record<string, unknown> => convert(schema, () => {});
 
-/** The same for the serializer, which would make a double of every `number` (exact-numbers.ts). */
+/** Without `number`, of which the serializer would make a double (exact-numbers.ts). */
 export const serializerSchema = (schema: z.ZodType): Record<string, unknown> =>
   convert(schema, (json) => {
     if (json.type === 'number') delete json.type;
@@ -45,7 +44,7 @@ function convert(
     io: 'output',
     unrepresentable: 'any',
     override: ({ jsonSchema: json }) => {
-      // Nullable as a list of types, which serializes without trying alternatives.
+      // The serializer is faster for a list of types than for `anyOf`.
       const [first, second] = json.anyOf ?? [];
       if (first?.type !== undefined && second?.type === 'null') {
         delete json.anyOf;

@@ -1,16 +1,15 @@
 import type { Server } from 'node:http';
 
-const lookIntervalMs = 100;
+const checkIntervalMs = 100;
 
 /**
- * Ends a stopping server's connections as soon as nothing is being answered any more: Node
- * waits for a client that has sent nothing yet, or half a request, for as long as that one
- * likes, and for one that keeps its connection for the next request.
+ * Closes all connections of a stopping server when no response is in flight. Without this, Node
+ * waits for keep-alive connections and for clients that have sent nothing, or half a request.
  */
 export function closeIdleConnectionsAtShutdown(server: Server, isIdle: () => boolean): void {
   if (!server.listening) return;
-  const looking = setInterval(() => {
+  const timer = setInterval(() => {
     if (!server.listening && isIdle()) server.closeAllConnections();
-  }, lookIntervalMs).unref();
-  server.once('close', () => clearInterval(looking));
+  }, checkIntervalMs).unref();
+  server.once('close', () => clearInterval(timer));
 }

@@ -4,17 +4,14 @@ import type { TableRights } from '../../postgres/database-failure.ts';
 import { findTableProblem } from '../../postgres/schema.ts';
 import type { Services } from '../services.ts';
 
-/**
- * For those who run the service: outside /v1, without a key. Described with the
- * rest, as what watches the service is written after the description as well.
- */
+/** Health checks for operators: outside /v1, without a key, and part of the OpenAPI document. */
 export const probes = {
   '/healthz': {
-    summary: 'Whether this process answers',
+    summary: 'Whether this process responds',
     responses: { 200: z.object({ status: z.literal('ok') }) },
   },
   '/readyz': {
-    summary: 'Whether what answers are made from is there',
+    summary: 'Whether Postgres responds and the tables are usable',
     responses: {
       200: z.object({ status: z.literal('ok') }),
       503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
@@ -35,7 +32,7 @@ export async function health(
     handler: async (_request, reply) => {
       const problem = await findTableProblem(services.database, rights).then(
         (found) => found?.message ?? null,
-        () => 'Postgres does not answer',
+        () => 'Postgres does not respond',
       );
       return problem === null
         ? { status: 'ok' }

@@ -32,7 +32,7 @@ export async function home(app: FastifyInstance): Promise<void> {
     method: ['GET', 'HEAD'],
     url: '/',
     handler: async (request, reply) => {
-      // The router takes the request target `*` for `/`.
+      // The router treats the request target `*` as `/`.
       if (request.url.startsWith('*')) throw unknownRoute(request);
       addVary(reply, 'Accept');
       const available = ['application/json', 'text/html'];

@@ -1,28 +1,28 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** Answers that are still being written, by connection: requests may follow each other on one. */
+/** Unfinished responses by connection, which has several if the client pipelines requests. */
 const inFlightBySocket = new WeakMap<Duplex, Set<ServerResponse>>();
 
-/** The one that is written on a connection now, where there is one. */
+/** The response that is being written on a connection. */
 export function responseInFlight(connection: Duplex): ServerResponse | undefined {
   const [first] = inFlightBySocket.get(connection) ?? [];
   return first;
 }
 
-/** Keeps account of what a server answers, and gives what says whether that is nothing now. */
-export function watchResponses(server: Server): () => boolean {
+/** Tracks a server's responses. Returns a function that tells whether none is in flight. */
+export function trackResponses(server: Server): () => boolean {
   const connections = new Set<Duplex>();
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
     if (!connections.has(socket)) {
       connections.add(socket);
-      // An answer whose turn never came does not say that it is closed.
+      // A pipelined response that was never begun emits no `close`.
       socket.once('close', () => connections.delete(socket));
     }
-    const answers = inFlightBySocket.get(socket) ?? new Set();
-    inFlightBySocket.set(socket, answers.add(response));
-    // Before whoever waits for it: listeners are called in the order they came.
-    response.once('close', () => answers.delete(response));
+    const responses = inFlightBySocket.get(socket) ?? new Set();
+    inFlightBySocket.set(socket, responses.add(response));
+    // Registered first, so that this listener runs before all others.
+    response.once('close', () => responses.delete(response));
   });
   return () => [...connections].every((connection) => responseInFlight(connection) === undefined);
 }

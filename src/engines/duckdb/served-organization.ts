@@ -1,0 +1,237 @@
+import { isDamage } from '../../duckdb/damage.ts';
+import { layoutVersion } from '../../purchase-store/layout.ts';
+import {
+  currentFile,
+  organizationDirectory,
+  type PublishedGeneration,
+  publishedFileName,
+  readPublished,
+  stampOf,
+} from '../../purchase-store/published-generation.ts';
+import type { UpToDateReader } from '../../purchase-store/up-to-date.ts';
+import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
+import type { AttachedGeneration, Attachments } from './attachments.ts';
+import type { Generation } from './generation.ts';
+
+/** An attached generation, valid until it is released. */
+export type GenerationLease = {
+  readonly generation: Generation;
+  /** The generation shows all changes up to this instant; microseconds since 1970. */
+  readonly asOf: bigint;
+  /** The name of the generation's file. No other file ever has this name. */
+  readonly file: string;
+  /** The open file: the worker may have removed the name. */
+  readonly descriptor: number;
+  release(): void;
+};
+
+export type ServedOrganizationOptions = {
+  readonly dataDirectory: string;
+  readonly attachments: Attachments;
+  readonly upToDate: UpToDateReader;
+  /** Runs `work`, and once more after an eviction if DuckDB runs out of memory. */
+  readonly withEviction: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  readonly onAttached: () => Promise<void>;
+  readonly onError: (organizationId: bigint, error: unknown) => void;
+};
+
+export const pollIntervalMs = 100;
+/** While a worker confirms the generation, CURRENT is read rarely, in case the worker stops. */
+const confirmedPollIntervalMs = 1_000;
+const maxRetryDelayMs = 60_000;
+const maxIdleMs = 15 * 60_000;
+const damageReportIntervalMs = 60_000;
+
+/**
+ * The generation that serves one organization. A refresh attaches a newer one, warms it, and
+ * switches. If that fails, the previous generation goes on serving.
+ */
+export class ServedOrganization {
+  readonly id: bigint;
+  readonly #options: ServedOrganizationOptions;
+  readonly #directory: string;
+  #current: AttachedGeneration | null = null;
+  /** The generation that was attached last, and the latest instant that it is known to show. */
+  #served: PublishedGeneration | null = null;
+  #asOf = 0n;
+  /** Whether a worker reports that no newer generation is due. */
+  #isConfirmed = false;
+  /** The stamp of the CURRENT file that was read last, and when (monotonic). */
+  #stamp: string | null = null;
+  #readAt = 0;
+  #refreshing: Promise<void> | null = null;
+  /** Requests that wait for the first refresh. */
+  #waiting = 0;
+  #lastUsedAt = 0;
+  #failures = 0;
+  /** No refresh before this time (milliseconds since 1970). */
+  #retryAt = 0;
+  /** The file of the last attempt to attach. */
+  #attaching: string | null = null;
+  /** An unreadable file (empty: CURRENT itself), and when the worker received a report (monotonic). */
+  #damaged: { readonly file: string; readonly reportedAt: number } | null = null;
+  /** The published file cannot be served, so an evicted generation could not be attached again. */
+  #isStuck = false;
+
+  constructor(id: bigint, options: ServedOrganizationOptions) {
+    this.id = id;
+    this.#options = options;
+    this.#directory = organizationDirectory(options.dataDirectory, id);
+  }
+
+  get isAttached(): boolean {
+    return this.#current !== null;
+  }
+
+  get isEvictable(): boolean {
+    const isInUse = this.#current !== null && this.#current.users > 0;
+    return !isInUse && this.#waiting === 0 && this.#refreshing === null && !this.#isStuck;
+  }
+
+  /** Null if no readable generation is from `source`. A null `source` accepts every generation. */
+  async acquire(source: string | null): Promise<GenerationLease | null> {
+    this.#lastUsedAt = Date.now();
+    if (this.#current === null) {
+      this.#waiting += 1;
+      await this.refresh().finally(() => {
+        this.#waiting -= 1;
+      });
+    }
+    const current = this.#current;
+    if (current === null) return null;
+    const { generation, descriptor, published } = current;
+    if (source !== null && published.source !== source) return null;
+    if (published.file === this.#damaged?.file) {
+      this.reportDamage(published.file);
+      return null;
+    }
+    this.#confirm(current);
+    const release = this.#options.attachments.use(current);
+    return {
+      generation,
+      asOf: this.#asOf,
+      file: published.file,
+      descriptor,
+      release: () => {
+        release().catch((error) => this.#options.onError(this.id, error));
+      },
+    };
+  }
+
+  /**
+   * Switches to the published generation. Concurrent calls share one refresh. After each failure
+   * the delay before the next attempt doubles.
+   */
+  refresh(): Promise<void> {
+    if (Date.now() < this.#retryAt) return Promise.resolve();
+    this.#refreshing ??= this.#attachPublished()
+      .then(() => {
+        this.#failures = 0;
+      })
+      .catch((error) => this.#handleFailure(error))
+      .finally(() => {
+        this.#refreshing = null;
+      });
+    return this.#refreshing;
+  }
+
+  /** Evicts an idle generation. Otherwise refreshes, rarely while a worker confirms the generation. */
+  async poll(): Promise<void> {
+    if (this.#current === null) return;
+    this.#confirm(this.#current);
+    // Reading CURRENT of a thousand organizations ten times a second keeps a process busy.
+    const isDue = !this.#isConfirmed || performance.now() - this.#readAt >= confirmedPollIntervalMs;
+    if (Date.now() - this.#lastUsedAt > maxIdleMs && this.isEvictable) await this.evict();
+    else if (isDue) await this.refresh();
+  }
+
+  /** Stops serving the file, and sends the worker a request to rebuild it. */
+  reportDamage(file: string): void {
+    const now = performance.now();
+    const isReported =
+      this.#damaged?.file === file && now - this.#damaged.reportedAt < damageReportIntervalMs;
+    if (isReported) return;
+    this.#damaged = { file, reportedAt: now };
+    try {
+      sendWorkerRequest(this.#options.dataDirectory, 'damaged', this.id, file);
+    } catch (error) {
+      this.#options.onError(this.id, error);
+    }
+  }
+
+  async evict(): Promise<void> {
+    this.#stamp = null;
+    await this.#replace(null);
+  }
+
+  async close(): Promise<void> {
+    await this.#refreshing;
+    await this.#replace(null);
+  }
+
+  async #attachPublished(): Promise<void> {
+    this.#readAt = performance.now();
+    const stamp = stampOf(currentFile(this.#directory));
+    if (stamp === this.#stamp) return;
+    const published = stamp === null ? null : readPublished(this.#directory);
+    if (published === null || published.layoutVersion !== layoutVersion) {
+      this.#stamp = stamp;
+      this.#isStuck = published !== null;
+      return;
+    }
+    // Without a generation, requests wait, and warm the file with their own queries.
+    const warm = this.#current !== null;
+    this.#attaching = published.file;
+    const { attachments, withEviction, onAttached } = this.#options;
+    const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
+    this.#stamp = stamp;
+    this.#isStuck = false;
+    if (!this.#keepsInstant(published)) this.#asOf = published.asOf;
+    this.#served = published;
+    this.#isConfirmed = false;
+    await this.#replace(next);
+    await onAttached();
+  }
+
+  #handleFailure(error: unknown): void {
+    this.#failures += 1;
+    this.#isStuck = true;
+    this.#retryAt = Date.now() + Math.min(maxRetryDelayMs, pollIntervalMs * 2 ** this.#failures);
+    this.#options.onError(this.id, error);
+    const file = publishedFileName(this.#directory);
+    // Meanwhile the worker may have published another file than the one that failed.
+    if (isDamage(error) && file !== null && (file === '' || file === this.#attaching)) {
+      this.reportDamage(file);
+    }
+  }
+
+  async #replace(next: AttachedGeneration | null): Promise<void> {
+    const previous = this.#current;
+    this.#current = next;
+    if (previous !== null) await this.#options.attachments.retire(previous);
+  }
+
+  /** Reads the instant up to which workers report the generation as complete. */
+  #confirm({ published }: AttachedGeneration): void {
+    const instant = this.#options.upToDate.instantOf(this.id, published.file);
+    this.#isConfirmed = instant !== null;
+    if (instant !== null && instant > this.#asOf) this.#asOf = instant;
+  }
+
+  /**
+   * Whether the new generation shows all changes up to the instant of the previous one. Its own
+   * instant, the beginning of its transaction, may be earlier: a later poll may have confirmed
+   * the previous generation before this transaction took its snapshot. The history must be the
+   * same, and the snapshot later.
+   */
+  #keepsInstant(published: PublishedGeneration): boolean {
+    const served = this.#served;
+    return (
+      served !== null &&
+      served.source === published.source &&
+      served.fingerprint === published.fingerprint &&
+      served.asOf <= published.asOf &&
+      published.asOf < this.#asOf
+    );
+  }
+}

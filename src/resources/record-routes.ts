@@ -1,0 +1,119 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { z } from 'zod';
+import { id, invalidCursor, oneOf, pageParameters } from '../http/request/parameters.ts';
+import { notFound } from '../http/response/errors.ts';
+import { listOf } from '../http/response/wire.ts';
+import { type Route, route } from '../http/route.ts';
+import type { Services } from '../http/services.ts';
+import { byUpdate, readPage } from '../postgres/keyset-list.ts';
+import type { KeysetList, KeysetOrder } from '../postgres/keyset-statement.ts';
+import { firstRow, withConnection } from '../postgres/pool.ts';
+import {
+  type Field,
+  type RecordResponse,
+  type RecordRow,
+  type ResourceRecord,
+  serializeRecord,
+} from './record.ts';
+
+type RouteDescription = {
+  /** The URL of the list. */
+  readonly url: string;
+  readonly summary: string;
+};
+
+/** A list of all records, without filters. Lists in the order of updates accept `sort=updated`. */
+export function listRoute<Fields extends Record<string, Field>>(
+  services: Services,
+  record: ResourceRecord<Fields>,
+  order: KeysetOrder,
+  description: RouteDescription & { readonly isAddition?: boolean },
+): Route {
+  const sort = order === byUpdate ? { sort: oneOf(['updated']).optional() } : {};
+  return route({
+    ...description,
+    path: z.strictObject({}),
+    query: z.strictObject({ ...pageParameters(record.resource), ...sort }),
+    response: listOf(record.schema),
+    etag: false,
+    handle: async ({ query, organizationId, signal }) =>
+      listRecords(services, record, { organizationId, order }, query, signal),
+  });
+}
+
+/** A single record, by its id in the URL. */
+export function recordRoute<Fields extends Record<string, Field>>(
+  services: Services,
+  record: ResourceRecord<Fields>,
+  { url, summary }: RouteDescription,
+): Route {
+  const { resource, table, selectList } = record;
+  const parameter = `${resource}_id`;
+  return route({
+    url: `${url}/:${parameter}`,
+    summary,
+    path: z.strictObject({ [parameter]: id(resource) }),
+    query: z.strictObject({}),
+    response: record.schema,
+    etag: true,
+    handle: async ({ path, organizationId, signal }) => {
+      const statement = sql`
+        select ${raw(selectList)}
+        from ${raw(table)}
+        where id = ${path[parameter]} and organization_id = ${organizationId}`;
+      const row = await requireRow<RecordRow>(services, record, statement, signal);
+      return serializeRecord(record, row, services.publicAppUrl);
+    },
+  });
+}
+
+/** A page of a list (section 2.13). Rejects if the cursor is no row of the organization. */
+export async function listRecords<Fields extends Record<string, Field>>(
+  services: Services,
+  record: ResourceRecord<Fields>,
+  list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
+  query: { readonly limit: number; readonly starting_after?: bigint | undefined },
+  signal: AbortSignal,
+): Promise<{ data: RecordResponse<Fields>[]; has_more: boolean }> {
+  const { table, selectList } = record;
+  const { limit, starting_after: startingAfter } = query;
+  const page = await withConnection(
+    services.database,
+    (connection) =>
+      readPage<RecordRow>(connection, { ...list, table, selectList, limit, startingAfter }),
+    signal,
+  );
+  if (page === undefined) throw invalidCursor();
+  return {
+    data: page.rows.map((row) => serializeRecord(record, row, services.publicAppUrl)),
+    has_more: page.hasMore,
+  };
+}
+
+/** Rejects with not_found if the organization has no record with this id. */
+export async function requireRecord(
+  services: Services,
+  record: Pick<ResourceRecord, 'resource' | 'table'>,
+  organizationId: bigint,
+  id: bigint,
+  signal: AbortSignal,
+): Promise<void> {
+  const statement = sql`
+    select id from ${raw(record.table)} where id = ${id} and organization_id = ${organizationId}`;
+  await requireRow(services, record, statement, signal);
+}
+
+async function requireRow<Row extends { readonly id: bigint }>(
+  { database }: Services,
+  { resource }: Pick<ResourceRecord, 'resource'>,
+  statement: Sql,
+  signal: AbortSignal,
+): Promise<Row> {
+  const row = await withConnection(
+    database,
+    (connection) => firstRow<Row>(connection, statement),
+    signal,
+  );
+  if (row === undefined) throw notFound(resource.replaceAll('_', ' '));
+  return row;
+}
