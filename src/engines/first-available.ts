@@ -4,7 +4,7 @@ import {
   type PurchaseReader,
 } from '../domain/purchase-engine.ts';
 
-/** Reads from `preferred` if it has an organization's purchases, and from `fallback` fallback. */
+/** Reads from `preferred` if it has an organization's purchases, otherwise from `fallback`. */
 export function firstAvailable(
   preferred: PurchaseEngine,
   fallback: PurchaseEngine,

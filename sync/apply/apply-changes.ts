@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { streamChanges } from '../capture/source.ts';
+import { streamChanges } from '../capture/changes.ts';
 import {
   completeLoad,
   type Watermark,

@@ -1,7 +1,8 @@
 import sql, { raw } from 'sql-template-tag';
 import { type Database, preparedStatement, withConnection } from '../../src/postgres/pool.ts';
+import { unseenBy } from './changes.ts';
 import { isTokenKnown } from './history-token.ts';
-import { type SnapshotRow, snapshotColumns, snapshotFrom, unseenBy } from './source.ts';
+import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { Watermark } from './watermark.ts';
 
 /** The result of one poll of the change log. */

@@ -5,7 +5,8 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { sourceIdentity } from '../../src/postgres/source-identity.ts';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { isTokenKnown } from './history-token.ts';
-import { isPrunedBeyond, type SnapshotRow, snapshotColumns, snapshotFrom } from './source.ts';
+import { isPrunedBeyond } from './log-sufficiency.ts';
+import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 
 /** Committed changes that a generation does not show yet. */
 export type Pending = {

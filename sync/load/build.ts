@@ -3,12 +3,8 @@ import sql, { raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { withSnapshot } from '../../src/postgres/pool.ts';
 import { finishLoad } from '../apply/apply-changes.ts';
-import {
-  canApplyChangesSince,
-  confirmSnapshot,
-  takeSnapshot,
-  whyChangesAreNotEnough,
-} from '../capture/source.ts';
+import { canApplyChangesSince, whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import { type PurchaseFile, reset } from '../files/purchase-file.ts';
 import { countDifferences } from '../verification/verify.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
@@ -48,7 +44,7 @@ async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
   await withSnapshot(database, async (source) => {
     const now = await takeSnapshot(source, organizationId);
     if (next.progress === null) throw new Error('the file has no load in progress');
-    const reason = await whyChangesAreNotEnough(source, next.progress.since, now);
+    const reason = await whyLogInsufficient(source, next.progress.since, now);
     if (reason !== null) {
       await reset(next);
       throw new Error(`the load must start over: ${reason}`);

@@ -8,7 +8,7 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { type PurchaseColumnKind, purchaseColumns } from '../../src/domain/purchase.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { takeSnapshot } from '../capture/source.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 
 /** Rows that were copied to a file. `until` is the position of the last row, null if no rows follow. */

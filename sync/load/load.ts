@@ -14,7 +14,8 @@ import { dropStaging } from '../apply/staging.ts';
 import { insertStaged, inTransaction } from '../apply/write-staged.ts';
 import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
 import { commitToken } from '../capture/history-token.ts';
-import { canApplyChangesSince, confirmSnapshot, takeSnapshot } from '../capture/source.ts';
+import { canApplyChangesSince } from '../capture/log-sufficiency.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import {
   type LoadProgress,
   type PurchasePosition,

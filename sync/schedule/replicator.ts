@@ -13,7 +13,8 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
-import { confirmSnapshot, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import type { LoadProgress } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import type { IdleFiles } from '../files/idle-files.ts';
@@ -155,7 +156,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     withSnapshot(database, async (source) => {
       const now = await takeSnapshot(source, organizationId);
       if (file.watermark === null) return 'nothing was loaded yet';
-      const reason = await whyChangesAreNotEnough(source, file.watermark, now);
+      const reason = await whyLogInsufficient(source, file.watermark, now);
       if (reason !== null) return reason;
       const confirm = () => confirmSnapshot(database, organizationId, now);
       const changes = await applyChanges(source, file, confirm, signal);

@@ -3,7 +3,7 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { labelKey, labelTable } from '../../src/purchase-store/layout.ts';
 import { creationQuarter, isQuarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
-import { unseenBy } from '../capture/source.ts';
+import { unseenBy } from '../capture/changes.ts';
 import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**

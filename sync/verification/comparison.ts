@@ -4,7 +4,9 @@ import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { stream, takeSnapshot, whyChangesAreNotEnough } from '../capture/source.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { stream } from '../capture/row-stream.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
 import {
   changedSince,
   checksumsInFile,
@@ -160,7 +162,7 @@ async function whyNotComparable(
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
     set local enable_nestloop = off`);
-  return whyChangesAreNotEnough(source, { ...generation, organizationId }, now);
+  return whyLogInsufficient(source, { ...generation, organizationId }, now);
 }
 
 /** Fills the table `changed`, and marks the purchases that Postgres has in the range. */

@@ -4,7 +4,7 @@ import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
 import { createStaging, dropStaging, type StagedPurchase, stage } from '../apply/staging.ts';
 import { insertStaged, isStaged } from '../apply/write-staged.ts';
-import { stream } from '../capture/source.ts';
+import { stream } from '../capture/row-stream.ts';
 import type { PurchaseFile } from '../files/purchase-file.ts';
 import { changedSince } from './checksums.ts';
 import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { maxPurchaseTextBytes } from '../../src/domain/purchase.ts';
 import { withSnapshot } from '../../src/postgres/pool.ts';
-import { streamChanges } from '../../sync/capture/source.ts';
+import { streamChanges } from '../../sync/capture/changes.ts';
 import { reserveBytes } from '../../sync/files/disk-space.ts';
 import { createChunkReader, maxChunkBytes } from '../../sync/load/chunk-reader.ts';
 import { mountDisk } from '../support/disk.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import sql from 'sql-template-tag';
 import { afterEach, describe, expect } from 'vitest';
 import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { stream } from '../../sync/capture/source.ts';
+import { stream } from '../../sync/capture/row-stream.ts';
 import { copyPurchases } from '../../sync/load/copy-purchases.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';

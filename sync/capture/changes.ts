@@ -1,0 +1,37 @@
+import type pg from 'pg';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
+import { type SourceRow, stream } from './row-stream.ts';
+
+/** A condition: the log entry is of a transaction that the snapshot `since` cannot see. */
+export const unseenBy = (since: string): Sql =>
+  sql`token is null
+      and transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
+      and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
+
+/**
+ * Returns each purchase that changed since the snapshot `since` once, with its present row.
+ * The row is null if the purchase was deleted or moved to another organization.
+ */
+export function streamChanges(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  since: string,
+): AsyncGenerator<{ readonly id: bigint; readonly row: SourceRow | null }> {
+  const statement = sql`
+    select changed.purchase_id, ${raw(purchaseSelectList)}
+    from (
+      select distinct purchase_id
+      from purchase_changes
+      where organization_id = ${organizationId} and ${unseenBy(since)}
+    ) as changed
+    left join purchases
+      on purchases.id = changed.purchase_id and purchases.organization_id = ${organizationId}`;
+  return changesFrom(stream(connection, statement));
+}
+
+async function* changesFrom(rows: AsyncIterable<SourceRow>) {
+  for await (const [changedId, ...row] of rows) {
+    yield { id: changedId as bigint, row: row[0] === null ? null : row };
+  }
+}
