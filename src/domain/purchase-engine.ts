@@ -43,8 +43,11 @@ export const emptyStats: PurchaseStats = {
 export type ExportSource =
   /** The matching purchases in batches, read on demand: memory stays bounded. */
   | { readonly purchases: AsyncIterable<readonly Purchase[]> }
-  /** An open, immutable file of the DuckDB layout, with purchases that do not match as well. */
-  | { readonly descriptor: number };
+  /** Open, immutable files of the DuckDB layout, with purchases that do not match as well. */
+  | { readonly descriptors: FileDescriptors };
+
+/** The descriptors of an open base and delta. */
+export type FileDescriptors = { readonly base: number; readonly delta: number };
 
 /** A result, and the instant (microseconds since 1970) of the data that it shows. */
 export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };

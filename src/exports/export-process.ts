@@ -6,6 +6,7 @@ import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { FileDescriptors } from '../domain/purchase-engine.ts';
 import { writeBatches } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
 import type { ExportWriter } from '../http/services.ts';
@@ -27,7 +28,9 @@ export type ExportOptions = {
   readonly dataDirectory: string;
 };
 
-type Input = { readonly descriptor: number } | { readonly csv: AsyncIterable<Uint8Array> };
+type Input =
+  | { readonly descriptors: FileDescriptors }
+  | { readonly csv: AsyncIterable<Uint8Array> };
 
 /** Writes files, and all Parquet, in processes of their own, and other batches here. */
 export function createExportWriter({ dataDirectory, ...limits }: ExportOptions): ExportWriter {
@@ -36,7 +39,7 @@ export function createExportWriter({ dataDirectory, ...limits }: ExportOptions):
     started += 1;
     const spillDirectory = join(dataDirectory, 'spill', `export-${process.pid}-${started}`);
     const job = { ...limits, format, spillDirectory };
-    if ('descriptor' in source) return writtenBy({ ...job, source: { filters } }, source, signal);
+    if ('descriptors' in source) return writtenBy({ ...job, source: { filters } }, source, signal);
     const batches = purchaseBatches(source.purchases);
     if (format !== 'parquet') return writeBatches(formats[format], purchaseTable, batches);
     const csv = writeBatches(formats.csv, purchaseTable, batches);
@@ -98,8 +101,8 @@ async function start(input: Input): Promise<{ child: ChildProcess; output: Socke
         'csv' in input ? 'pipe' : 'ignore',
         writable,
         'inherit',
-        'descriptor' in input ? input.descriptor : 'ignore',
         'ipc',
+        ...('descriptors' in input ? [input.descriptors.base, input.descriptors.delta] : []),
       ],
     });
     return { child, output };

@@ -20,7 +20,7 @@ import { matchingPurchases } from './shown-purchases.ts';
 /** What an export process writes to its standard output. */
 export type ExportJob = {
   readonly format: ExportFormatName;
-  /** The matching purchases of the file at descriptor 3, or the CSV of the standard input. */
+  /** The matching purchases of the base and the delta at descriptors 4 and 5, or the CSV of the standard input. */
   readonly source: { readonly filters: PurchaseFilters } | 'csv';
   readonly threads: number;
   /** As DuckDB writes sizes. */
@@ -28,7 +28,7 @@ export type ExportJob = {
   readonly spillDirectory: string;
 };
 
-const catalog = 'exported';
+const catalogs = { base: 'base', delta: 'delta' };
 const lineFormats = { csv, csv_excel: csvForExcel, ndjson };
 
 export async function runJob({ format, source, ...options }: ExportJob): Promise<void> {
@@ -50,14 +50,15 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
   };
   if (source === 'csv') return parquetOf(process.stdin, connection);
 
-  await connection.run(`attach '/dev/fd/3' as ${catalog} (read_only)`);
-  const purchases = await matchingPurchases(connection, catalog, source.filters);
+  await connection.run(`attach '/dev/fd/4' as ${catalogs.base} (read_only)`);
+  await connection.run(`attach '/dev/fd/5' as ${catalogs.delta} (read_only)`);
+  const purchases = await matchingPurchases(connection, catalogs, source.filters);
   if (format !== 'arrow' && !purchases.hasLongLabels) {
     if (format === 'parquet') return copyParquet(connection, purchases);
     return copyLines(connection, purchases, lineFormats[format]);
   }
   const written = async (of: Format) => {
-    const generation = await createGeneration(connection, catalog);
+    const generation = await createGeneration(connection, catalogs);
     const second = await instance.connect();
     const all = streamPurchases(connection, second, generation, source.filters);
     return writeBatches(of, purchaseTable, purchaseBatches(all));

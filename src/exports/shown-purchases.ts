@@ -4,12 +4,12 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { customerDictionary, type Dictionary, labelDictionary } from '../purchase-store/layout.ts';
 import {
-  customerDictionary,
-  type Dictionary,
-  labelDictionary,
-  labelTable,
-} from '../purchase-store/layout.ts';
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../purchase-store/relations.ts';
 import { functionOf } from './functions.ts';
 
 /** DuckDB keeps the hash tables of several joins in memory. */
@@ -19,30 +19,29 @@ const maxJoinedCustomers = 1_000_000n;
 
 export type MatchingPurchases = Awaited<ReturnType<typeof matchingPurchases>>;
 
-/** The purchases of an attached file that match: the source of every statement of an export. */
+/** The matching purchases of attached files: the source of every statement of an export. */
 export async function matchingPurchases(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
   filters: PurchaseFilters,
 ) {
-  // A relation called `purchase`, with the columns of the layout.
-  const purchase = sql`${raw(catalog)}.purchase`;
-  const condition = (await purchasesMatching(connection, catalog, filters)) ?? sql`false`;
+  const condition = (await purchasesMatching(connection, catalogs, filters)) ?? sql`false`;
+  const purchases = currentPurchases(catalogs, condition);
   const labelBytes = purchaseLabels.map(
     (label) =>
-      sql`select sum(strlen(value)) as bytes from ${raw(`${catalog}.${labelTable(label)}`)}`,
+      sql`select sum(strlen(value)) as bytes from ${dictionaryEntries(catalogs, labelDictionary(label))}`,
   );
   const [row] = await queryRows(
     connection,
-    sql`select (select count(*) from ${purchase} where ${condition}),
-      (select count(*) from ${raw(`${catalog}.${customerDictionary.table}`)}),
+    sql`select (select count(*) from ${purchases}),
+      (select count(*) from ${dictionaryEntries(catalogs, customerDictionary)}),
       (select coalesce(sum(bytes), 0)::bigint from (${join(labelBytes, ' union all ')}))`,
   );
   const [count, customers, bytes] = row as [bigint, bigint, bigint];
   return {
-    catalog,
-    purchase,
-    condition,
+    catalogs,
+    /** A relation with the columns of the layout. */
+    purchases,
     count,
     /** Whether the values of labels are too large to be joined in memory. */
     hasLongLabels: bytes > maxLabelBytes,
@@ -57,7 +56,7 @@ export async function matchingPurchases(
  * value of a dictionary, not for each row.
  */
 export function showPurchases(
-  { catalog, purchase, condition, joinsCustomers }: MatchingPurchases,
+  { catalogs, purchases, joinsCustomers }: MatchingPurchases,
   present: (value: Sql, column: PurchaseColumn, index: number) => Sql,
 ) {
   const joins: Sql[] = [];
@@ -70,17 +69,17 @@ export function showPurchases(
     };
     const dictionary = dictionaryOf(column, joinsCustomers);
     if (dictionary === null) return show(sql`purchase.${name}`);
-    const { table, key, value, absent } = dictionary;
+    const { key, value, absent } = dictionary;
     const ofAbsent = sql`union all
       select ${raw(String(absent))}, ${present(sql`null::varchar`, column, index)}`;
     joins.push(sql`
       join (
-        select key, ${show(raw(value))} as shown from ${raw(`${catalog}.${table}`)}
+        select key, ${show(raw(value))} as shown from ${dictionaryEntries(catalogs, dictionary)}
         ${absent === null ? empty : ofAbsent}
       ) as of_${name} on of_${name}.key = purchase.${raw(key)}`);
     return sql`of_${name}.shown`;
   });
-  return { columns, from: sql`${purchase} ${join(joins, ' ')} where ${condition}` };
+  return { columns, from: sql`${purchases} as purchase ${join(joins, ' ')}` };
 }
 
 function dictionaryOf({ name, kind }: PurchaseColumn, joinsCustomers: boolean): Dictionary | null {

@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { encodeId } from '../domain/public-id.ts';
 
+const fileName = z.string().regex(/^[\w.-]+\.duckdb$/);
+
 /** CURRENT in each organization's folder names the published generation. Rename replaces the file. */
 const published = z.object({
   layoutVersion: z.number().int(),
-  /** The file name within the folder. No other generation ever has this name. */
-  file: z.string().regex(/^[\w.-]+\.duckdb$/),
+  /** The name of the delta within the folder. No other generation ever has this name. */
+  file: fileName,
+  /** The name of the base. No other base ever has this name. */
+  base: fileName.default('none.duckdb'),
   /** The organization and its database, as in postgres/source-identity.ts. */
   source: z.string().default(''),
   /** With these, the worker proves that the change log is complete (sync/capture/watermark.ts). */
@@ -17,6 +21,7 @@ const published = z.object({
   snapshot: z.string(),
   asOf: z.string().regex(/^\d+$/).transform(BigInt),
   purchases: z.number().int(),
+  /** The size of both files. */
   bytes: z.number().int(),
 });
 export type PublishedGeneration = z.output<typeof published>;
@@ -45,10 +50,10 @@ export function readPublished(directory: string): PublishedGeneration | null {
   return published.parse(JSON.parse(text));
 }
 
-/** The file that CURRENT names; null if nothing is published, empty if CURRENT is unreadable. */
-export function publishedFileName(directory: string): string | null {
+/** The base that CURRENT names; null if nothing is published, empty if CURRENT is unreadable. */
+export function publishedBase(directory: string): string | null {
   try {
-    return readPublished(directory)?.file ?? null;
+    return readPublished(directory)?.base ?? null;
   } catch {
     return '';
   }

@@ -11,7 +11,7 @@ import { namesIn, purchasesDirectory } from './published-generation.ts';
 export type WorkerRequest =
   /** Publish the organization's changes early. */
   | 'refresh'
-  /** Rebuild an unreadable file. The request contains the file name, if that is known. */
+  /** Rebuild an unreadable generation. The request contains the name of its base, if that is known. */
   | 'damaged';
 
 const directoryOf = (dataDirectory: string, kind: WorkerRequest): string =>

@@ -1,22 +1,14 @@
 import type pg from 'pg';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { runStatement } from '../../src/duckdb/connection.ts';
 import { streamChanges } from '../capture/changes.ts';
-import {
-  completeLoad,
-  type Watermark,
-  writeLoadProgress,
-  writeWatermark,
-} from '../capture/watermark.ts';
-import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
-import type { PurchaseFile } from '../files/purchase-file.ts';
-import { applySmallBatch, smallBatchRows } from './apply-small-batch.ts';
-import { createStaging, dropStaging, type StagedPurchase, stage, textBytesOf } from './staging.ts';
-import { applyStaged, insertStaged, inTransaction, isStaged } from './write-staged.ts';
+import { type Watermark, writeWatermark } from '../capture/watermark.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
+import { inTransaction } from '../files/transaction.ts';
+import { type ChangedPurchase, stage } from './staging.ts';
 
-/** Bytes of text that one transaction applies: DuckDB keeps updated texts in memory until COMMIT. */
+/** Bytes of text that one transaction applies: DuckDB keeps them in memory until COMMIT. */
 const partTextBytes = 64 * 2 ** 20;
-const smallBatchBytes = 16 * 2 ** 20;
-/** Bytes of a purchase besides its texts. */
-const rowBytes = 256;
 
 /** Makes the snapshot of the changes durable, and returns its watermark. */
 export type Confirm = () => Promise<Watermark>;
@@ -32,30 +24,28 @@ export type Confirm = () => Promise<Watermark>;
  */
 export async function applyChanges(
   source: pg.ClientBase,
-  file: PurchaseFile,
+  file: DeltaFile,
   confirm: Confirm,
   signal: AbortSignal,
 ): Promise<number> {
-  if (file.watermark === null) throw new Error('the file has no watermark');
   const { organizationId, snapshot } = file.watermark;
   const changes = streamChanges(source, organizationId, snapshot);
   try {
-    const first = await takeSmallBatch(changes);
+    const first = await changes.next();
     signal.throwIfAborted();
-    if (first.purchases.length === 0) return 0;
+    if (first.done) return 0;
     const watermark = await confirm();
-    let count = first.purchases.length;
-    if (first.isAll) {
-      await requireSpaceFor(file, first.textBytes, count);
-      await applySmallBatch(file, first.purchases, watermark);
-    } else {
-      const all = chain(first.purchases, changes);
-      const begun = { ...file.watermark, token: watermark.token };
-      count = await applyInParts(file, all, signal, (isLast) =>
-        applyStaged(file, () =>
-          writeWatermark(file.connection, file.catalog, isLast ? watermark : begun),
-        ),
-      );
+    const begun = { ...file.watermark, token: watermark.token };
+    const all = chain(first.value, changes);
+    let count = 0;
+    for (let isLast = false; !isLast; ) {
+      await inTransaction(file.connection, async () => {
+        const staged = await stage(file, all, signal, partTextBytes);
+        isLast = staged.isLast;
+        count += staged.purchases;
+        await writeStaged(file);
+        await writeWatermark(file.connection, file.catalogs.delta, isLast ? watermark : begun);
+      });
     }
     file.watermark = watermark;
     return count;
@@ -65,86 +55,48 @@ export async function applyChanges(
   }
 }
 
-/** Takes the first changes. `isAll` is false if they are too many for a small batch. */
-async function takeSmallBatch(changes: AsyncIterator<StagedPurchase>) {
-  const purchases: StagedPurchase[] = [];
-  let textBytes = 0;
-  while (purchases.length <= smallBatchRows && textBytes <= smallBatchBytes) {
-    const next = await changes.next();
-    if (next.done) return { purchases, textBytes, isAll: true };
-    purchases.push(next.value);
-    textBytes += textBytesOf(next.value);
-  }
-  return { purchases, textBytes, isAll: false };
-}
-
-/** Stages the changes in parts, calls `apply` after each, and returns the number of changes. */
-async function applyInParts(
-  file: PurchaseFile,
-  changes: AsyncIterator<StagedPurchase>,
-  signal: AbortSignal,
-  apply: (isLast: boolean) => Promise<void>,
-): Promise<number> {
-  let count = 0;
-  for (;;) {
-    await createStaging(file.connection);
-    const staged = await stage(file.connection, changes, signal, partTextBytes);
-    await requireSpaceFor(file, staged.textBytes, staged.purchases);
-    await apply(staged.isLast);
-    count += staged.purchases;
-    if (staged.isLast) break;
-  }
-  await dropStaging(file.connection);
-  return count;
-}
-
-const requireSpaceFor = ({ directory }: PurchaseFile, textBytes: number, purchases: number) =>
-  requireSpace(directory, duckdbWriteFactor * (textBytes + purchases * rowBytes));
-
 async function* chain(
-  first: readonly StagedPurchase[],
-  rest: AsyncIterable<StagedPurchase>,
-): AsyncGenerator<StagedPurchase> {
-  yield* first;
+  first: ChangedPurchase,
+  rest: AsyncIterable<ChangedPurchase>,
+): AsyncGenerator<ChangedPurchase> {
+  yield first;
   yield* rest;
 }
 
 /** Moves the watermark of a file that shows all changes. */
-export async function moveWatermark(file: PurchaseFile, confirm: Confirm): Promise<void> {
-  const { connection, catalog } = file;
+export async function moveWatermark(file: DeltaFile, confirm: Confirm): Promise<void> {
   const watermark = await confirm();
-  await inTransaction(connection, () => writeWatermark(connection, catalog, watermark));
+  await writeWatermark(file.connection, file.catalogs.delta, watermark);
   file.watermark = watermark;
 }
 
+/** A condition on the table `purchase`. */
+export const isStaged = sql`id in (select id from staged)`;
+
 /**
- * Applies the changes since the load began, and completes the load. The file may hold a
- * changed purchase twice or not at all, so changed purchases are replaced and not updated.
+ * Writes the staged purchases: supersedes their rows of the base, and adds their present rows.
+ * Also removes all other purchases that match `replaced`, a condition on the table `purchase`.
+ * Call it within a transaction.
  */
-export async function finishLoad(
-  source: pg.ClientBase,
-  file: PurchaseFile,
-  confirm: Confirm,
-  signal: AbortSignal,
+export async function writeStaged(
+  { connection, catalogs }: DeltaFile,
+  replaced: Sql = isStaged,
 ): Promise<void> {
-  const { connection, catalog, progress } = file;
-  if (progress === null) throw new Error('the file has no load in progress');
-  const { organizationId, snapshot } = progress.since;
-  const changes = streamChanges(source, organizationId, snapshot);
-  const watermark = await confirm();
-  const begun = { ...progress, since: { ...progress.since, token: watermark.token } };
-  try {
-    await applyInParts(file, changes, signal, (isLast) =>
-      insertStaged(file, isStaged, () =>
-        isLast
-          ? completeLoad(connection, catalog, watermark)
-          : writeLoadProgress(connection, catalog, begun),
-      ),
-    );
-  } finally {
-    // See applyChanges.
-    await changes.return(undefined);
-  }
-  file.progress = null;
-  file.watermark = watermark;
+  const purchase = raw(`${catalogs.base}.purchase`);
+  const change = raw(`${catalogs.delta}.change`);
+  await runStatement(
+    connection,
+    sql`
+      insert into ${change}
+      select -1, * from ${purchase} as purchase
+      where (${replaced}) and id not in (select id from ${change} where sign < 0)`,
+  );
+  await runStatement(
+    connection,
+    sql`delete from ${change} as purchase where sign > 0 and (${replaced})`,
+  );
+  await connection.run(
+    `insert into ${change.text} select 1, * exclude (present) from staged where present`,
+  );
+  await connection.run('drop table staged');
 }

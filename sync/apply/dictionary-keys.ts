@@ -1,12 +1,13 @@
 import { BIGINT, type DuckDBConnection, LIST, listValue, VARCHAR } from '@duckdb/node-api';
 import { type Dictionary, firstKey } from '../../src/purchase-store/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 
 /** A customer's id, or a label. */
 type DictionaryValue = bigint | string;
 
 /**
- * Returns keys of a dictionary, and inserts values that the dictionary lacks. Call it within a
- * transaction. If the transaction fails, reopen the file: the cache of keys is not rolled back.
+ * Returns keys of a dictionary, and inserts values that base and delta lack into the delta. Call
+ * it within a transaction. If the transaction fails, reopen the file: the cache of keys is not rolled back.
  */
 export type DictionaryKeys = (
   dictionary: Dictionary,
@@ -18,13 +19,13 @@ const maxCachedKeys = 4_096;
 
 export function createDictionaryKeys(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
 ): DictionaryKeys {
   const caches = new Map<string, Map<DictionaryValue, number>>();
 
   return async (dictionary, values) => {
     const { name, value } = dictionary;
-    const table = `${catalog}.${dictionary.table}`;
+    const entries = dictionaryEntries(catalogs, dictionary).text;
     const cache = caches.get(name) ?? new Map<DictionaryValue, number>();
     caches.set(name, cache);
     if (cache.size + values.size > maxCachedKeys) cache.clear();
@@ -37,10 +38,12 @@ export function createDictionaryKeys(
         cache.set(found, key);
       }
     };
-    await cacheMissing(`select ${value}, key from ${table} where ${value} in (select unnest($1))`);
+    await cacheMissing(
+      `select ${value}, key from ${entries} where ${value} in (select unnest($1))`,
+    );
     await cacheMissing(`
-      insert into ${table} (key, ${value})
-      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${table})
+      insert into ${catalogs.delta}.${dictionary.table} (key, ${value})
+      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${entries})
           + row_number() over () - 1, added
       from (select unnest($1) as added)
       returning ${value}, key`);

@@ -1,6 +1,6 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { queryRows } from '../../src/duckdb/connection.ts';
+import { queryRows, runStatement } from '../../src/duckdb/connection.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 
 /** The state of the operational database that one transaction sees. */
@@ -25,7 +25,7 @@ export type Watermark = SourceSnapshot & {
 /** A position in an organization's purchases, ordered by creation and id. */
 export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
 
-/** The progress of a load; written with the rows. A file has either progress or a watermark. */
+/** The progress of a load; written with the rows. */
 export type LoadProgress = {
   /** A snapshot from before the first row. Later changes are applied after the last row. */
   readonly since: Watermark;
@@ -36,48 +36,52 @@ export type LoadProgress = {
   readonly expected: number;
 };
 
-/** Null if the file has no complete load, or another layout. */
+/** The watermark of a delta, and the name of its base; null if the delta has another layout. */
 export async function readWatermark(
   connection: DuckDBConnection,
   catalog: string,
-): Promise<Watermark | null> {
+): Promise<{ readonly watermark: Watermark; readonly base: string } | null> {
   const [row] = await queryRows(
     connection,
     sql`
-      select organization_id, source, fingerprint, token, snapshot, epoch_us(as_of)
+      select organization_id, source, fingerprint, token, snapshot, epoch_us(as_of), base
       from ${raw(catalog)}.watermark where layout_version = ${layoutVersion}`,
   );
-  return row === undefined ? null : watermarkFrom(row);
+  return row === undefined ? null : { watermark: watermarkFrom(row), base: row[6] as string };
 }
 
-/** Call it within a transaction. */
-export async function writeWatermark(
+/** Writes the watermark of an empty delta. */
+export async function createWatermark(
   connection: DuckDBConnection,
   catalog: string,
+  base: string,
   { organizationId, source, fingerprint, token, snapshot, asOf }: Watermark,
 ): Promise<void> {
-  const asOfValue = new DuckDBTimestampValue(asOf);
-  // With DELETE and INSERT, every process that opens the file needs a quarter of a MiB more.
-  const [updated] = await queryRows(
-    connection,
-    sql`
-      update ${raw(catalog)}.watermark set
-        layout_version = ${layoutVersion}, organization_id = ${organizationId},
-        source = ${source}, fingerprint = ${fingerprint}, token = ${token},
-        snapshot = ${snapshot}, as_of = ${asOfValue}`,
-  );
-  if (updated?.[0] === 1n) return;
-  await queryRows(
+  await runStatement(
     connection,
     sql`
       insert into ${raw(catalog)}.watermark
-        (layout_version, organization_id, source, fingerprint, token, snapshot, as_of)
-      values (${layoutVersion}, ${organizationId}, ${source}, ${fingerprint}, ${token},
-        ${snapshot}, ${asOfValue})`,
+        (layout_version, organization_id, base, source, fingerprint, token, snapshot, as_of)
+      values (${layoutVersion}, ${organizationId}, ${base}, ${source}, ${fingerprint}, ${token},
+        ${snapshot}, ${new DuckDBTimestampValue(asOf)})`,
   );
 }
 
-/** Not part of the layout: complete files, the only ones that are published, lack this table. */
+/** Moves the watermark of a delta. Call it within a transaction. */
+export async function writeWatermark(
+  connection: DuckDBConnection,
+  catalog: string,
+  { source, fingerprint, token, snapshot, asOf }: Watermark,
+): Promise<void> {
+  await runStatement(
+    connection,
+    sql`
+      update ${raw(catalog)}.watermark set source = ${source}, fingerprint = ${fingerprint},
+        token = ${token}, snapshot = ${snapshot}, as_of = ${new DuckDBTimestampValue(asOf)}`,
+  );
+}
+
+/** Only the worker reads this table of a base. */
 export function createLoadProgress(catalog: string): string {
   return `
     create or replace table ${catalog}.load_progress (
@@ -87,7 +91,7 @@ export function createLoadProgress(catalog: string): string {
     )`;
 }
 
-/** Null if the file has no load, or another layout. Call it for a file without a watermark. */
+/** Null if the file has no load, or another layout. */
 export async function readLoadProgress(
   connection: DuckDBConnection,
   catalog: string,
@@ -126,16 +130,6 @@ export async function writeLoadProgress(
         ${after === null ? null : new DuckDBTimestampValue(after.createdAt)},
         ${after === null ? null : after.id}, ${BigInt(loaded)}, ${BigInt(expected)})`,
   );
-}
-
-/** Replaces the progress of a load by the watermark. Call it within a transaction. */
-export async function completeLoad(
-  connection: DuckDBConnection,
-  catalog: string,
-  watermark: Watermark,
-): Promise<void> {
-  await connection.run(`drop table if exists ${catalog}.load_progress`);
-  await writeWatermark(connection, catalog, watermark);
 }
 
 function watermarkFrom(row: readonly unknown[]): Watermark {

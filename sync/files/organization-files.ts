@@ -5,35 +5,57 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { findInvalidPurchase } from '../apply/invalid-purchase.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
+import type { Watermark } from '../capture/watermark.ts';
 import { isDataError } from '../failure.ts';
-import { createOwnership } from './ownership.ts';
 import {
-  closePurchaseFile,
-  type FileRole,
-  openPurchaseFile,
-  type PurchaseFile,
-  purchaseFilePath,
-  removePurchaseFile,
-  replaceLiveFile,
-} from './purchase-file.ts';
+  type BaseFile,
+  closeBase,
+  createBases,
+  finishBase,
+  openUnfinishedBase,
+  removeUnfinishedBase,
+  unfinishedBasePath,
+} from './base-file.ts';
+import {
+  createDelta,
+  type DeltaFile,
+  type DeltaRole,
+  deltaPath,
+  type FileContext,
+  openDelta,
+  removeDelta,
+  replaceLiveDelta,
+} from './delta-file.ts';
+import { createOwnership } from './ownership.ts';
 
 /** The writable files of an organization. Each file is opened at its first use. */
 export type OrganizationFiles = {
-  open(role: FileRole): Promise<PurchaseFile>;
-  close(role: FileRole): Promise<void>;
-  /** Closes the file and deletes it. */
-  remove(role: FileRole): Promise<void>;
-  /** Closes both files, and replaces `live` by `next`. */
+  readonly context: FileContext;
+  /** Null if there is no usable file. */
+  open(role: DeltaRole): Promise<DeltaFile | null>;
+  close(role: DeltaRole): Promise<void>;
+  /** Closes the delta and deletes it. */
+  remove(role: DeltaRole): Promise<void>;
+  /** Closes the unfinished base and deletes it. */
+  removeBase(): Promise<void>;
+  /** The unfinished base, empty at first. */
+  openBase(): Promise<BaseFile>;
+  /** Completes and closes the base, and returns its name. */
+  finishBase(): Promise<string>;
+  /** Creates the empty delta `next` of a complete base that shows the snapshot `watermark`. */
+  createNext(base: string, watermark: Watermark): Promise<DeltaFile>;
+  /** Closes both deltas, and replaces `live` by `next`. */
   replaceLive(): Promise<void>;
   /** The snapshots whose later changes an open or closed file may still need. */
   retainedSnapshots(): RetainedSnapshot[];
   /** Closes all files and the ownership of the folder. */
   release(): Promise<void>;
   /**
-   * Closes the file, and deletes it if it is damaged. A file that is opened again shows the
-   * last commit. Returns the error to report: if a purchase caused it, an error with its id.
+   * Closes the files of the role, and deletes them if they are damaged. A file that is opened
+   * again shows the last commit. Returns the error to report: if a purchase caused it, an error
+   * with its id.
    */
-  afterFailure(role: FileRole, error: unknown): Promise<unknown>;
+  afterFailure(role: DeltaRole, error: unknown): Promise<unknown>;
 };
 
 export function createOrganizationFiles(options: {
@@ -44,38 +66,73 @@ export function createOrganizationFiles(options: {
   readonly log: Logger;
 }): OrganizationFiles {
   const { organizationId, database, instance, dataDirectory, log } = options;
+  const context = { instance, bases: createBases(instance), dataDirectory, organizationId };
   const directory = organizationDirectory(dataDirectory, organizationId);
   const ownership = createOwnership(instance, dataDirectory, organizationId);
-  const slotFor = (role: FileRole) =>
-    createFileSlot(purchaseFilePath(directory, role), async () => {
-      await ownership.take();
-      return openPurchaseFile(instance, dataDirectory, organizationId, role);
+
+  const slotFor = (role: DeltaRole) =>
+    createFileSlot<DeltaFile>({
+      async open() {
+        await ownership.take();
+        return openDelta(context, role);
+      },
+      close: (file) => file.close(),
+      remove: () => removeDelta(deltaPath(directory, role)),
+      snapshotOf: ({ watermark }) => watermark,
     });
-  const slots = { live: slotFor('live'), next: slotFor('next') };
-  const { live, next } = slots;
+  const deltas = { live: slotFor('live'), next: slotFor('next') };
+  const { live, next } = deltas;
+  const unfinished = createFileSlot<BaseFile>({
+    async open() {
+      await ownership.take();
+      return openUnfinishedBase(context);
+    },
+    close: closeBase,
+    remove: () => removeUnfinishedBase(unfinishedBasePath(directory)),
+    snapshotOf: ({ progress, beginning }) =>
+      progress?.since ?? (beginning === null ? null : { snapshot: beginning, token: null }),
+  });
 
   return {
-    open: (role) => slots[role].open(),
-    close: (role) => slots[role].close(),
-    remove: (role) => slots[role].remove(),
+    context,
+    open: (role) => deltas[role].open(),
+    close: (role) => deltas[role].close(),
+    remove: (role) => deltas[role].remove(),
+    removeBase: () => unfinished.remove(),
+    openBase: async () => (await unfinished.open()) as BaseFile,
+    async finishBase() {
+      const file = (await unfinished.open()) as BaseFile;
+      // Its snapshot is retained until `next` has it.
+      unfinished.forget();
+      return finishBase(file);
+    },
+    async createNext(base, watermark) {
+      const file = await createDelta(context, 'next', base, watermark);
+      next.adopt(file);
+      unfinished.closedSnapshot = null;
+      return file;
+    },
     async replaceLive() {
       await next.close();
       await live.close();
-      await replaceLiveFile(directory);
+      await replaceLiveDelta(directory);
       live.closedSnapshot = next.closedSnapshot;
       next.closedSnapshot = null;
     },
-    retainedSnapshots: () => [live, next].flatMap((slot) => slot.retainedSnapshot() ?? []),
+    retainedSnapshots: () =>
+      [live, next, unfinished].flatMap((slot) => slot.retainedSnapshot() ?? []),
     async release() {
       // Committed changes are in the files, whatever error DuckDB returns here.
-      for (const slot of [live, next]) await slot.close().catch(() => {});
+      for (const slot of [live, next, unfinished]) await slot.close().catch(() => {});
       await ownership.release().catch(() => {});
     },
     async afterFailure(role, error) {
-      await slots[role].close().catch(() => {});
+      await deltas[role].close().catch(() => {});
+      if (role === 'next') await unfinished.close().catch(() => {});
       if (isCorruption(error)) {
-        log.error({ file: purchaseFilePath(directory, role) }, 'file is damaged and is rebuilt');
-        await slots[role].remove();
+        log.error({ file: deltaPath(directory, role) }, 'file is damaged and is rebuilt');
+        await deltas[role].remove();
+        if (role === 'next') await unfinished.remove();
       }
       if (!isDataError(error)) return error;
       return (await findInvalidPurchase(database, organizationId).catch(() => null)) ?? error;
@@ -83,8 +140,13 @@ export function createOrganizationFiles(options: {
   };
 }
 
-type FileSlot = {
-  open(): Promise<PurchaseFile>;
+type FileSlot<File> = {
+  /** Null if there is no usable file. */
+  open(): Promise<File | null>;
+  /** Takes a file that was opened elsewhere. */
+  adopt(file: File): void;
+  /** Lets somebody else close the open file. */
+  forget(): void;
   close(): Promise<void>;
   remove(): Promise<void>;
   retainedSnapshot(): RetainedSnapshot | null;
@@ -92,15 +154,21 @@ type FileSlot = {
   closedSnapshot: RetainedSnapshot | null;
 };
 
-function createFileSlot(path: string, openFile: () => Promise<PurchaseFile>): FileSlot {
-  let file: PurchaseFile | null = null;
-  let opening: Promise<PurchaseFile> | null = null;
-  const slot: FileSlot = {
+function createFileSlot<File>(options: {
+  readonly open: () => Promise<File | null>;
+  readonly close: (file: File) => Promise<void>;
+  readonly remove: () => Promise<void>;
+  readonly snapshotOf: (file: File) => RetainedSnapshot | null;
+}): FileSlot<File> {
+  let file: File | null = null;
+  let opening: Promise<File | null> | null = null;
+  const slot: FileSlot<File> = {
     closedSnapshot: null,
     // Concurrent calls share one promise: DuckDB attaches a file only once.
     async open() {
       if (file !== null) return file;
-      opening ??= openFile()
+      opening ??= options
+        .open()
         .then((opened) => {
           file = opened;
           return opened;
@@ -110,24 +178,25 @@ function createFileSlot(path: string, openFile: () => Promise<PurchaseFile>): Fi
         });
       return opening;
     },
+    adopt(opened) {
+      file = opened;
+    },
+    forget() {
+      slot.closedSnapshot = file === null ? null : options.snapshotOf(file);
+      file = null;
+    },
     async close() {
       if (file === null) return;
       const closing = file;
-      file = null;
-      slot.closedSnapshot = snapshotOf(closing);
-      await closePurchaseFile(closing);
+      slot.forget();
+      await options.close(closing);
     },
     async remove() {
       await slot.close().catch(() => {});
       slot.closedSnapshot = null;
-      await removePurchaseFile(path);
+      await options.remove();
     },
-    retainedSnapshot: () => (file === null ? slot.closedSnapshot : snapshotOf(file)),
+    retainedSnapshot: () => (file === null ? slot.closedSnapshot : options.snapshotOf(file)),
   };
   return slot;
-}
-
-function snapshotOf({ watermark, progress, beginning }: PurchaseFile): RetainedSnapshot | null {
-  if (beginning === null) return watermark ?? progress?.since ?? null;
-  return watermark ?? progress?.since ?? { snapshot: beginning, token: null };
 }

@@ -1,75 +1,94 @@
 import type pg from 'pg';
-import sql, { raw } from 'sql-template-tag';
+import sql from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { withSnapshot } from '../../src/postgres/pool.ts';
-import { finishLoad } from '../apply/apply-changes.ts';
+import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
+import { currentPurchases } from '../../src/purchase-store/relations.ts';
+import { applyChanges } from '../apply/apply-changes.ts';
 import { canApplyChangesSince, whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
-import { type PurchaseFile, reset } from '../files/purchase-file.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
+import type { OrganizationFiles } from '../files/organization-files.ts';
 import { countDifferences } from '../verification/verify.ts';
+import { compact } from './compact.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
-import { sortGeneration } from './sort-generation.ts';
 
 export type BuildOptions = LoadOptions & {
-  /** The path of a published generation to sort; null to load from Postgres. */
-  readonly generation: string | null;
-  /** The new file replaces a published generation, so all content is compared with Postgres first. */
+  readonly files: OrganizationFiles;
+  /** The published generation to compact; null to load from Postgres. */
+  readonly generation: PublishedGeneration | null;
+  /** The new files replace a published generation, so all content is compared with Postgres first. */
   readonly isReplacing: boolean;
 };
 
 /**
- * Builds the file that replaces the live file. When the promise resolves, the new file has a
- * watermark. If an earlier build can be brought up to date with changes, it is kept.
+ * Builds a base, and the delta `next` that replaces the live one. If an earlier build can be
+ * brought up to date with changes, it is kept.
  */
-export async function buildNextFile(next: PurchaseFile, options: BuildOptions): Promise<void> {
-  const isBuilt =
-    next.watermark !== null && (await canApplyChangesSince(options.database, next.watermark));
-  if (options.generation !== null) {
-    if (!isBuilt) await sortGeneration(next, options.generation);
-    return;
-  }
-  if (!isBuilt) await load(next, options);
-  if (!options.isReplacing) return;
+export async function buildNext(options: BuildOptions): Promise<DeltaFile> {
+  const { files, database, generation, isReplacing } = options;
+  const existing = await files.open('next');
+  const isBuilt = existing !== null && (await canApplyChangesSince(database, existing.watermark));
+  if (!isBuilt) await files.remove('next');
+  const next = isBuilt ? existing : await build(options);
+  if (generation !== null || !isReplacing) return next;
   const differences = await countDifferences(next, options);
-  if (differences === 0) return;
-  await reset(next);
-  throw new Error(`the new file differs from Postgres in ${differences} ranges or dictionaries`);
+  if (differences === 0) return next;
+  await files.remove('next');
+  throw new Error(`the new files differ from Postgres in ${differences} ranges or dictionaries`);
 }
 
-/** Loads the table and the changes since the load began, and compares the totals with Postgres. */
-async function load(next: PurchaseFile, options: BuildOptions): Promise<void> {
-  if (next.watermark !== null) await reset(next);
-  await loadPurchases(next, options);
-  const { database, organizationId } = options;
+async function build(options: BuildOptions): Promise<DeltaFile> {
+  const { files, generation } = options;
+  const base = await files.openBase();
+  let watermark: Watermark;
+  if (generation === null) {
+    await loadPurchases(base, options);
+    if (base.progress === null) throw new Error('the base has no load in progress');
+    watermark = base.progress.since;
+  } else {
+    watermark = await compact(base, files.context, generation, options);
+  }
+  const next = await files.createNext(await files.finishBase(), watermark);
+  if (generation === null) await applyChangesSinceLoad(next, options);
+  return next;
+}
+
+/**
+ * Applies the changes since the load began, and compares the totals with Postgres. The base may
+ * hold a changed purchase twice or not at all: the delta supersedes what it has.
+ */
+async function applyChangesSinceLoad(next: DeltaFile, options: BuildOptions): Promise<void> {
+  const { database, organizationId, files } = options;
   await withSnapshot(database, async (source) => {
     const now = await takeSnapshot(source, organizationId);
-    if (next.progress === null) throw new Error('the file has no load in progress');
-    const reason = await whyLogInsufficient(source, next.progress.since, now);
+    const reason = await whyLogInsufficient(source, next.watermark, now);
     if (reason !== null) {
-      await reset(next);
+      await files.remove('next');
       throw new Error(`the load must start over: ${reason}`);
     }
     const confirm = () => confirmSnapshot(database, organizationId, now);
-    await finishLoad(source, next, confirm, options.signal);
-    await requireSameTotals(source, next, organizationId);
+    await applyChanges(source, next, confirm, options.signal);
+    if (await hasSameTotals(source, next, organizationId)) return;
+    await files.remove('next');
+    throw new Error('count and total value of the loaded purchases differ from Postgres');
   });
 }
 
-async function requireSameTotals(
+async function hasSameTotals(
   source: pg.ClientBase,
-  next: PurchaseFile,
+  { connection, catalogs }: DeltaFile,
   organizationId: bigint,
-): Promise<void> {
+): Promise<boolean> {
   const { rows } = await source.query<{ totals: string }>(sql`
     select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
     from purchases where organization_id = ${organizationId}`);
   const [row] = await queryRows(
-    next.connection,
+    connection,
     sql`
       select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
-      from ${raw(next.catalog)}.purchase`,
+      from ${currentPurchases(catalogs)}`,
   );
-  if (row?.[0] === rows[0]?.totals) return;
-  await reset(next);
-  throw new Error('count and total value of the loaded purchases differ from Postgres');
+  return row?.[0] === rows[0]?.totals;
 }

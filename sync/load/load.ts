@@ -10,8 +10,6 @@ import {
 } from '../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { dropStaging } from '../apply/staging.ts';
-import { insertStaged, inTransaction } from '../apply/write-staged.ts';
 import { currentSnapshot, retainChangeLog } from '../capture/change-log.ts';
 import { commitToken } from '../capture/history-token.ts';
 import { canApplyChangesSince } from '../capture/log-sufficiency.ts';
@@ -22,10 +20,12 @@ import {
   writeLoadProgress,
 } from '../capture/watermark.ts';
 import { OversizedRowError } from '../failure.ts';
+import { type BaseFile, resetBase } from '../files/base-file.ts';
 import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
-import { type PurchaseFile, reset } from '../files/purchase-file.ts';
+import { inTransaction } from '../files/transaction.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import type { CopiedChunk } from './copy-purchases.ts';
+import { writeChunk } from './write-chunk.ts';
 
 export type LoadOptions = {
   readonly database: Database;
@@ -35,12 +35,12 @@ export type LoadOptions = {
   readonly signal: AbortSignal;
   /** Called when the load begins or resumes, and after each chunk. */
   readonly onProgress: (progress: LoadProgress) => void;
-  /** Rows of one transaction; smaller in tests. */
+  /** Rows of one transaction of a load or a compaction; smaller in tests. */
   readonly chunkRows?: number | undefined;
 };
 
 /** Two row groups: DuckDB writes whole row groups to the file, without the write-ahead log. */
-const defaultChunkRows = 2 * 122_880;
+export const defaultChunkRows = 2 * 122_880;
 /** The CSV bytes of one purchase: each character of a text may be a quote, which is doubled. */
 const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
@@ -49,7 +49,7 @@ const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
  * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
  * caller completes the load with the changes since `progress.since`.
  */
-export async function loadPurchases(file: PurchaseFile, options: LoadOptions): Promise<void> {
+export async function loadPurchases(file: BaseFile, options: LoadOptions): Promise<void> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   if (file.progress === null || !(await canApplyChangesSince(database, file.progress.since))) {
     await begin(file, options);
@@ -98,7 +98,7 @@ export async function loadPurchases(file: PurchaseFile, options: LoadOptions): P
     cancellation.abort();
     await reading?.catch(() => {});
     for (const name of paths) await rm(name, { force: true });
-    await dropStaging(file.connection).catch(() => {});
+    await file.connection.run('drop table if exists loaded').catch(() => {});
   }
 }
 
@@ -108,10 +108,10 @@ type ConfirmedChunk = CopiedChunk & { readonly token: string };
 const endPosition: PurchasePosition = { createdAt: latestInstant, id: 2n ** 63n - 1n };
 
 async function begin(
-  file: PurchaseFile,
+  file: BaseFile,
   { database, dataFolderId, organizationId }: LoadOptions,
 ): Promise<void> {
-  await reset(file);
+  await resetBase(file);
   // No worker may prune the entries from here on, because the load needs them at its end.
   file.beginning = await currentSnapshot(database);
   await retainChangeLog(database, dataFolderId, organizationId);
@@ -132,7 +132,7 @@ async function begin(
 }
 
 async function loadChunk(
-  file: PurchaseFile,
+  file: BaseFile,
   path: string,
   chunk: ConfirmedChunk,
   before: LoadProgress,
@@ -141,13 +141,16 @@ async function loadChunk(
   const loaded = before.loaded + chunk.rows;
   const since = { ...before.since, token: chunk.token };
   const progress = { ...before, since, loaded, after: chunk.until ?? endPosition };
-  await connection.run(stageFromFile(path));
-  const [row] = await queryRows(connection, sql`select count(*) from staging`);
+  await connection.run(readChunk(path));
+  const [row] = await queryRows(connection, sql`select count(*) from loaded`);
   if (Number(row?.[0]) !== chunk.rows)
     throw new Error('DuckDB read another number of rows than Postgres wrote');
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
-  await insertStaged(file, null, () => writeLoadProgress(connection, catalog, progress));
+  await inTransaction(connection, async () => {
+    await writeChunk(connection, catalog);
+    await writeLoadProgress(connection, catalog, progress);
+  });
   file.progress = progress;
   return progress;
 }
@@ -157,7 +160,7 @@ const textBytes = purchaseColumns
   .map(({ name }) => `coalesce(strlen(${name}), 0)`)
   .join(' + ');
 const findOversized = sql`
-  select id from staging where ${raw(textBytes)} > ${raw(String(maxPurchaseTextBytes))} limit 1`;
+  select id from loaded where ${raw(textBytes)} > ${raw(String(maxPurchaseTextBytes))} limit 1`;
 
 const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
@@ -169,16 +172,16 @@ const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   coupons: 'varchar',
 };
 
-/** Fills the staging table from the CSV of COPY, where NULL is an empty field and '' is "". */
-function stageFromFile(path: string): string {
+/** Fills the temp table `loaded` from the CSV of COPY, where NULL is an empty field and '' is "". */
+function readChunk(path: string): string {
   const types = purchaseColumns.map(({ name, kind }) => `'${name}': '${textTypes[kind]}'`);
   const values = purchaseColumns.map(({ name, kind }) =>
     // DuckDB rejects an infinite instant here, because it has no microseconds.
     kind === 'instant' ? `epoch_us(${name}) as ${name}` : name,
   );
   return `
-    create or replace temp table staging as
-    select true as present, ${values.join(', ')}
+    create or replace temp table loaded as
+    select ${values.join(', ')}
     from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
       auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
       new_line = '\\n', nullstr = '', allow_quoted_nulls = false,

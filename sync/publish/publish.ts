@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { copyFile, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
@@ -13,8 +13,9 @@ import {
   serializePublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { readWatermark } from '../capture/watermark.ts';
+import { type DeltaFile, deltaPath } from '../files/delta-file.ts';
 import { hasSpace, requireSpace } from '../files/disk-space.ts';
-import type { PurchaseFile } from '../files/purchase-file.ts';
+import { syncToDisk } from '../files/sync-to-disk.ts';
 
 /** Older generations that are kept for readers that are about to open them. */
 const keptGenerations = 2;
@@ -22,26 +23,27 @@ const temporary = '.tmp';
 
 export type Publication = {
   readonly generation: PublishedGeneration;
-  /** The duration of copying the file. */
+  /** The duration of copying the delta. */
   readonly copyMs: number;
 };
 
 /**
- * Publishes the live file: copies it to a new name, checks and syncs the copy, and then replaces
- * `CURRENT` by rename. After a crash at any point, `CURRENT` names a complete generation.
+ * Publishes the live delta with its base: copies the delta to a new name, checks and syncs the
+ * copy, and then replaces `CURRENT` by rename. After a crash at any point, `CURRENT` names a
+ * complete generation.
  */
-export async function publish(live: PurchaseFile): Promise<Publication> {
-  const { connection, catalog, directory, watermark } = live;
-  if (watermark === null) throw new Error('the live file has no watermark');
+export async function publish(live: DeltaFile): Promise<Publication> {
+  const { connection, catalogs, directory, base, watermark } = live;
   // After a checkpoint, the file is complete without its write-ahead log.
-  await connection.run(`checkpoint ${catalog}`);
-  const purchases = await countPurchases(connection, catalog);
-  const file = `${watermark.asOf}-${randomBytes(4).toString('hex')}.duckdb`;
+  await connection.run(`checkpoint ${catalogs.delta}`);
+  const changes = await countChanges(connection, catalogs.delta);
+  const purchases = changes.sum + (await countRows(connection, `${catalogs.base}.purchase`));
+  const file = generationName(watermark.asOf, base);
   const path = join(directory, file);
   let copyMs: number;
   try {
-    copyMs = await copyLiveFile(live, path + temporary);
-    await requireContent(connection, path + temporary, watermark.snapshot, purchases);
+    copyMs = await copyLiveDelta(live, path + temporary);
+    await requireContent(connection, path + temporary, watermark.snapshot, changes);
     await syncToDisk(path + temporary);
     await rename(path + temporary, path);
   } catch (error) {
@@ -49,9 +51,9 @@ export async function publish(live: PurchaseFile): Promise<Publication> {
     throw error;
   }
 
-  const { size: bytes } = await stat(path);
+  const bytes = (await stat(path)).size + (await stat(join(directory, base))).size;
   const { organizationId: _, ...shown } = watermark;
-  const generation = { layoutVersion, file, ...shown, purchases, bytes };
+  const generation = { layoutVersion, file, base, ...shown, purchases, bytes };
   const current = currentFile(directory);
   await writeFile(current + temporary, serializePublished(generation));
   await syncToDisk(current + temporary);
@@ -65,12 +67,12 @@ export async function publish(live: PurchaseFile): Promise<Publication> {
 export async function readUsablePublication({
   connection,
   directory,
-}: PurchaseFile): Promise<PublishedGeneration | null> {
+}: DeltaFile): Promise<PublishedGeneration | null> {
   try {
     const published = readPublished(directory);
     if (published === null || published.layoutVersion !== layoutVersion) return null;
-    const path = join(directory, published.file);
-    await requireContent(connection, path, published.snapshot, published.purchases);
+    await stat(join(directory, published.base));
+    await requireContent(connection, join(directory, published.file), published.snapshot);
     return published;
   } catch {
     return null;
@@ -78,67 +80,89 @@ export async function readUsablePublication({
 }
 
 /** Returns the duration in milliseconds. */
-async function copyLiveFile(
-  { path: livePath, directory }: PurchaseFile,
-  to: string,
-): Promise<number> {
-  const { size } = await stat(livePath);
+async function copyLiveDelta({ path, directory }: DeltaFile, to: string): Promise<number> {
+  const { size } = await stat(path);
   if (!(await hasSpace(directory, size))) {
     // A new generation is worth more than older ones.
     await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
     await requireSpace(directory, size);
   }
   const startedAt = performance.now();
-  await copyFile(livePath, to, constants.COPYFILE_FICLONE);
+  await copyFile(path, to, constants.COPYFILE_FICLONE);
   return performance.now() - startedAt;
 }
 
-async function countPurchases(connection: DuckDBConnection, catalog: string): Promise<number> {
-  const [row] = await queryRows(connection, sql`select count(*) from ${raw(catalog)}.purchase`);
+async function countRows(connection: DuckDBConnection, table: string): Promise<number> {
+  const [row] = await queryRows(connection, sql`select count(*) from ${raw(table)}`);
   return Number(row?.[0]);
 }
 
-/** Rejects if the file cannot be opened, or has another snapshot or number of purchases. */
+type Changes = { readonly count: number; readonly sum: number };
+
+/** The number of signed rows of a delta, and the sum of their signs. */
+async function countChanges(connection: DuckDBConnection, delta: string): Promise<Changes> {
+  const [row] = await queryRows(
+    connection,
+    sql`select count(*), coalesce(sum(sign), 0)::bigint from ${raw(delta)}.change`,
+  );
+  return { count: Number(row?.[0]), sum: Number(row?.[1]) };
+}
+
+/** Rejects if the delta cannot be opened, or has another snapshot or number of changes. */
 async function requireContent(
   connection: DuckDBConnection,
   path: string,
   snapshot: string,
-  purchases: number,
+  changes?: Changes,
 ): Promise<void> {
   const copy = `copy_${randomBytes(4).toString('hex')}`;
   await connection.run(`attach ${quotePath(path)} as ${copy} (read_only)`);
   try {
     const found = await readWatermark(connection, copy);
-    if (found?.snapshot !== snapshot || (await countPurchases(connection, copy)) !== purchases) {
-      throw new Error(`${path} has another snapshot or number of purchases than expected`);
+    const counted = await countChanges(connection, copy);
+    const isComplete =
+      changes === undefined || (counted.count === changes.count && counted.sum === changes.sum);
+    if (found?.watermark.snapshot !== snapshot || !isComplete) {
+      throw new Error(`${path} has another snapshot or number of changes than expected`);
     }
   } finally {
     await connection.run(`detach ${copy}`);
   }
 }
 
-async function syncToDisk(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
+// The name of a generation ends with the number of its base: `<instant>-<random>-<base>.duckdb`.
+const generationPattern = /^\d+-[0-9a-f]+-([0-9a-f]+)\.duckdb$/;
+const numberOfBase = (name: string): string | null =>
+  /^base-([0-9a-f]+)\.duckdb$/.exec(name)?.[1] ?? null;
+const generationName = (asOf: bigint, base: string): string =>
+  `${asOf}-${randomBytes(4).toString('hex')}-${numberOfBase(base)}.duckdb`;
 
-/** Also removes the files of interrupted attempts. */
+/** Also removes the files of interrupted attempts, and generations of earlier layouts. */
 async function removeOldGenerations(
   directory: string,
   current: string | null,
   kept: number,
 ): Promise<void> {
   const names = await readdir(directory);
-  const generations = names
-    .filter((name) => /^\d+-[0-9a-f]+\.duckdb$/.test(name) && name !== current)
+  const others = names
+    .filter((name) => generationPattern.test(name) && name !== current)
     .sort((a, b) => (BigInt(a.split('-')[0] ?? 0) < BigInt(b.split('-')[0] ?? 0) ? 1 : -1));
-  const leftovers = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb\.tmp(\.wal)?$/.test(name));
-  for (const name of [...generations.slice(kept), ...leftovers]) {
+  const leftovers = names.filter((name) => /^\d+-[0-9a-f-]+\.duckdb\.tmp(\.wal)?$/.test(name));
+  const earlier = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb$/.test(name));
+  for (const name of [...others.slice(kept), ...leftovers, ...earlier]) {
     // Readers with an open file keep the content until they close the file.
+    await rm(join(directory, name), { force: true });
+  }
+}
+
+/** Removes the bases that no delta uses. Call it while no build is about to use another base. */
+export async function removeUnusedBases({ directory, base }: DeltaFile): Promise<void> {
+  const names = await readdir(directory);
+  if (names.includes(basename(deltaPath(directory, 'next')))) return;
+  const used = new Set(names.map((name) => generationPattern.exec(name)?.[1]));
+  for (const name of names) {
+    const number = numberOfBase(name);
+    if (number === null || name === base || used.has(number)) continue;
     await rm(join(directory, name), { force: true });
   }
 }

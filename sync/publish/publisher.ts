@@ -2,26 +2,27 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
-import type { PurchaseFile } from '../files/purchase-file.ts';
-import { type Publication, publish, readUsablePublication } from './publish.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
+import { type Publication, publish, readUsablePublication, removeUnusedBases } from './publish.ts';
 
-/** Publishes the live file of an organization, and remembers the published generation. */
+/** Publishes the live delta of an organization, and remembers the published generation. */
 export type Publisher = {
   /** Null if no generation is known to be published. */
   current(): PublishedGeneration | null;
-  publish(live: PurchaseFile): Promise<Publication>;
+  publish(live: DeltaFile): Promise<Publication>;
   /** Publishes unless the published generation shows the live file already. */
-  publishIfNew(live: PurchaseFile): Promise<Publication>;
+  publishIfNew(live: DeltaFile): Promise<Publication>;
 };
 
-export function createPublisher(log: Logger): Publisher {
+export function createPublisher(log: Logger, isBuilding: () => boolean): Publisher {
   let published: PublishedGeneration | null = null;
 
-  const publishNow = async (live: PurchaseFile): Promise<Publication> => {
+  const publishNow = async (live: DeltaFile): Promise<Publication> => {
     // A failure may come before or after CURRENT is replaced.
     published = null;
     const publication = await publish(live);
     published = publication.generation;
+    if (!isBuilding()) await removeUnusedBases(live);
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
     return publication;
@@ -40,11 +41,15 @@ export function createPublisher(log: Logger): Publisher {
   };
 }
 
-function isShown({ watermark, directory }: PurchaseFile, published: PublishedGeneration): boolean {
+function isShown(
+  { watermark, base, directory }: DeltaFile,
+  published: PublishedGeneration,
+): boolean {
   return (
     // A rebuild or repair may publish other content of the same snapshot, with another token.
-    published.asOf === watermark?.asOf &&
+    published.asOf === watermark.asOf &&
     published.token === watermark.token &&
+    published.base === base &&
     existsSync(join(directory, published.file))
   );
 }

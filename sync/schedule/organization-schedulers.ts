@@ -31,6 +31,7 @@ export function createOrganizationSchedulers(options: {
   readonly concurrency: number;
   readonly shard: Shard;
   readonly loadChunkRows?: number;
+  readonly maxDeltaRows?: number;
   readonly idleFiles: IdleFiles;
   readonly failures: WorkerFailures;
   readonly signal: AbortSignal;

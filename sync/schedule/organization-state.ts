@@ -1,13 +1,13 @@
 import type { BuildKind } from './replicator.ts';
 
-export type StateName = 'following' | 'load required' | 'queued' | 'loading' | 'sorting';
+export type StateName = 'following' | 'load required' | 'queued' | 'loading' | 'compacting';
 
 type Event =
   /** The change log does not have all changes since the live file's watermark. */
   | 'log insufficient'
   | 'build queued'
   | 'load started'
-  | 'sort started'
+  | 'compaction started'
   | 'build published'
   | 'build failed';
 
@@ -21,7 +21,7 @@ const transitions: Readonly<Record<StateName, Partial<Record<Event, StateName>>>
   queued: {
     'log insufficient': 'queued',
     'load started': 'loading',
-    'sort started': 'sorting',
+    'compaction started': 'compacting',
     'build failed': 'following',
   },
   loading: {
@@ -29,8 +29,8 @@ const transitions: Readonly<Record<StateName, Partial<Record<Event, StateName>>>
     'build published': 'following',
     'build failed': 'following',
   },
-  sorting: {
-    'log insufficient': 'sorting',
+  compacting: {
+    'log insufficient': 'compacting',
     'build published': 'following',
     'build failed': 'following',
   },
@@ -75,7 +75,7 @@ export function createOrganizationState(): OrganizationState {
       if (kind === 'load') required ??= { reason, isLiveUsable: true };
       dispatch('build queued');
     },
-    buildStarted: (kind) => dispatch(kind === 'sort' ? 'sort started' : 'load started'),
+    buildStarted: (kind) => dispatch(kind === 'compact' ? 'compaction started' : 'load started'),
     buildPublished() {
       required = null;
       dispatch('build published');

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type pg from 'pg';
@@ -9,7 +8,7 @@ import {
   currentFile,
   organizationDirectory,
   type PublishedGeneration,
-  publishedFileName,
+  publishedBase,
 } from '../../src/purchase-store/published-generation.ts';
 import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
@@ -17,11 +16,12 @@ import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import type { LoadProgress } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
+import { unfinishedBasePath } from '../files/base-file.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
 import type { IdleFiles } from '../files/idle-files.ts';
 import { createOrganizationFiles } from '../files/organization-files.ts';
-import { type PurchaseFile, purchaseFilePath, reset } from '../files/purchase-file.ts';
-import { buildNextFile } from '../load/build.ts';
-import { whySort } from '../load/sort-generation.ts';
+import { buildNext } from '../load/build.ts';
+import { whyCompact } from '../load/compact.ts';
 import type { Publication } from '../publish/publish.ts';
 import { createPublisher } from '../publish/publisher.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
@@ -33,14 +33,14 @@ export type RunOutcome =
   | {
       readonly kind: 'published';
       readonly publication: Publication;
-      /** Why the file is worth sorting anew, where it was looked at and is. */
-      readonly sortReason: string | null;
+      /** Why the delta should be compacted; null if it is small. */
+      readonly compactReason: string | null;
     }
   /** Changes cannot be applied: the file must be built first, because of `reason`. */
   | { readonly kind: 'must be built'; readonly reason: string };
 
-/** `load` reads everything from Postgres; `sort` puts the rows that are there in order. */
-export type BuildKind = 'load' | 'sort';
+/** `load` reads everything from Postgres; `compact` merges the published base and delta. */
+export type BuildKind = 'load' | 'compact';
 
 export type Replicator = {
   /**
@@ -73,10 +73,10 @@ export type Replicator = {
   /** The generation that a run has published or found published; null before, and while another one is made. */
   publishedGeneration(): PublishedGeneration | null;
   /**
-   * Whether a report that readers cannot read `file` (empty: the file CURRENT) calls for a
-   * rebuild: not if it names another generation, nor again within ten minutes.
+   * Whether a report that readers cannot read a generation with `base` (empty: the file CURRENT)
+   * calls for a rebuild: not if another base is published, nor again within ten minutes.
    */
-  isDamageToRepair(file: string): boolean;
+  isDamageToRepair(base: string): boolean;
   /** Whether readers have a generation, be it an old one. */
   isPublished(): boolean;
   close(): Promise<void>;
@@ -89,7 +89,9 @@ export type OrganizationSyncOptions = {
   readonly dataDirectory: string;
   readonly dataFolderId: string;
   readonly log: Logger;
+  /** Rows of a chunk of a load or a compaction, and the rows of changes that a delta may have; smaller in tests. */
   readonly loadChunkRows?: number;
+  readonly maxDeltaRows?: number;
   /** Of all organizations. */
   readonly idleFiles: IdleFiles;
 };
@@ -102,13 +104,12 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
-  const publisher = createPublisher(log);
-  let changesSinceLook = 0;
+  const publisher = createPublisher(log, () => isBuilding);
   let isBuilding = false;
   let isLiveInUse = false;
   let damageIgnoredUntil = 0;
-  /** What the file that is being sorted shows. */
-  let sorting: RetainedSnapshot | null = null;
+  /** The generation that is being compacted. */
+  let compacting: PublishedGeneration | null = null;
   // A run and the moment of replacing the live file exclude each other.
   const exclusively = new PQueue({ concurrency: 1 });
   const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
@@ -132,30 +133,15 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     }
   };
 
-  /** Looks whether the file is worth sorting when a tenth of it has changed since the last look. */
-  const lookAtOrder = async (live: PurchaseFile, changes: number): Promise<string | null> => {
-    changesSinceLook += changes;
-    if (changesSinceLook < (publisher.current()?.purchases ?? 0) / 10) return null;
-    changesSinceLook = 0;
-    return whySort(live);
-  };
-
-  const beginToSort = (): string => {
-    const published = publisher.current();
-    if (published === null) throw new Error('nothing is published that could be sorted');
-    sorting = published;
-    return join(directory, published.file);
-  };
-
   /** Gives the number of changes, or why they cannot be told; `then` sees what the file then shows. */
   const bringUpToDate = async (
-    file: PurchaseFile,
+    file: DeltaFile | null,
     signal: AbortSignal,
     then: (source: pg.ClientBase, confirm: Confirm) => Promise<void> = async () => {},
   ): Promise<number | string> =>
     withSnapshot(database, async (source) => {
       const now = await takeSnapshot(source, organizationId);
-      if (file.watermark === null) return 'nothing was loaded yet';
+      if (file === null) return 'nothing was loaded yet';
       const reason = await whyLogInsufficient(source, file.watermark, now);
       if (reason !== null) return reason;
       const confirm = () => confirmSnapshot(database, organizationId, now);
@@ -170,21 +156,27 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
    */
   const replaceLive = async (signal: AbortSignal): Promise<boolean> => {
     const next = await open('next');
+    if (next === null) throw new Error('the file that was built is gone');
     // Also without changes: what readers are shown must never seem to be of an earlier moment.
     const outcome = await bringUpToDate(next, signal, (_source, confirm) =>
       moveWatermark(next, confirm),
     );
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
-    await next.connection.run(`checkpoint ${next.catalog}`);
     await files.replaceLive();
     try {
-      await publisher.publish(await open('live'));
+      await publishLive();
       return true;
     } catch (error) {
       const { message, advice } = describeFailure(await afterFailure('live', error));
       log.warn({ advice }, `built, but not published yet: ${message}`);
       return false;
     }
+  };
+
+  const publishLive = async (): Promise<void> => {
+    const live = await open('live');
+    if (live === null) throw new Error('the file that was built is gone');
+    await publisher.publish(live);
   };
 
   return {
@@ -194,14 +186,18 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         try {
           const live = await open('live');
           const outcome = await bringUpToDate(live, signal);
-          if (typeof outcome === 'string') {
+          if (live === null || typeof outcome === 'string') {
             // Its changes can never be told again: nothing must be kept for it.
-            if (live.watermark !== null) await reset(live);
-            return { kind: 'must be built', reason: outcome };
+            await files.remove('live');
+            return { kind: 'must be built', reason: String(outcome) };
           }
           if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');
           const publication = await publisher.publishIfNew(live);
-          return { kind: 'published', publication, sortReason: await lookAtOrder(live, outcome) };
+          return {
+            kind: 'published',
+            publication,
+            compactReason: await whyCompact(live, options.maxDeltaRows),
+          };
         } catch (error) {
           throw await afterFailure('live', error);
         }
@@ -212,6 +208,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         signal.throwIfAborted();
         try {
           const live = await open('live');
+          if (live === null) return false;
           let isMended = false;
           await bringUpToDate(live, signal, async (source, confirm) => {
             isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
@@ -229,18 +226,17 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       try {
-        const { next, generation } = await exclusively.add(async () => {
+        const generation = await exclusively.add(async () => {
           isBuilding = true;
-          return {
-            generation: kind === 'sort' ? beginToSort() : null,
-            next: await open('next'),
-          };
+          if (kind === 'compact') compacting = publisher.current();
+          return compacting;
         });
+        if (kind === 'compact' && generation === null) throw new Error('nothing is published');
         const { loadChunkRows: chunkRows } = options;
         const isReplacing = existsSync(currentFile(directory));
         const source = { database, dataFolderId, organizationId };
         const common = { ...source, signal, onProgress, chunkRows };
-        await buildNextFile(next, { ...common, generation, isReplacing });
+        await buildNext({ ...common, files, generation, isReplacing });
         const isPublished = await withLive(() => replaceLive(signal));
         const purchases = publisher.current()?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
@@ -250,25 +246,34 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         await closeLive();
         const told = await afterFailure('next', error);
         // Nothing will go on with it.
-        if (kind === 'sort') await files.remove('next');
+        if (kind === 'compact') {
+          await files.remove('next');
+          await files.removeBase();
+        }
         throw told;
       } finally {
         isBuilding = false;
-        sorting = null;
+        compacting = null;
       }
     },
 
-    retainedSnapshots: () => [...files.retainedSnapshots(), ...(sorting === null ? [] : [sorting])],
+    retainedSnapshots: () => [
+      ...files.retainedSnapshots(),
+      ...(compacting === null ? [] : [compacting]),
+    ],
 
     hasUnfinishedBuild: () =>
       exclusively.add(async () => {
-        const path = purchaseFilePath(directory, 'next');
-        if (isBuilding || !existsSync(path)) return false;
-        const { watermark, progress } = await open('next');
+        if (isBuilding) return false;
+        const next = await open('next');
         await close('next');
-        if (watermark !== null || progress !== null) return true;
-        // Broken off before there was anything in it.
+        if (next !== null) return true;
         await files.remove('next');
+        if (!existsSync(unfinishedBasePath(directory))) return false;
+        const { progress } = await files.openBase();
+        if (progress !== null) return true;
+        // Broken off before there was anything in it, or the base of a compaction.
+        await files.removeBase();
         return false;
       }),
 
@@ -276,9 +281,9 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     // of a later instant: the data would seem to go back in time.
     publishedGeneration: () => (isLiveInUse ? null : publisher.current()),
 
-    isDamageToRepair(file) {
+    isDamageToRepair(base) {
       if (performance.now() < damageIgnoredUntil) return false;
-      if (file !== publishedFileName(directory)) return false;
+      if (base !== publishedBase(directory)) return false;
       damageIgnoredUntil = performance.now() + damageIntervalMs;
       return true;
     },

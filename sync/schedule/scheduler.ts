@@ -97,7 +97,7 @@ export function createScheduler(options: {
     if (isRefresh) {
       nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
     }
-    if (outcome.sortReason !== null) buildInBackground('sort', outcome.sortReason);
+    if (outcome.compactReason !== null) buildInBackground('compact', outcome.compactReason);
   };
 
   const attemptRun = async () => {
@@ -131,9 +131,9 @@ export function createScheduler(options: {
     }
   };
 
-  /** One build at a time. A load includes sorting; a load that is requested during a sort follows it. */
+  /** One build at a time. A load replaces a compaction; a load that is requested during a compaction follows it. */
   const build = (kind: BuildKind, reason: string): Promise<void> => {
-    if (building !== null && (building.kind === 'load' || kind === 'sort')) return building.done;
+    if (building !== null && (building.kind === 'load' || kind === 'compact')) return building.done;
     const before = building?.done.catch(() => {}) ?? Promise.resolve();
     const done = before
       .then(() => buildNow(kind, reason))
@@ -181,9 +181,9 @@ export function createScheduler(options: {
       report({ failure: buildRetries.failed(error) });
       return;
     }
-    // Not repeated: a later run finds again that sorting is worthwhile.
+    // Not repeated: a later run finds the delta large again.
     const { message, advice } = describeFailure(error);
-    log.warn({ advice }, `not sorted: ${message}`);
+    log.warn({ advice }, `not compacted: ${message}`);
     report({ activity: 'following', reason: null, progress: null });
   };
 
@@ -219,6 +219,8 @@ export function createScheduler(options: {
         await build('load', required.reason);
         await queues.changes.add(run);
       }
+      // A compaction that the run has started. Its failure is reported, and leaves what is published.
+      await building?.done.catch(() => {});
       report({ activity: 'following', reason: null, failure: null });
     },
     build,
@@ -238,6 +240,6 @@ export function createScheduler(options: {
 }
 
 function activityOf(kind: BuildKind, isPublished: boolean) {
-  if (kind === 'sort') return 'sorting';
+  if (kind === 'compact') return 'compacting';
   return isPublished ? 'rebuilding' : 'loading';
 }

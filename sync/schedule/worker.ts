@@ -37,6 +37,7 @@ export type WorkerOptions = {
   readonly shard?: Shard;
   /** Rows that a load reads in one transaction; smaller in tests. */
   readonly loadChunkRows?: number;
+  readonly maxDeltaRows?: number;
   /** Verifies continuously, at low priority; not if undefined. */
   readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;

@@ -5,7 +5,7 @@ import { readJsonFile } from '../files/json-file.ts';
 
 /** The state of an organization, in a file beside its generations that outlives the worker. */
 const organizationReport = z.object({
-  activity: z.enum(['following', 'waiting to load', 'loading', 'rebuilding', 'sorting']),
+  activity: z.enum(['following', 'waiting to load', 'loading', 'rebuilding', 'compacting']),
   /** The reason of a build. */
   reason: z.string().nullable(),
   progress: z

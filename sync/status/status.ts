@@ -27,7 +27,7 @@ export type OrganizationStatus = {
     | 'waiting to load'
     | 'loading'
     | 'rebuilding'
-    | 'sorting'
+    | 'compacting'
     | 'failed'
     /** CURRENT, which names the published generation, cannot be read. */
     | 'damaged'

@@ -1,8 +1,18 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../../src/domain/purchase.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
-import { labelKey, labelTable } from '../../src/purchase-store/layout.ts';
+import {
+  customerDictionary,
+  labelDictionary,
+  labelKey,
+  labelTable,
+} from '../../src/purchase-store/layout.ts';
 import { creationQuarter, isQuarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import {
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../../src/purchase-store/relations.ts';
 import { unseenBy } from '../capture/changes.ts';
 import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
@@ -118,33 +128,34 @@ export function rowHashesInPostgres(range: PurchaseRange, unchanged: UnchangedPu
 }
 
 /** Selects the same from a file, without the purchases in the table `changed`. */
-export function checksumsInFile(catalog: string, ranges: readonly PurchaseRange[]): Sql {
+export function checksumsInFile(catalogs: StoreCatalogs, ranges: readonly PurchaseRange[]): Sql {
   const checksums = ranges.map(
     (range, index) => sql`
       select ${index}::integer, count(*), coalesce(sum(${hashInFile}), 0)
-      ${decoded(catalog, range)}`,
+      ${decoded(catalogs, range)}`,
   );
   return join(checksums, ' union all ');
 }
 
-export function rowHashesInFile(catalog: string, range: PurchaseRange): Sql {
+export function rowHashesInFile(catalogs: StoreCatalogs, range: PurchaseRange): Sql {
   return sql`
     select purchase.id, ${creationInFile}, ${hashInFile}
-    ${decoded(catalog, range)}`;
+    ${decoded(catalogs, range)}`;
 }
 
 /** The file's purchases, joined to the dictionaries. */
-function decoded(catalog: string, range: PurchaseRange): Sql {
+function decoded(catalogs: StoreCatalogs, range: PurchaseRange): Sql {
   const dictionaries = purchaseLabels.map((label) => {
-    const table = labelTable(label);
-    return `left join ${catalog}.${table} on ${table}.key = purchase.${labelKey(label)}`;
+    const table = raw(labelTable(label));
+    const entries = dictionaryEntries(catalogs, labelDictionary(label));
+    return sql`left join ${entries} as ${table} on ${table}.key = purchase.${raw(labelKey(label))}`;
   });
   return sql`
     from (
-      select purchase.* from ${raw(catalog)}.purchase
+      select purchase.* from ${currentPurchases(catalogs, inFile(range))} as purchase
       anti join changed on changed.id = purchase.id
-      where ${inFile(range)}
     ) as purchase
-    left join ${raw(catalog)}.customer on customer.key = purchase.customer_key
-    ${raw(dictionaries.join('\n    '))}`;
+    left join ${dictionaryEntries(catalogs, customerDictionary)} as customer
+      on customer.key = purchase.customer_key
+    ${join(dictionaries, ' ')}`;
 }

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import type pg from 'pg';
-import sql, { raw } from 'sql-template-tag';
+import sql from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { currentPurchases } from '../../src/purchase-store/relations.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -109,7 +110,7 @@ export function createComparison(options: ComparisonOptions): Comparison {
         );
       });
       const published = new Map(
-        (await file.query(checksumsInFile(file.catalog, ranges))).map(([index, count, sum]) => [
+        (await file.query(checksumsInFile(file.catalogs, ranges))).map(([index, count, sum]) => [
           index,
           { count: Number(count), sum: sum as bigint },
         ]),
@@ -127,7 +128,7 @@ export function createComparison(options: ComparisonOptions): Comparison {
         const { rows } = await source.query<RowHash>(rowHashesInPostgres(range, unchanged));
         return rows;
       });
-      const rows = await file.query(rowHashesInFile(file.catalog, range));
+      const rows = await file.query(rowHashesInFile(file.catalogs, range));
       const published = (rows as [bigint, bigint, bigint][]).map(([id, created, hash]) => ({
         id,
         created,
@@ -204,10 +205,10 @@ async function collectChanged(
   }
 }
 
-async function countExcluded({ query, catalog }: PublishedFile, range: PurchaseRange) {
+async function countExcluded({ query, catalogs }: PublishedFile, range: PurchaseRange) {
   const [row] = await query(sql`
     select count(*) from changed
     where in_postgres
-      or id in (select id from ${raw(catalog)}.purchase where ${inFile(range)})`);
+      or id in (select id from ${currentPurchases(catalogs, inFile(range))})`);
   return Number(row?.[0]);
 }

@@ -1,6 +1,11 @@
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { DuckDBRow } from '../../src/duckdb/connection.ts';
 import { dictionaries } from '../../src/purchase-store/layout.ts';
+import {
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../../src/purchase-store/relations.ts';
 
 /** The damage of one dictionary of a file. Only a rebuild repairs dictionaries. */
 export type DictionaryDamage = {
@@ -16,18 +21,19 @@ export type DictionaryDamage = {
 /** Finds dictionaries with repeated keys or values, or without the key of a purchase. */
 export async function findDictionaryDamage(
   query: (statement: Sql) => Promise<DuckDBRow[]>,
-  catalog: string,
+  catalogs: StoreCatalogs,
 ): Promise<DictionaryDamage[]> {
-  const inspections = dictionaries.map(({ name, ...names }) => {
-    const table = raw(`${catalog}.${names.table}`);
+  const inspections = dictionaries.map((dictionary) => {
+    const { name, ...names } = dictionary;
+    const entries = dictionaryEntries(catalogs, dictionary);
     const key = raw(`purchase.${names.key}`);
     return sql`
       select ${name}::varchar,
-        (select count(*) - count(distinct key) from ${table}),
-        (select count(*) - count(distinct ${raw(names.value)}) from ${table}),
+        (select count(*) - count(distinct key) from ${entries}),
+        (select count(*) - count(distinct ${raw(names.value)}) from ${entries}),
         (
-          select count(*) from ${raw(catalog)}.purchase
-          anti join ${table} as known on known.key = ${key}
+          select count(*) from ${currentPurchases(catalogs)} as purchase
+          anti join ${entries} as known on known.key = ${key}
           where ${names.absent === null ? sql`true` : sql`${key} <> ${names.absent}::integer`}
         )`;
   });

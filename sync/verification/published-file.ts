@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Sql } from 'sql-template-tag';
 import {
   createInstance,
@@ -17,12 +17,14 @@ import {
   type PublishedGeneration,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { readWatermark } from '../capture/watermark.ts';
+import { createBases } from '../files/base-file.ts';
 
 /** An open published generation. It stays readable if the worker removes the file. */
 export type PublishedFile = {
   readonly generation: PublishedGeneration;
-  readonly catalog: string;
+  readonly catalogs: StoreCatalogs;
   readonly connection: DuckDBConnection;
   /** Rejects with UnreadableFileError if the file is damaged. */
   query(statement: Sql): Promise<DuckDBRow[]>;
@@ -51,33 +53,65 @@ export async function openPublishedFiles(
   mkdirSync(dirname(options.spillDirectory), { recursive: true });
   const instance = await createInstance(options);
   const connection = await instance.connect();
-  let open: PublishedFile | null = null;
+  const bases = createBases(instance);
+  let open: (PublishedFile & { release(): Promise<void> }) | null = null;
   let opened = 0;
+
+  const attach = async (generation: PublishedGeneration) => {
+    const { layoutVersion: layout } = generation;
+    if (layout !== layoutVersion) {
+      const catalogs = { base: 'none', delta: 'none' };
+      return publishedFile(connection, catalogs, directory, generation, async () => {});
+    }
+    const basePath = join(directory, generation.base);
+    const base = await bases.acquire(basePath).catch((error) => {
+      throw unreadable(error, basePath);
+    });
+    opened += 1;
+    const catalogs = { base: base.catalog, delta: `delta_${opened}` };
+    const path = join(directory, generation.file);
+    try {
+      await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
+      await requireDescribed(connection, catalogs.delta, generation, organizationId);
+    } catch (error) {
+      await connection.run(`detach database if exists ${catalogs.delta}`).catch(() => {});
+      await base.release();
+      throw unreadable(error, path);
+    }
+    const release = async () => {
+      await connection.run(`detach ${catalogs.delta}`);
+      await base.release();
+    };
+    return publishedFile(connection, catalogs, directory, generation, release);
+  };
 
   const newest = async (): Promise<PublishedFile | null> => {
     for (let attempt = 1; ; attempt += 1) {
       const generation = readNewest(directory);
       if (generation === null) return null;
       if (open?.generation.file === generation.file) return open;
-      if (open !== null) await connection.run(`detach ${open.catalog}`);
+      const previous = open;
       open = null;
-      const path = join(directory, generation.file);
       try {
-        opened += 1;
-        open = await attach(connection, `generation_${opened}`, path, generation, organizationId);
+        open = await attach(generation);
         return open;
       } catch (error) {
-        if (existsSync(path) || attempt === maxAttempts) throw unreadable(error, path);
+        const paths = [generation.base, generation.file].map((name) => join(directory, name));
+        const isComplete = paths.every((path) => existsSync(path));
+        if (isComplete || attempt === maxAttempts) throw error;
+      } finally {
+        await previous?.release();
       }
     }
   };
 
-  return { newest, close: () => closeInstance(instance, connection) };
-}
-
-function closeInstance(instance: DuckDBInstance, connection: DuckDBConnection): void {
-  connection.closeSync();
-  instance.closeSync();
+  return {
+    newest,
+    close() {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
 }
 
 function readNewest(directory: string): PublishedGeneration | null {
@@ -88,36 +122,37 @@ function readNewest(directory: string): PublishedGeneration | null {
   }
 }
 
-async function attach(
+/** Rejects if the delta differs from its description in CURRENT. */
+async function requireDescribed(
   connection: DuckDBConnection,
-  catalog: string,
-  path: string,
+  delta: string,
   generation: PublishedGeneration,
   organizationId: bigint,
-): Promise<PublishedFile> {
-  await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
-  try {
-    if (generation.layoutVersion === layoutVersion) {
-      const watermark = await readWatermark(connection, catalog);
-      if (watermark?.organizationId !== organizationId) {
-        throw new Error('the file is of another organization, or not complete');
-      }
-      if (watermark.snapshot !== generation.snapshot) {
-        throw new Error('the file has another snapshot than CURRENT');
-      }
-    }
-  } catch (error) {
-    await connection.run(`detach ${catalog}`).catch(() => {});
-    throw error;
+): Promise<void> {
+  const found = await readWatermark(connection, delta);
+  if (found?.watermark.organizationId !== organizationId || found.base !== generation.base) {
+    throw new Error('the file is of another organization, or not complete');
   }
+  if (found.watermark.snapshot !== generation.snapshot) {
+    throw new Error('the file has another snapshot than CURRENT');
+  }
+}
+
+function publishedFile(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  directory: string,
+  generation: PublishedGeneration,
+  release: () => Promise<void>,
+) {
   const query = async (statement: Sql): Promise<DuckDBRow[]> => {
     try {
       return await queryRows(connection, statement);
     } catch (error) {
-      throw unreadable(error, path);
+      throw unreadable(error, join(directory, generation.base));
     }
   };
-  return { generation, catalog, connection, query };
+  return { generation, catalogs, connection, query, release };
 }
 
 function unreadable(error: unknown, path: string): unknown {

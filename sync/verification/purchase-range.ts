@@ -2,6 +2,7 @@ import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { earliestInstant, formatInstant, latestInstant } from '../../src/domain/instant.ts';
 import type { DuckDBRow } from '../../src/duckdb/connection.ts';
+import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 
 /** A range of purchases by creation and id. Both bounds are inclusive. */
 export type PurchaseRange = {
@@ -70,11 +71,11 @@ const bins = 1024n;
  */
 export async function splitRange(
   query: Query,
-  catalog: string,
+  catalogs: StoreCatalogs,
   range: PurchaseRange,
   maxRows: number,
 ): Promise<PurchaseRange[]> {
-  const rows = sql`from ${raw(catalog)}.purchase where ${inFile(range)}`;
+  const rows = sql`from ${currentPurchases(catalogs, inFile(range))} as purchase`;
   const [bounds] = await query(sql`
     select count(*), min(${creationInFile}), max(${creationInFile}), min(id), max(id) ${rows}`);
   const [count, firstCreated, lastCreated, firstId, lastId] = bounds as [
@@ -105,7 +106,7 @@ export async function splitRange(
   for (const part of parts) {
     // One bin may hold too many purchases after an import.
     if (part.count <= maxRows) split.push(part.range);
-    else split.push(...(await splitRange(query, catalog, part.range, maxRows)));
+    else split.push(...(await splitRange(query, catalogs, part.range, maxRows)));
   }
   return split;
 }

@@ -61,8 +61,8 @@ async function narrow(
     const { published, postgres } = await comparison.compareRows(range);
     return compareRows(published, postgres);
   }
-  const { query, catalog } = await comparison.newest();
-  const split = await splitRange(query, catalog, range, Math.ceil(published.count / slices));
+  const { query, catalogs } = await comparison.newest();
+  const split = await splitRange(query, catalogs, range, Math.ceil(published.count / slices));
   if (split.length < 2) return [whole];
   const { compared: parts } = await comparison.compare(range, split);
   const differing = parts.filter(differs);

@@ -2,10 +2,11 @@ import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
-import { createStaging, dropStaging, type StagedPurchase, stage } from '../apply/staging.ts';
-import { insertStaged, isStaged } from '../apply/write-staged.ts';
+import { isStaged, writeStaged } from '../apply/apply-changes.ts';
+import { type ChangedPurchase, stage } from '../apply/staging.ts';
 import { stream } from '../capture/row-stream.ts';
-import type { PurchaseFile } from '../files/purchase-file.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
+import { inTransaction } from '../files/transaction.ts';
 import { changedSince } from './checksums.ts';
 import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
@@ -21,40 +22,37 @@ export type Reread =
  * watermark stays true. The caller publishes.
  */
 export async function rereadRanges(
-  live: PurchaseFile,
+  live: DeltaFile,
   source: pg.ClientBase,
   ranges: readonly PurchaseRange[],
   signal: AbortSignal,
 ): Promise<Reread> {
-  const { connection, catalog } = live;
+  const { connection, catalogs } = live;
   const organizationId = await requireUpToDate(live, source);
   const dictionaries = await findDictionaryDamage(
     (statement) => queryRows(connection, statement),
-    catalog,
+    catalogs,
   );
   if (dictionaries.length > 0) return { repairable: false, dictionaries };
   if (ranges.length === 0) return { repairable: true, purchases: 0 };
 
-  await createStaging(connection);
   const rows = purchasesOf(source, organizationId, ranges);
+  let purchases = 0;
   try {
-    const { purchases } = await stage(connection, rows, signal);
-    // A damaged row may have left its range: the ids of the staged rows find it.
-    await insertStaged(live, join([...ranges.map(inFile), isStaged], ' or '));
+    await inTransaction(connection, async () => {
+      ({ purchases } = await stage(live, rows, signal));
+      // A damaged row may have left its range: the ids of the staged rows find it.
+      await writeStaged(live, join([...ranges.map(inFile), isStaged], ' or '));
+    });
     return { repairable: true, purchases };
   } finally {
     // The connection runs no other statement before the cursor is closed.
     await rows.return(undefined);
-    await dropStaging(connection);
   }
 }
 
 /** Rejects if the file lacks changes: the ranges would be newer than the other purchases. */
-async function requireUpToDate(
-  { watermark }: PurchaseFile,
-  source: pg.ClientBase,
-): Promise<bigint> {
-  if (watermark === null) throw new Error('the live file has no watermark');
+async function requireUpToDate({ watermark }: DeltaFile, source: pg.ClientBase): Promise<bigint> {
   const { organizationId, snapshot } = watermark;
   const { rowCount } = await source.query(
     sql`${changedSince({ organizationId, since: snapshot })} limit 1`,
@@ -67,7 +65,7 @@ async function* purchasesOf(
   source: pg.ClientBase,
   organizationId: bigint,
   ranges: readonly PurchaseRange[],
-): AsyncGenerator<StagedPurchase, void> {
+): AsyncGenerator<ChangedPurchase, void> {
   // One statement returns a purchase of two ranges once.
   const statement = sql`
     select ${raw(purchaseSelectList)}

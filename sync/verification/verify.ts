@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import sql, { raw } from 'sql-template-tag';
 import { type DuckDBOptions, queryRows } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import type { PurchaseFile } from '../files/purchase-file.ts';
+import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
 import {
   type ComparedRange,
   type Comparison,
@@ -99,10 +101,11 @@ async function compareInParts(
   found: Findings,
 ): Promise<void> {
   const { signal, pauseFactor = 0, partRows = 200_000, singleRows = 10_000 } = options;
-  const { query, catalog } = await comparison.newest();
-  found.dictionaries = await findDictionaryDamage(query, catalog);
+  const { query, catalogs } = await comparison.newest();
+  await requireSupersededRows(query, catalogs);
+  found.dictionaries = await findDictionaryDamage(query, catalogs);
   const differing: ComparedRange[] = [];
-  for (const part of await splitRange(query, catalog, allPurchases, partRows)) {
+  for (const part of await splitRange(query, catalogs, allPurchases, partRows)) {
     signal.throwIfAborted();
     const startedAt = performance.now();
     const { file, compared, excluded } = await comparison.compare(part, [part]);
@@ -118,16 +121,32 @@ async function compareInParts(
   found.differences = await findDifferences(comparison, differing, singleRows);
 }
 
+/**
+ * Rejects with UnreadableFileError if superseded rows differ from the base: signed sums would then
+ * be wrong, although the purchases themselves may be equal.
+ */
+async function requireSupersededRows(
+  query: PublishedFile['query'],
+  { base, delta }: StoreCatalogs,
+): Promise<void> {
+  const superseded = sql`select * exclude (sign) from ${raw(delta)}.change where sign < 0`;
+  const original = sql`select * from ${raw(base)}.purchase semi join (${superseded}) using (id)`;
+  const [row] = await query(sql`
+    select (select count(*) from (${superseded} except all ${original}))
+      + (select count(*) from (${original} except all ${superseded}))`);
+  if (row?.[0] === 0n) return;
+  throw new UnreadableFileError(`${row?.[0]} superseded rows differ from the base`);
+}
+
 /** The number of ranges and dictionaries in which an unpublished file differs from Postgres. */
 export async function countDifferences(
-  { connection, catalog, path, watermark }: PurchaseFile,
+  { connection, catalogs, base, path, watermark }: DeltaFile,
   options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
 ): Promise<number> {
-  if (watermark === null) throw new Error('the file has no watermark');
   const file: PublishedFile = {
-    generation: { layoutVersion, file: path, ...watermark, purchases: 0, bytes: 0 },
+    generation: { layoutVersion, file: path, base, ...watermark, purchases: 0, bytes: 0 },
     connection,
-    catalog,
+    catalogs,
     query: (statement) => queryRows(connection, statement),
   };
   const files = { newest: async () => file };

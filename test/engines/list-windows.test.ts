@@ -6,8 +6,8 @@ import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases, narrowWindow } from '../../src/engines/duckdb/list.ts';
-import { createLayout } from '../../src/purchase-store/layout.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import { attachEmptyStore } from '../support/store-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // A page is looked for in a narrow window of time, and then in all. Here are enough purchases
@@ -27,12 +27,11 @@ beforeAll(async () => {
   const spillDirectory = directory.path;
   instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
   connection = await instance.connect();
-  await connection.run(`attach '${directory.path}/purchases.duckdb' as file`);
-  await connection.run(createLayout('file'));
+  const catalogs = await attachEmptyStore(connection, directory.path);
   await connection.run(`
-    insert into file.label_payment_status values (1, 'paid'), (2, 'voided'), (3, 'refunded');
+    insert into base.label_payment_status values (1, 'paid'), (2, 'voided'), (3, 'refunded');
     -- Nine in ten within one month of ten years; a hundred at the very same instant; some late.
-    insert into file.purchase by name
+    create table current as
     select n as id, n * 7919 % 40000 as customer_id, n * 7919 % 40000 as customer_key,
       n * 31 % 5000 as purchase_value_in_cents,
       make_timestamp(1420070400000000 + case
@@ -44,9 +43,23 @@ beforeAll(async () => {
       case when n % 5000 = 1 then 2 when n > ${count} - 60 or n = 7 then 3 when n % 3 = 0 then 1 else 0 end
         as payment_status_key
     from range(1, ${count + 1}) as numbers(n);
-    checkpoint file;
+    -- The base had another value, another instant, or not yet the purchase, and some that are gone.
+    insert into base.purchase by name
+    select * replace (
+        case when id % 7 = 0 then 4999 else purchase_value_in_cents end as purchase_value_in_cents,
+        case when id % 11 = 0 then created_at + interval 100 day else created_at end as created_at,
+        case when id > ${count} - 12000 then 3 else payment_status_key end as payment_status_key)
+    from current where id % 13 <> 0 order by created_at, id;
+    insert into base.purchase by name
+    select * replace (id + ${count} as id) from current where id % 17 = 0;
+    create table changed as select id from current
+      where id % 7 = 0 or id % 11 = 0 or id % 13 = 0 or id > ${count} - 12000;
+    insert into delta.change by name
+    select -1 as sign, * from base.purchase
+    where id in (from changed) or id > ${count};
+    insert into delta.change by name select 1 as sign, * from current where id in (from changed);
   `);
-  generation = await createGeneration(connection, 'file');
+  generation = await createGeneration(connection, catalogs);
 }, 60_000);
 
 afterAll(async () => {
@@ -75,11 +88,11 @@ async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
   const after =
     startingAfter === undefined
       ? empty
-      : sql`where (created_at, id) < (select (created_at, id) from file.purchase where id = ${startingAfter})`;
+      : sql`where (created_at, id) < (select (created_at, id) from current where id = ${startingAfter})`;
   const rows = await queryRows(
     connection,
     sql`
-      select id from (select * from file.purchase where ${join(conditions, ' and ')}) as matching
+      select id from (select * from current where ${join(conditions, ' and ')}) as matching
       ${after} order by created_at desc, id desc limit ${BigInt(limit + 1)}`,
   );
   return rows.map(([id]) => id as bigint);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
-import { createLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   currentFile,
   organizationDirectory,
@@ -14,6 +14,7 @@ import {
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { replaceFile } from '../../src/replace-file.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
+import { attachEmptyStore, storeFiles } from '../support/store-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 // What DuckDB keeps in memory of a file in which rows were deleted is not let go of before the
@@ -36,10 +37,10 @@ beforeAll(async () => {
     spillDirectory: directory.path,
   });
   const connection = await instance.connect();
-  const original = join(directory.path, 'original.duckdb');
+  const original = join(directory.path, 'original');
   await writeOriginal(connection, original, purchases);
   for (const organization of organizations) await publishCopy(connection, original, organization);
-  const smallOriginal = join(directory.path, 'small.duckdb');
+  const smallOriginal = join(directory.path, 'small');
   await writeOriginal(connection, smallOriginal, 2_048);
   for (const organization of small) await publishCopy(connection, smallOriginal, organization);
   connection.closeSync();
@@ -67,20 +68,17 @@ async function writeOriginal(
   path: string,
   count: number,
 ): Promise<void> {
-  await connection.run(`attach '${path}' as file (storage_version 'v1.5.0')`);
-  await connection.run(createLayout('file'));
+  await mkdir(path);
+  await attachEmptyStore(connection, path);
   await connection.run(`
-    insert into file.purchase by name
+    insert into base.purchase by name
     select n as id, n % 1000 as customer_id, n % 1000 as customer_key, 100 as purchase_value_in_cents,
       make_timestamp(1700000000000000 + n * 1000000) as created_at,
       ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, created_at as updated_at
     from range(1, ${count + 1}) as numbers(n)`);
-  await connection.run(
-    `insert into file.watermark values (${layoutVersion}, 0, '', '', '', '1:1:', 'epoch')`,
-  );
-  await connection.run('checkpoint file');
-  await connection.run('delete from file.purchase where id % 2048 = 5');
-  await connection.run('detach file');
+  await connection.run('checkpoint base');
+  await connection.run('delete from base.purchase where id % 2048 = 5');
+  await connection.run('detach base; detach delta');
 }
 
 async function publishCopy(
@@ -89,14 +87,14 @@ async function publishCopy(
   organization: bigint,
 ): Promise<void> {
   const folder = organizationDirectory(directory.path, organization);
-  const file = '1-1.duckdb';
+  const { base, delta: file } = storeFiles;
   await mkdir(folder, { recursive: true });
-  await copyFile(original, join(folder, file));
+  for (const name of [base, file]) await copyFile(join(original, name), join(folder, name));
   await connection.run(`attach '${join(folder, file)}' as file`);
   await connection.run(`update file.watermark set organization_id = ${organization}`);
   await connection.run('detach file');
   const origin = { source: '', fingerprint: '', token: '' };
-  const published = { file, ...origin, snapshot: '1:1:', asOf: 1n, purchases, bytes: 1 };
+  const published = { file, base, ...origin, snapshot: '1:1:', asOf: 1n, purchases, bytes: 1 };
   await writeFile(currentFile(folder), serializePublished({ layoutVersion, ...published }));
 }
 
@@ -126,7 +124,7 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     const last = [kept, first, ...others.slice(1)];
     const files = openFilesUnder(directory.path).filter((path) => path.endsWith('.duckdb'));
     const folders = last.map((id) => organizationDirectory(directory.path, id));
-    expect(files.map(dirname)).toEqual(folders.sort());
+    expect([...new Set(files.map(dirname))]).toEqual(folders.sort());
     expect(failures).toEqual([]);
   });
 

@@ -9,14 +9,13 @@ import { maxTextBytes, trackingLabels } from '../../src/domain/purchase.ts';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
-import { createLayout } from '../../src/purchase-store/layout.ts';
+import { attachEmptyStore, storeFiles } from '../support/store-files.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('an export of many labels of the greatest length', { timeout: 120_000 }, () => {
   // 59 MiB of labels and 23 MiB of coupons, for a DuckDB that may use 128.
   const count = 12_000;
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let path: string;
   /** Ends in the purchase's number. */
   const labelOf = (label: string, number: number) =>
     `${label} ${number}`.padStart(maxTextBytes.label, 'x');
@@ -24,11 +23,10 @@ describe('an export of many labels of the greatest length', { timeout: 120_000 }
   beforeAll(async () => {
     directory = await temporaryDirectory();
     await mkdir(join(directory.path, 'spill'));
-    path = join(directory.path, 'shop.duckdb');
-    const instance = await DuckDBInstance.create(path);
+    const instance = await DuckDBInstance.create(':memory:');
     const connection = await instance.connect();
-    await connection.run(createLayout('shop'));
-    await connection.run('insert into customer values (0, 1)');
+    await attachEmptyStore(connection, directory.path);
+    await connection.run('use base; insert into customer values (0, 1)');
     const keys = trackingLabels.map((label) => `n as ${label}_key`);
     for (const label of trackingLabels) {
       await connection.run(`
@@ -54,7 +52,10 @@ describe('an export of many labels of the greatest length', { timeout: 120_000 }
     });
     const parts: Buffer[] = [];
     const { signal } = new AbortController();
-    const source = { descriptor: openSync(path, 'r') };
+    const [base, delta] = Object.values(storeFiles).map((name) =>
+      openSync(join(directory.path, name), 'r'),
+    ) as [number, number];
+    const source = { descriptors: { base, delta } };
     for await (const part of writeExport(source, {}, format, signal)) {
       parts.push(Buffer.from(part));
     }

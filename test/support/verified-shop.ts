@@ -1,3 +1,4 @@
+import { copyFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { createInstance, quotePath } from '../../src/duckdb/connection.ts';
@@ -6,12 +7,8 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import {
-  closePurchaseFile,
-  openPurchaseFile,
-  type PurchaseFile,
-  purchaseFilePath,
-} from '../../sync/files/purchase-file.ts';
+import { createBases } from '../../sync/files/base-file.ts';
+import { type DeltaFile, deltaPath, openDelta } from '../../sync/files/delta-file.ts';
 import { publish } from '../../sync/publish/publish.ts';
 import type { OrganizationReport } from '../../sync/status/report.ts';
 import {
@@ -33,15 +30,17 @@ export type VerifiedShop = {
   sync(): Promise<void>;
   /** Follows changes until the signal is aborted. */
   follow(signal: AbortSignal, onReport?: (report: OrganizationReport) => void): Promise<void>;
-  publishedPath(): string;
-  /** Runs SQL on the published generation; `file` is the catalog. */
-  damage(statement: string): Promise<void>;
-  /** Runs SQL on the worker's own file, as DuckDB's current database. */
-  damageLive(statement: string): Promise<void>;
+  /** The published base. */
+  basePath(): string;
+  /** Runs SQL on the published base, or on another file, as DuckDB's current database. */
+  damage(statement: string, path?: string): Promise<void>;
+  /** The published delta, and the worker's own. */
+  deltaPath(): string;
+  livePath(): string;
   verify(options?: Partial<VerifyOptions>): Promise<Verification>;
   /** Works on the worker's own file within a snapshot of Postgres, and publishes the outcome. */
   onLiveFile<Result>(
-    work: (live: PurchaseFile, source: pg.ClientBase) => Promise<Result>,
+    work: (live: DeltaFile, source: pg.ClientBase) => Promise<Result>,
   ): Promise<Result>;
   close(): Promise<void>;
 };
@@ -70,13 +69,16 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
   const runOnFile = async (path: string, statement: string) => {
     const instance = await createInstance(duckdb);
     const connection = await instance.connect();
-    await connection.run(`attach ${quotePath(path)} as file; use file`);
+    // A copy, because another process may have the file open.
+    await copyFile(path, `${path}.damaged`);
+    await connection.run(`attach ${quotePath(`${path}.damaged`)} as file; use file`);
     await connection.run(statement);
     await connection.run('checkpoint file');
     connection.closeSync();
     instance.closeSync();
+    await rename(`${path}.damaged`, path);
   };
-  const publishedPath = () => join(folder, readPublished(folder)?.file ?? 'nothing');
+  const basePath = () => join(folder, readPublished(folder)?.base ?? 'nothing');
 
   return {
     database,
@@ -84,9 +86,10 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
     organization,
     sync: () => withWorker((worker) => worker.syncAll()),
     follow: (signal, onReport) => withWorker((worker) => worker.run(signal), onReport),
-    publishedPath,
-    damage: (statement) => runOnFile(publishedPath(), statement),
-    damageLive: (statement) => runOnFile(purchaseFilePath(folder, 'live'), statement),
+    basePath,
+    damage: (statement, path = basePath()) => runOnFile(path, statement),
+    deltaPath: () => join(folder, readPublished(folder)?.file ?? 'nothing'),
+    livePath: () => deltaPath(folder, 'live'),
     verify: (options = {}) =>
       verifyOrganization({
         organizationId: organization,
@@ -99,13 +102,20 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
       }),
     async onLiveFile(work) {
       const instance = await createInstance(duckdb);
-      const live = await openPurchaseFile(instance, directory.path, organization, 'live');
+      const context = {
+        instance,
+        bases: createBases(instance),
+        dataDirectory: directory.path,
+        organizationId: organization,
+      };
+      const live = await openDelta(context, 'live');
+      if (live === null) throw new Error('there is no live delta');
       try {
         const result = await withSnapshot(database.pool, (source) => work(live, source));
-        if (live.watermark !== null) await publish(live);
+        await publish(live);
         return result;
       } finally {
-        await closePurchaseFile(live);
+        await live.close();
         instance.closeSync();
       }
     },

@@ -80,11 +80,11 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     await api?.close();
     await purchases.close();
     following = shop.follow(stop.signal);
-    const healthy = readFileSync(shop.publishedPath());
+    const healthy = readFileSync(shop.basePath());
     let rebuilt = 0;
     // Beyond the headers, of which there are two: one of them may be damaged unnoticed.
     for (let place = 12_288 + 8; place < healthy.length; place += healthy.length >> 3) {
-      const file = shop.publishedPath();
+      const file = shop.basePath();
       const bytes = readFileSync(file);
       bytes[place] = (bytes[place] ?? 0) ^ 4;
       writeFileSync(file, bytes);
@@ -121,7 +121,7 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     ],
   ])('and %s is rebuilt; status can be read meanwhile', async (_name, damage) => {
     following = shop.follow(stop.signal);
-    const file = shop.publishedPath();
+    const file = shop.basePath();
     damage(file);
     const organizations = await listOrganizations(shop.database.pool);
     const status = await readStatus(

@@ -136,7 +136,7 @@ describe('work that a failure comes after', () => {
   it('of sorting is not lost because changes are applied meanwhile: the log is kept for it', async () => {
     await load();
     await sync.run(nobody);
-    const sorting = sync.build('sort', nobody, () => {});
+    const sorting = sync.build('compact', nobody, () => {});
     while (!existsSync(join(folder, 'next.duckdb'))) await sleep(1);
     // Of what serves, and of what is sorted: a run may move the one at any time.
     expect(sync.retainedSnapshots()).toHaveLength(2);

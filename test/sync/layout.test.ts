@@ -16,11 +16,12 @@ describe('files of another version of this software', () => {
 
   /** As if everything had been written by a version with another layout. */
   const makeForeign = async () => {
-    await shop.damage('update watermark set layout_version = 0');
-    const current = currentFile(dirname(shop.publishedPath()));
+    for (const path of [shop.deltaPath(), shop.livePath()]) {
+      await shop.damage('update watermark set layout_version = 0', path);
+    }
+    const current = currentFile(dirname(shop.basePath()));
     const published = JSON.parse(readFileSync(current, 'utf8'));
     writeFileSync(current, JSON.stringify({ ...published, layoutVersion: 0 }));
-    await shop.damageLive('update watermark set layout_version = 0');
   };
 
   it('are rebuilt by the worker as it starts, while whoever reads them goes on reading', async () => {
@@ -49,7 +50,7 @@ describe('files of another version of this software', () => {
     await reader.close();
     expect([...counts]).toEqual([20, 25]);
     expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
-    const directory = dirname(shop.publishedPath());
+    const directory = dirname(shop.basePath());
     expect(readReport(directory)?.failure).toBeNull();
     expect(readPublished(directory)?.layoutVersion).toBeGreaterThan(0);
     expect(await shop.verify()).toMatchObject({ state: 'equal', purchases: 25 });

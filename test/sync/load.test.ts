@@ -180,8 +180,13 @@ describe('building an organization’s file', () => {
     await worker.syncAll();
     await worker.close();
     const folder = organizationDirectory(directory.path, organization);
-    const next = join(folder, 'next.duckdb');
-    for (const content of ['', 'no database']) {
+    for (const [name, content] of [
+      ['next.duckdb', ''],
+      ['next.duckdb', 'no database'],
+      ['base.unfinished.duckdb', ''],
+      ['base.unfinished.duckdb', 'no database'],
+    ] as const) {
+      const next = join(folder, name);
       await writeFile(next, content);
       await openWorker();
       const stop = new AbortController();

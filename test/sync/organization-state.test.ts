@@ -32,16 +32,16 @@ describe('the state of an organization', () => {
     expect(state.name()).toBe('load required');
   });
 
-  it('requires no load after a sort that failed, unless the change log became insufficient', () => {
+  it('requires no load after a compaction that failed, unless the change log became insufficient', () => {
     const state = createOrganizationState();
-    state.buildQueued('sort', 'rows are in disorder');
-    state.buildStarted('sort');
+    state.buildQueued('compact', '30000 rows of changes');
+    state.buildStarted('compact');
     state.buildFailed();
     expect(state.name()).toBe('following');
-    state.buildQueued('sort', 'rows are in disorder');
-    state.buildStarted('sort');
+    state.buildQueued('compact', '30000 rows of changes');
+    state.buildStarted('compact');
     state.logInsufficient('it was pruned');
-    expect(state.name()).toBe('sorting');
+    expect(state.name()).toBe('compacting');
     state.buildFailed();
     expect(state.name()).toBe('load required');
   });

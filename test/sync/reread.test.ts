@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { withSnapshot } from '../../src/postgres/pool.ts';
-import type { PurchaseFile } from '../../sync/files/purchase-file.ts';
+import type { DeltaFile } from '../../sync/files/delta-file.ts';
 import type { PurchaseRange } from '../../sync/verification/purchase-range.ts';
 import { rereadRanges } from '../../sync/verification/reread.ts';
 import { countDifferences } from '../../sync/verification/verify.ts';
@@ -33,11 +33,6 @@ describe('reading ranges of purchases anew', () => {
     cpSync(shop.directory, undamaged, { recursive: true });
   };
   const { signal } = new AbortController();
-  /** The worker's own file, and so what is published from it. */
-  const damageLive = (statement: string) =>
-    shop.onLiveFile(({ connection, catalog }) =>
-      connection.run(`use ${catalog}; ${statement}; use memory`),
-    );
   const reread = (ranges: readonly PurchaseRange[]) =>
     shop.onLiveFile((live, source) => rereadRanges(live, source, ranges, signal));
 
@@ -46,7 +41,7 @@ describe('reading ranges of purchases anew', () => {
     partRows: index % 2 === 0 ? 1_000 : 7,
   }));
   it.each(cases)('repairs $name, found in parts of $partRows', async ({ statement, partRows }) => {
-    await damageLive(statement(ids[50] as bigint));
+    await shop.damage(statement(ids[50] as bigint));
     const { state, differences } = await shop.verify({ partRows, singleRows: 20 });
     expect(state).toBe('differs');
     expect(await reread(differences)).toMatchObject({ repairable: true });
@@ -54,14 +49,14 @@ describe('reading ranges of purchases anew', () => {
   });
 
   it('reads no more than the purchases of the ranges', async () => {
-    await damageLive(`delete from purchase where id in (${ids[3]}, ${ids[70]})`);
+    await shop.damage(`delete from purchase where id in (${ids[3]}, ${ids[70]})`);
     const { differences } = await shop.verify({ partRows: 10 });
     expect(await reread(differences)).toEqual({ repairable: true, purchases: 2 });
     expect(await reread([])).toEqual({ repairable: true, purchases: 0 });
   });
 
   it('reads a purchase that is in several ranges once', async () => {
-    await damageLive(`update purchase set order_number = null where id = ${ids[9]}`);
+    await shop.damage(`update purchase set order_number = null where id = ${ids[9]}`);
     const { differences } = await shop.verify();
     expect(await reread([...differences, ...differences])).toEqual({
       repairable: true,
@@ -71,17 +66,17 @@ describe('reading ranges of purchases anew', () => {
   });
 
   it.each(lastingDamages)('leaves a dictionary with $name to a rebuild', async (damage) => {
-    await damageLive(damage.statement);
+    await shop.damage(damage.statement);
     const { differences } = await shop.verify();
     expect(await reread(differences)).toEqual({ repairable: false, dictionaries: [damage.found] });
     expect(await shop.verify()).toMatchObject({ state: 'differs', dictionaries: [damage.found] });
   });
 
   it('leaves everything as it was when it is told to stop', async () => {
-    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    await shop.damage(`delete from purchase where id = ${ids[20]}`);
     const { differences } = await shop.verify();
     const aborted = AbortSignal.abort(new Error('stopping'));
-    await shop.onLiveFile(async (live: PurchaseFile) => {
+    await shop.onLiveFile(async (live: DeltaFile) => {
       const stopped = withSnapshot(shop.database.pool, (source) =>
         rereadRanges(live, source, differences, aborted),
       );
@@ -91,7 +86,7 @@ describe('reading ranges of purchases anew', () => {
   });
 
   it('goes on following changes after a repair', async () => {
-    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    await shop.damage(`delete from purchase where id = ${ids[20]}`);
     const { differences } = await shop.verify();
     await reread(differences);
     await shop.database.pool.query(
@@ -103,7 +98,7 @@ describe('reading ranges of purchases anew', () => {
   });
 
   it('refuses where the file does not show all that Postgres has', async () => {
-    await damageLive(`delete from purchase where id = ${ids[20]}`);
+    await shop.damage(`delete from purchase where id = ${ids[20]}`);
     const { differences } = await shop.verify();
     await shop.database.pool.query(`update purchases set utm_term = 'x' where id = ${ids[1]}`);
     await expect(reread(differences)).rejects.toThrow('the live file lacks changes');
@@ -123,10 +118,8 @@ describe('a file that is to take the place of another', () => {
       };
       const count = () => shop.onLiveFile((live) => countDifferences(live, options));
       expect(await count()).toBe(0);
-      await shop.onLiveFile(({ connection, catalog }) =>
-        connection.run(
-          `update ${catalog}.purchase set order_number = 'x' where id in (${ids[2]}, ${ids[20]})`,
-        ),
+      await shop.damage(
+        `update purchase set order_number = 'x' where id in (${ids[2]}, ${ids[20]})`,
       );
       expect(await count()).toBe(1);
     } finally {

@@ -26,7 +26,7 @@ describe('a build that could not be published', () => {
         run: async () => {
           runs += 1;
           if (!isPossible) throw new Error('no room');
-          return { kind: 'published', publication: { copyMs: 1 }, sortReason: null };
+          return { kind: 'published', publication: { copyMs: 1 }, compactReason: null };
         },
       });
       const built = task.build('load', 'a rebuild was requested');
@@ -38,7 +38,7 @@ describe('a build that could not be published', () => {
 
 describe('a build that fails', () => {
   it.each([
-    ['sort', null],
+    ['compact', null],
     ['load', 'no room'],
   ] as const)('is told of where it is tried again: %s', async (kind, message) => {
     const reports: Omit<OrganizationReport, 'at'>[] = [];
@@ -51,6 +51,6 @@ describe('a build that fails', () => {
     const task = taskOf(sync, (report) => reports.push(report));
     await expect(task.build(kind, 'it is worth while')).rejects.toThrow('no room');
     expect(reports.at(-1)?.failure?.message ?? null).toBe(message);
-    expect(reports.at(-1)?.activity).toBe(kind === 'sort' ? 'following' : 'rebuilding');
+    expect(reports.at(-1)?.activity).toBe(kind === 'compact' ? 'following' : 'rebuilding');
   });
 });

@@ -4,6 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
+  type PublishedGeneration,
+  readPublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { addOrganization } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
@@ -31,11 +33,19 @@ describe('verifying what is published', () => {
     ['that is gone', (path) => rmSync(path)],
     ['that nothing names', (path) => writeFileSync(currentFile(dirname(path)), '{')],
     ["that is another organization's", (path) => borrowFile(path)],
-    ['that is older than CURRENT says', (path) => putBackOlder(path)],
   ];
 
-  it.each(corruptions)('says of a file %s that it cannot be read', async (_, corrupt) => {
-    const path = shop.publishedPath();
+  const ofDelta: typeof corruptions = [
+    ...corruptions.filter(([name]) => !name.includes('one bit')),
+    ['that is older than CURRENT says', () => putBackOlder()],
+  ];
+  const cases = [
+    ...corruptions.map(([name, corrupt]) => ['base', name, corrupt] as const),
+    ...ofDelta.map(([name, corrupt]) => ['delta', name, corrupt] as const),
+  ];
+
+  it.each(cases)('says of a %s %s that it cannot be read', async (file, _, corrupt) => {
+    const path = file === 'base' ? shop.basePath() : shop.deltaPath();
     await corrupt(path);
     const verification = await shop.verify();
     expect(verification).toMatchObject({ state: 'unreadable', differences: [] });
@@ -63,13 +73,15 @@ describe('verifying what is published', () => {
     const lender = await addOrganization(shop.database.pool);
     await shop.sync();
     const folder = organizationDirectory(shop.directory, lender);
-    const { file } = JSON.parse(readFileSync(currentFile(folder), 'utf8')) as { file: string };
-    writeFileSync(path, readFileSync(join(folder, file)));
+    const { file, base } = readPublished(folder) as PublishedGeneration;
+    const name = path === shop.basePath() ? base : file;
+    writeFileSync(path, readFileSync(join(folder, name)));
   }
 
-  async function putBackOlder(path: string): Promise<void> {
+  async function putBackOlder(): Promise<void> {
+    const older = readFileSync(shop.deltaPath());
     await shop.database.pool.query('delete from purchases where id % 2 = 0');
     await shop.sync();
-    writeFileSync(shop.publishedPath(), readFileSync(path));
+    writeFileSync(shop.deltaPath(), older);
   }
 });

@@ -48,7 +48,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
    * that failed, because Postgres was slow, is repeated: then the first one is still to come.
    */
   const startWorkerThatFollows = async () => {
-    const report = () => readReport(dirname(shop.publishedPath()));
+    const report = () => readReport(dirname(shop.basePath()));
     const before = report()?.at;
     await startWorker();
     while (report()?.at === before || report()?.failure !== null) await sleep(20);
@@ -113,12 +113,12 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
   it('names the organization whose file cannot be read, and goes on', async () => {
     const other = await addOrganization(shop.database.pool, 'Other');
     await shop.sync();
-    writeFileSync(shop.publishedPath(), 'a'.repeat(100_000));
+    writeFileSync(shop.basePath(), 'a'.repeat(100_000));
     const { code, output } = await verify();
     expect(code).toBe(1);
     const [own, others, ...more] = output.trim().split('\n');
     expect(own).toContain(
-      `${publicId()} Livraria Ipê: cannot be compared: ${shop.publishedPath()} cannot be read`,
+      `${publicId()} Livraria Ipê: cannot be compared: ${shop.basePath()} cannot be read`,
     );
     expect(others).toBe(`${encodeId('organization', other)} Other: 0 purchases compared, equal`);
     expect(more).toEqual([]);
@@ -132,12 +132,15 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
 
   describe.each(['beside a worker', 'without one'])('--repair, %s', (place) => {
     beforeEach(async () => {
+      await shop.database.pool.query(`update purchases set order_number = 'new' where id = $1`, [
+        ids[9],
+      ]);
+      await shop.sync();
       if (place === 'beside a worker') await startWorkerThatFollows();
     });
 
     it('reads again what differs, and nothing else', async () => {
-      const id = ids[9] as bigint;
-      await shop.damage(`delete from purchase where id = ${id}`);
+      await shop.damage(`delete from change where sign > 0 and id = ${ids[9]}`, shop.deltaPath());
       const { code, output } = await verify('--repair');
       expect(output).toMatch(
         /1 range differs\n.*\n {2}read again; now 50 purchases compared, equal/,
@@ -164,7 +167,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
     });
 
     it('rebuilds what cannot be read', async () => {
-      writeFileSync(shop.publishedPath(), 'a'.repeat(100_000));
+      writeFileSync(shop.basePath(), 'a'.repeat(100_000));
       const { code, output } = await verify('--repair');
       expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/);
       expect(code).toBe(0);

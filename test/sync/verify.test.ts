@@ -189,9 +189,9 @@ describe('verifying a hundred purchases', () => {
     shop = await createVerifiedShop();
     ids = await addPurchases(shop, 100);
     await shop.sync();
-    undamaged = await readFile(shop.publishedPath());
+    undamaged = await readFile(shop.basePath());
   });
-  afterEach(() => writeFile(shop.publishedPath(), undamaged));
+  afterEach(() => writeFile(shop.basePath(), undamaged));
   afterAll(() => shop.close());
 
   it.each(repairableDamages)('finds $name', async ({ statement, found }) => {
@@ -218,6 +218,61 @@ describe('verifying a hundred purchases', () => {
   it.each(lastingDamages)('finds a dictionary with $name', async ({ statement, found }) => {
     await shop.damage(statement);
     expect(await shop.verify()).toMatchObject({ state: 'differs', dictionaries: [found] });
+  });
+});
+
+describe('verifying purchases of which a delta has some', () => {
+  let shop: VerifiedShop;
+  let id: bigint;
+  let undamaged: Buffer;
+  beforeAll(async () => {
+    shop = await createVerifiedShop();
+    const ids = await addPurchases(shop, 30);
+    await shop.sync();
+    id = ids[10] as bigint;
+    await shop.database.pool.query(
+      `update purchases set order_number = 'new' where id between $1 and $1 + 4`,
+      [id],
+    );
+    await shop.database.pool.query('delete from purchases where id = $1', [ids[20]]);
+    await shop.sync();
+    undamaged = await readFile(shop.deltaPath());
+  });
+  afterEach(() => writeFile(shop.deltaPath(), undamaged));
+  afterAll(() => shop.close());
+
+  it('finds nothing where nothing is damaged', async () => {
+    expect(await shop.verify()).toMatchObject({ state: 'equal', purchases: 29 });
+  });
+
+  const ofAdded = [
+    ['another value', `update change set order_number = 'x' where sign > 0 and id =`, 'different'],
+    ['no row', 'delete from change where sign > 0 and id =', 'missing'],
+    ['a second row', 'insert into change from change where sign > 0 and id =', 'surplus'],
+  ] as const;
+  it.each(ofAdded)('finds that the delta has %s of a purchase', async (_, statement, kind) => {
+    await shop.damage(`${statement} ${id}`, shop.deltaPath());
+    const none = { missing: 0, surplus: 0, different: 0 };
+    expect(await shop.verify()).toMatchObject({
+      state: 'differs',
+      differences: [{ idFrom: id, idUntil: id, rows: { ...none, [kind]: 1 } }],
+    });
+  });
+
+  const ofSuperseded = [
+    ['another value', 'update change set purchase_value_in_cents = 1 where sign < 0 and id ='],
+    ['a second row', 'insert into change from change where sign < 0 and id ='],
+    [
+      'a row that the base lacks',
+      'insert into change by name select -1 as sign, * exclude (id, sign), 10 ** 9 as id from change where sign < 0 and id =',
+    ],
+  ] as const;
+  it.each(ofSuperseded)('finds that the delta supersedes %s', async (_, statement) => {
+    await shop.damage(`${statement} ${id}`, shop.deltaPath());
+    expect(await shop.verify()).toMatchObject({
+      state: 'unreadable',
+      reason: expect.stringMatching(/^[12] superseded rows differ from the base$/),
+    });
   });
 });
 

@@ -1,13 +1,15 @@
 import { closeSync, openSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows, quotePath } from '../../duckdb/connection.ts';
-import { layoutVersion } from '../../purchase-store/layout.ts';
+import { createSharedFiles, type SharedFile } from '../../duckdb/shared-files.ts';
+import { layoutVersion, requireBase } from '../../purchase-store/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
 } from '../../purchase-store/published-generation.ts';
+import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
@@ -16,7 +18,9 @@ import { purchaseStats } from './stats.ts';
 export type AttachedGeneration = {
   readonly generation: Generation;
   readonly published: PublishedGeneration;
-  /** Its open file: the worker may have removed the name. */
+  /** Its base, which other generations may read too; with the open file. */
+  readonly base: SharedFile<number>;
+  /** Its open delta: the worker may have removed the name. */
   readonly descriptor: number;
   /** The number of queries that read it. */
   users: number;
@@ -41,25 +45,45 @@ export type Attachments = {
 /** Attaches published generations to a DuckDB instance, and detaches them. */
 export function createAttachments(instance: DuckDBInstance, dataDirectory: string): Attachments {
   const connecting = instance.connect();
+  const bases = createSharedFiles(instance, {
+    async open(connection, catalog, path) {
+      await requireBase(connection, catalog, basename(path));
+      return openSync(path, 'r');
+    },
+    close: closeSync,
+  });
   let attachments = 0;
 
   const detachUnused = async (attached: AttachedGeneration): Promise<void> => {
     if (!attached.isRetired || attached.users > 0) return;
-    await (await connecting).run(`detach ${attached.generation.catalog}`);
+    await (await connecting).run(`detach ${attached.generation.catalogs.delta}`);
     closeSync(attached.descriptor);
+    await attached.base.release();
   };
 
   return {
     async attach(organizationId, published, { warm }) {
-      attachments += 1;
-      const catalog = `generation_${attachments}`;
-      const path = join(organizationDirectory(dataDirectory, organizationId), published.file);
-      const descriptor = openSync(path, 'r');
+      const directory = organizationDirectory(dataDirectory, organizationId);
+      const base = await bases.acquire(join(directory, published.base));
+      let descriptor: number | null = null;
       try {
-        const generation = await attachFile(await connecting, catalog, path, organizationId, warm);
-        return { generation, published, descriptor, users: 0, isRetired: false };
+        attachments += 1;
+        const catalogs = { base: base.catalog, delta: `delta_${attachments}` };
+        const path = join(directory, published.file);
+        descriptor = openSync(path, 'r');
+        const connection = await connecting;
+        await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
+        const generation = await openGeneration(
+          connection,
+          catalogs,
+          organizationId,
+          published,
+          warm,
+        );
+        return { generation, published, base, descriptor, users: 0, isRetired: false };
       } catch (error) {
-        closeSync(descriptor);
+        if (descriptor !== null) closeSync(descriptor);
+        await base.release();
         throw error;
       }
     },
@@ -83,24 +107,24 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
   };
 }
 
-/** Rejects, with nothing attached, if the file is another organization's or incomplete. */
-async function attachFile(
+/** Rejects, with the delta detached, if it is another organization's or has another base. */
+async function openGeneration(
   connection: DuckDBConnection,
-  catalog: string,
-  path: string,
+  catalogs: StoreCatalogs,
   organizationId: bigint,
+  { file, base }: PublishedGeneration,
   warm: boolean,
 ): Promise<Generation> {
-  await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
   try {
     const [watermark] = await queryRows(
       connection,
-      sql`select organization_id, layout_version from ${raw(catalog)}.watermark`,
+      sql`select organization_id, layout_version, base from ${raw(catalogs.delta)}.watermark`,
     );
-    if (watermark?.[0] !== organizationId || watermark[1] !== layoutVersion) {
-      throw new Error(`${path} is not the organization's file, or not complete`);
+    const [organization, layout, baseOfDelta] = watermark ?? [];
+    if (organization !== organizationId || layout !== layoutVersion || baseOfDelta !== base) {
+      throw new Error(`${file} is not the organization's file, or not complete`);
     }
-    const generation = await createGeneration(connection, catalog);
+    const generation = await createGeneration(connection, catalogs);
     // The first queries on a new file are slow, so no request should run them.
     if (warm) {
       await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });
@@ -108,7 +132,7 @@ async function attachFile(
     }
     return generation;
   } catch (error) {
-    await connection.run(`detach ${catalog}`);
+    await connection.run(`detach ${catalogs.delta}`);
     throw error;
   }
 }

@@ -129,9 +129,9 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
       ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        generations.use(organizationId, source, async ({ generation, descriptor, asOf }) => {
+        generations.use(organizationId, source, async ({ generation, descriptors, asOf }) => {
           const purchases = await listFew(parts, generation, filters, either);
-          const result = purchases === null ? { descriptor } : { purchases: oneBatch(purchases) };
+          const result = purchases === null ? { descriptors } : { purchases: oneBatch(purchases) };
           return take({ result, asOf }, either);
         }),
       ),

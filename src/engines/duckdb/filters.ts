@@ -8,7 +8,8 @@ import {
   type PurchaseFilters,
 } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { labelKey, labelTable } from '../../purchase-store/layout.ts';
+import { labelDictionary, labelKey } from '../../purchase-store/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
 
 type LabelKeys = ReadonlyMap<string, number>;
 
@@ -18,11 +19,11 @@ type LabelKeys = ReadonlyMap<string, number>;
  */
 export async function purchasesMatching(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
   filters: PurchaseFilters,
 ): Promise<Sql | null> {
   const labels = labelsIn(filters);
-  const keys = await findKeys(connection, catalog, labels);
+  const keys = await findKeys(connection, catalogs, labels);
   if (keys.size < labels.length) return null;
   const conditions = conditionsOf(filters, conditionsWith(keys));
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
@@ -58,13 +59,13 @@ function labelsIn(filters: PurchaseFilters): { label: PurchaseLabel; value: stri
 
 async function findKeys(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
   labels: readonly { label: PurchaseLabel; value: string }[],
 ): Promise<LabelKeys> {
   if (labels.length === 0) return new Map();
   const lookups = labels.map(
     ({ label, value }) =>
-      sql`select ${label}::varchar, key from ${raw(catalog)}.${raw(labelTable(label))} where value = ${value}`,
+      sql`select ${label}::varchar, key from ${dictionaryEntries(catalogs, labelDictionary(label))} where value = ${value}`,
   );
   const rows = await queryRows(connection, join(lookups, ' union all '));
   return new Map(rows.map(([label, key]) => [String(label), Number(key)]));

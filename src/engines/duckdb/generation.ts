@@ -3,45 +3,55 @@ import sql, { raw } from 'sql-template-tag';
 import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
+import { labelDictionary } from '../../purchase-store/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createLabelCache, type LabelCache } from './labels.ts';
 
-/** A file that is attached as `catalog`. Its content never changes. */
+/** An attached base and delta. Their content never changes. */
 export type Generation = {
-  readonly catalog: string;
+  readonly catalogs: StoreCatalogs;
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
   /** The unfiltered totals, after the first query for them. */
   totals: PurchaseTotals | null;
 };
 
-/** Aggregates that DuckDB reads without a scan when the file is attached. */
+/** Aggregates that DuckDB reads without a scan of the base when the files are attached. */
 export type GenerationSummary = {
   readonly purchases: number;
-  /** The least and greatest `created_at`; microseconds since 1970. */
+  /** No `created_at` is earlier or later; microseconds since 1970. */
   readonly first: bigint;
   readonly last: bigint;
-  /** The currency of all purchases; null if there are several, or purchases without one. */
+  /** The currency of all purchases; null if there may be several, or purchases without one. */
   readonly currency: string | null;
 };
 
-/** Reads the summary of a file that is attached already. */
+/** Reads the summary of files that are attached already. */
 export async function createGeneration(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
 ): Promise<Generation> {
+  const { base, delta } = catalogs;
+  const bounds = raw(`min(created_at) as first, max(created_at) as last,
+      min(currency_key) as least_key, max(currency_key) as greatest_key`);
   const [row] = await queryRows(
     connection,
     sql`
       select purchases, coalesce(epoch_us(first), 0), coalesce(epoch_us(last), 0), value
       from (
-        select count(*) as purchases, min(created_at) as first, max(created_at) as last,
-          case when min(currency_key) = max(currency_key) then min(currency_key) end as key
-        from ${raw(catalog)}.purchase) as summary
-      left join ${raw(catalog)}.label_currency using (key)`,
+        select sum(purchases)::bigint as purchases, min(first) as first, max(last) as last,
+          case when min(least_key) = max(greatest_key) then min(least_key) end as key
+        from (
+          select count(*) as purchases, ${bounds} from ${raw(base)}.purchase
+          union all
+          select sum(sign), ${bounds} from ${raw(delta)}.change where sign <> 0
+        )
+      ) as summary
+      left join ${dictionaryEntries(catalogs, labelDictionary('currency'))} using (key)`,
   );
   const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
   const summary = { purchases: Number(purchases), first, last, currency };
-  return { catalog, labels: createLabelCache(catalog), summary, totals: null };
+  return { catalogs, labels: createLabelCache(catalogs), summary, totals: null };
 }
 
 /** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */

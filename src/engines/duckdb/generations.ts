@@ -82,7 +82,7 @@ export function createGenerations(
         return await work(lease);
       } catch (error) {
         if (isChecksumFailure(error) || isInstanceLost(error)) onError(organizationId, error);
-        if (isChecksumFailure(error)) organizations.get(organizationId)?.reportDamage(lease.file);
+        if (isChecksumFailure(error)) organizations.get(organizationId)?.reportDamage(lease.base);
         throw error;
       } finally {
         lease.release();

@@ -1,9 +1,10 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { LRUCache } from 'lru-cache';
-import sql, { join, raw } from 'sql-template-tag';
+import sql, { join } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { labelTable } from '../../purchase-store/layout.ts';
+import { labelDictionary } from '../../purchase-store/layout.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
 
 /**
  * Caches the values of label keys. Joining ten dictionaries to a page takes DuckDB several
@@ -19,7 +20,7 @@ export type LabelValues = (label: PurchaseLabel, key: number) => string;
 
 const maxCachedLabels = 200_000;
 
-export function createLabelCache(catalog: string): LabelCache {
+export function createLabelCache(catalogs: StoreCatalogs): LabelCache {
   // `max` would allocate memory for all entries at once.
   const cache = new LRUCache<string, string>({
     maxSize: maxCachedLabels,
@@ -36,7 +37,7 @@ export function createLabelCache(catalog: string): LabelCache {
           if (value !== undefined) values.set(name, value);
           return value === undefined;
         });
-        return missing.length === 0 ? [] : [lookUpStatement(catalog, label, missing)];
+        return missing.length === 0 ? [] : [lookUpStatement(catalogs, label, missing)];
       });
       const rows =
         statements.length === 0 ? [] : await queryRows(connection, join(statements, ' union all '));
@@ -46,15 +47,15 @@ export function createLabelCache(catalog: string): LabelCache {
       }
       return (label, key) => {
         const value = values.get(`${label} ${key}`);
-        if (value === undefined) throw new Error(`${labelTable(label)} has no key ${key}`);
+        if (value === undefined) throw new Error(`the dictionary of ${label} has no key ${key}`);
         return value;
       };
     },
   };
 }
 
-function lookUpStatement(catalog: string, label: PurchaseLabel, keys: readonly number[]) {
+function lookUpStatement(catalogs: StoreCatalogs, label: PurchaseLabel, keys: readonly number[]) {
   const list = join(keys.map((key) => sql`${key}::integer`));
-  const table = raw(`${catalog}.${labelTable(label)}`);
-  return sql`select ${label}::varchar, key, value from ${table} where key in (${list})`;
+  const entries = dictionaryEntries(catalogs, labelDictionary(label));
+  return sql`select ${label}::varchar, key, value from ${entries} where key in (${list})`;
 }

@@ -12,6 +12,7 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
+import { currentPurchases } from '../../purchase-store/relations.ts';
 import { purchasesMatching } from './filters.ts';
 import { type Generation, type GenerationSummary, timeBounds } from './generation.ts';
 import type { LabelCache, LabelKeys } from './labels.ts';
@@ -23,7 +24,7 @@ export async function listPurchases(
 ): Promise<PurchasePage> {
   const cursor =
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
-  const matching = await purchasesMatching(connection, generation.catalog, filters);
+  const matching = await purchasesMatching(connection, generation.catalogs, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
   const { since, until } = timeBounds(generation.summary, filters);
@@ -43,20 +44,25 @@ export async function findPurchase(
   generation: Generation,
   purchaseId: bigint,
 ): Promise<Purchase | null> {
-  const [purchase] = await readPurchases(connection, generation, sql`where id = ${purchaseId}`);
+  const found = currentPurchases(generation.catalogs, sql`id = ${purchaseId}`);
+  const [purchase] = await readPurchases(connection, generation, found);
   return purchase ?? null;
 }
 
 type Cursor = { readonly id: bigint; readonly createdAt: bigint };
 
+/** A purchase that was deleted keeps its place until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
-  { catalog }: Generation,
+  { catalogs: { base, delta } }: Generation,
   id: bigint,
 ): Promise<Cursor> {
   const [row] = await queryRows(
     connection,
-    sql`select epoch_us(created_at) from ${raw(catalog)}.purchase where id = ${id}`,
+    sql`
+      select epoch_us(created_at) from ${raw(delta)}.change where id = ${id} and sign > 0
+      union all
+      select max(epoch_us(created_at)) from ${raw(base)}.purchase where id = ${id} having count(*) > 0`,
   );
   if (row === undefined) throw new UnknownCursorError();
   return { id, createdAt: row[0] as bigint };
@@ -79,28 +85,79 @@ type PageQuery = {
   readonly isScattered: boolean;
 };
 
-/**
- * Reads a page from a narrow time window. If the page is not full, reads from all rows: DuckDB
- * begins with the newest row groups, and skips row groups that zone maps show to be older than
- * the rows found so far.
- */
+/** Reads a page from a narrow time window. If the page is not full, reads from all rows. */
 async function readPage(
   connection: DuckDBConnection,
   generation: Generation,
   { listed, limit, since, until, isScattered }: PageQuery,
 ): Promise<Purchase[]> {
-  const readWithin = (window: Sql) =>
-    readPurchases(
-      connection,
-      generation,
-      sql`where ${listed} ${window} order by created_at desc, id desc limit ${raw(String(limit))}`,
-    );
   const begin = narrowWindow(until, generation.summary, limit);
-  if (!isScattered && begin > since) {
-    const purchases = await readWithin(isSince(begin));
-    if (purchases.length === limit) return purchases;
+  const isWindow = !isScattered && begin > since;
+  if (isWindow || isScattered) {
+    const condition = isWindow ? sql`${listed} ${isSince(begin)}` : listed;
+    const rows = sql`${currentPurchases(generation.catalogs, condition)} ${newest(limit)}`;
+    const purchases = await readPurchases(connection, generation, rows);
+    if (isScattered || purchases.length === limit) return purchases;
   }
-  return readWithin(empty);
+  const rows = await readNewest(connection, generation, listed, limit);
+  return withLabels(connection, generation.labels, rows);
+}
+
+/** DuckDB sorts all rows for a larger limit: it then skips no row groups. */
+const maxTopRows = 5_000;
+
+/**
+ * The newest matching rows. DuckDB begins with the newest row groups of the base, and skips those
+ * that zone maps show to be older than the rows found so far. An anti join with the superseded
+ * ids would hide from it where the page ends, so each row is marked instead.
+ */
+async function readNewest(
+  connection: DuckDBConnection,
+  { catalogs: { base, delta } }: Generation,
+  listed: Sql,
+  limit: number,
+): Promise<DuckDBRow[]> {
+  const changes = raw(`${delta}.change`);
+  const added = await queryRows(
+    connection,
+    sql`select ${raw(selectList)} from ${changes} where sign > 0 and ${listed} ${newest(limit)}`,
+  );
+  const current: DuckDBRow[] = [];
+  let after: Sql = empty;
+  for (let size = 4 * limit; ; size *= 4) {
+    const top = newest(Math.min(size, maxTopRows));
+    const rows = await queryRows(
+      connection,
+      sql`
+        select ${raw(selectList)}, id in (select id from ${changes} where sign < 0 and ${listed})
+        from (select * from ${raw(base)}.purchase where ${listed} ${after} ${top}) ${top}`,
+    );
+    current.push(...rows.filter((row) => !row.at(-1)));
+    const last = rows.at(-1);
+    if (current.length >= limit || last === undefined || rows.length < Math.min(size, maxTopRows)) {
+      return [...current, ...added].sort(byPosition).slice(0, limit);
+    }
+    after = sql`and ${isAfter(positionOf(last))}`;
+  }
+}
+
+const newest = (limit: number): Sql =>
+  sql`order by created_at desc, id desc limit ${raw(String(limit))}`;
+
+const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
+  purchaseColumns.findIndex((column) => column.name === name),
+) as [number, number];
+
+const positionOf = (row: DuckDBRow): Cursor => ({
+  id: row[idIndex] as bigint,
+  createdAt: row[creationIndex] as bigint,
+});
+
+/** The order of lists: the newest first. */
+function byPosition(one: DuckDBRow, other: DuckDBRow): number {
+  const [a, b] = [positionOf(one), positionOf(other)];
+  if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt ? -1 : 1;
+  return a.id > b.id ? -1 : 1;
 }
 
 /** Pages that a time window should hold. */
@@ -130,27 +187,24 @@ const isSince = (instant: bigint): Sql =>
 export async function* streamPurchases(
   connection: DuckDBConnection,
   second: DuckDBConnection,
-  { catalog, labels }: Generation,
+  { catalogs, labels }: Generation,
   filters: PurchaseFilters,
 ): AsyncGenerator<readonly Purchase[]> {
-  const matching = await purchasesMatching(connection, catalog, filters);
+  const matching = await purchasesMatching(connection, catalogs, filters);
   if (matching === null) return;
-  const statement = sql`select ${raw(selectList)} from ${raw(catalog)}.purchase where ${matching}`;
+  const statement = sql`select ${raw(selectList)} from ${currentPurchases(catalogs, matching)}`;
   for await (const chunk of streamChunks(connection, statement)) {
     yield await withLabels(second, labels, chunk.getRows() as DuckDBRow[]);
   }
 }
 
-/** Runs a query with these clauses (where, order by, limit), and looks up the labels. */
+/** Reads the purchases of a relation, and looks up the labels. */
 async function readPurchases(
   connection: DuckDBConnection,
-  { catalog, labels }: Generation,
-  clauses: Sql,
+  { labels }: Generation,
+  relation: Sql,
 ): Promise<Purchase[]> {
-  const rows = await queryRows(
-    connection,
-    sql`select ${raw(selectList)} from ${raw(catalog)}.purchase ${clauses}`,
-  );
+  const rows = await queryRows(connection, sql`select ${raw(selectList)} from ${relation}`);
   return withLabels(connection, labels, rows);
 }
 

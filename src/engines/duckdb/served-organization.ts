@@ -1,10 +1,11 @@
+import type { FileDescriptors } from '../../domain/purchase-engine.ts';
 import { isDamage } from '../../duckdb/damage.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import {
   currentFile,
   organizationDirectory,
   type PublishedGeneration,
-  publishedFileName,
+  publishedBase,
   readPublished,
   stampOf,
 } from '../../purchase-store/published-generation.ts';
@@ -18,10 +19,11 @@ export type GenerationLease = {
   readonly generation: Generation;
   /** The generation shows all changes up to this instant; microseconds since 1970. */
   readonly asOf: bigint;
-  /** The name of the generation's file. No other file ever has this name. */
+  /** The names of the generation's files. No other files ever have these names. */
   readonly file: string;
-  /** The open file: the worker may have removed the name. */
-  readonly descriptor: number;
+  readonly base: string;
+  /** The open files: the worker may have removed the names. */
+  readonly descriptors: FileDescriptors;
   release(): void;
 };
 
@@ -66,10 +68,13 @@ export class ServedOrganization {
   #failures = 0;
   /** No refresh before this time (milliseconds since 1970). */
   #retryAt = 0;
-  /** The file of the last attempt to attach. */
+  /** The base of the last attempt to attach. */
   #attaching: string | null = null;
-  /** An unreadable file (empty: CURRENT itself), and when the worker received a report (monotonic). */
-  #damaged: { readonly file: string; readonly reportedAt: number } | null = null;
+  /**
+   * The base of an unreadable generation (empty: CURRENT itself), and when the worker received a
+   * report (monotonic). The base identifies the damage: later generations share it.
+   */
+  #damaged: { readonly base: string; readonly reportedAt: number } | null = null;
   /** The published file cannot be served, so an evicted generation could not be attached again. */
   #isStuck = false;
 
@@ -99,10 +104,10 @@ export class ServedOrganization {
     }
     const current = this.#current;
     if (current === null) return null;
-    const { generation, descriptor, published } = current;
+    const { generation, base, descriptor, published } = current;
     if (source !== null && published.source !== source) return null;
-    if (published.file === this.#damaged?.file) {
-      this.reportDamage(published.file);
+    if (published.base === this.#damaged?.base) {
+      this.reportDamage(published.base);
       return null;
     }
     this.#confirm(current);
@@ -111,7 +116,8 @@ export class ServedOrganization {
       generation,
       asOf: this.#asOf,
       file: published.file,
-      descriptor,
+      base: published.base,
+      descriptors: { base: base.content, delta: descriptor },
       release: () => {
         release().catch((error) => this.#options.onError(this.id, error));
       },
@@ -145,15 +151,15 @@ export class ServedOrganization {
     else if (isDue) await this.refresh();
   }
 
-  /** Stops serving the file, and sends the worker a request to rebuild it. */
-  reportDamage(file: string): void {
+  /** Stops serving generations with this base, and sends the worker a request to rebuild it. */
+  reportDamage(base: string): void {
     const now = performance.now();
     const isReported =
-      this.#damaged?.file === file && now - this.#damaged.reportedAt < damageReportIntervalMs;
+      this.#damaged?.base === base && now - this.#damaged.reportedAt < damageReportIntervalMs;
     if (isReported) return;
-    this.#damaged = { file, reportedAt: now };
+    this.#damaged = { base, reportedAt: now };
     try {
-      sendWorkerRequest(this.#options.dataDirectory, 'damaged', this.id, file);
+      sendWorkerRequest(this.#options.dataDirectory, 'damaged', this.id, base);
     } catch (error) {
       this.#options.onError(this.id, error);
     }
@@ -181,7 +187,7 @@ export class ServedOrganization {
     }
     // Without a generation, requests wait, and warm the file with their own queries.
     const warm = this.#current !== null;
-    this.#attaching = published.file;
+    this.#attaching = published.base;
     const { attachments, withEviction, onAttached } = this.#options;
     const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
     this.#stamp = stamp;
@@ -198,10 +204,10 @@ export class ServedOrganization {
     this.#isStuck = true;
     this.#retryAt = Date.now() + Math.min(maxRetryDelayMs, pollIntervalMs * 2 ** this.#failures);
     this.#options.onError(this.id, error);
-    const file = publishedFileName(this.#directory);
-    // Meanwhile the worker may have published another file than the one that failed.
-    if (isDamage(error) && file !== null && (file === '' || file === this.#attaching)) {
-      this.reportDamage(file);
+    const base = publishedBase(this.#directory);
+    // Meanwhile the worker may have published another base than the one that failed.
+    if (isDamage(error) && base !== null && (base === '' || base === this.#attaching)) {
+      this.reportDamage(base);
     }
   }
 

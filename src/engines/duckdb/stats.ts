@@ -15,7 +15,12 @@ import {
   type StatsDimension,
 } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { firstKey, labelDictionary, labelKey, labelTable } from '../../purchase-store/layout.ts';
+import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
+import {
+  dictionaryEntries,
+  groupedPurchases,
+  type StoreCatalogs,
+} from '../../purchase-store/relations.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import type { LabelCache } from './labels.ts';
@@ -26,16 +31,16 @@ export async function purchaseStats(
   generation: Generation,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
-  const matching = await purchasesMatching(connection, generation.catalog, filters);
+  const { catalogs, summary } = generation;
+  const matching = await purchasesMatching(connection, catalogs, filters);
   if (matching === null) return emptyStats;
   const coversAll = isUnfiltered(filters);
-  const { catalog, summary } = generation;
   if (groupBy === 'day') await loadDayGrouping(summary, filters, timeZone);
   const day = () => dayGrouping(summary, filters, timeZone);
   const ranking =
     groupBy === undefined
       ? null
-      : await readRanking(connection, catalog, matching, groupBy, day, groupLimit + 1);
+      : await readRanking(connection, catalogs, matching, groupBy, day, groupLimit + 1);
   const totals =
     (coversAll ? generation.totals : null) ??
     (await readTotals(connection, generation, filters, matching, ranking));
@@ -57,91 +62,128 @@ type Sums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
  */
 async function readTotals(
   connection: DuckDBConnection,
-  { catalog, summary, labels }: Generation,
+  { catalogs, summary, labels }: Generation,
   { customerId }: PurchaseFilters,
   matching: Sql,
   ranking: Sums | null,
 ): Promise<PurchaseTotals> {
   if (ranking?.purchaseCount === 0n) return emptyStats;
-  const from = sql`from ${raw(catalog)}.purchase where ${matching}`;
-  const aggregates = [
-    ...(ranking === null ? [sql`count(*), coalesce(sum(purchase_value_in_cents), 0)`] : []),
-    ...(summary.currency === null ? [currencyKeys] : []),
-  ];
+  const isCurrencyKnown = summary.currency !== null;
+  const areSumsKnown = ranking !== null && isCurrencyKnown;
   const parts = [
-    ...(aggregates.length > 0 ? [sql`(select ${join(aggregates, ', ')} ${from}) as summed`] : []),
-    // DuckDB hashes `count(distinct …)` beside other aggregates, but groups dense keys by
-    // direct addressing.
-    ...(customerId === undefined
-      ? [sql`(select count(*) from (select customer_key ${from} group by 1)) as customers`]
-      : []),
+    ...(areSumsKnown ? [] : [sumsPart(catalogs, matching, isCurrencyKnown)]),
+    ...(customerId === undefined ? [customersPart(catalogs, matching)] : []),
   ];
   const [row = []] =
     parts.length === 0 ? [] : await queryRows(connection, sql`select * from ${join(parts, ', ')}`);
-  const read = row.values();
-  const next = () => read.next().value as bigint;
-  const { purchaseCount, revenueInCents } = ranking ?? {
-    purchaseCount: next(),
-    revenueInCents: next(),
-  };
+  const values = [...row];
+  const [purchaseCount, revenueInCents, leastKey, greatestKey] = areSumsKnown
+    ? [ranking.purchaseCount, ranking.revenueInCents, null, null]
+    : (values.splice(0, 4) as [bigint, bigint, number | null, number | null]);
   if (purchaseCount === 0n) return emptyStats;
   const currencies =
     summary.currency === null
-      ? await readCurrencies(connection, labels, Number(next()), Number(next()))
+      ? await readCurrencies(connection, labels, leastKey, greatestKey)
       : { currency: summary.currency, mixedCurrencies: false };
-  const customerCount = customerId === undefined ? next() : 1n;
-  return { purchaseCount, customerCount, revenueInCents, ...currencies };
+  if (customerId !== undefined) {
+    return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
+  }
+  const [customers, candidates] = values as [bigint, string | null];
+  const gone = await countGone(connection, catalogs, matching, candidates);
+  return { purchaseCount, customerCount: customers - gone, revenueInCents, ...currencies };
 }
 
-/**
- * The least and the greatest key, minus the first key. The mask makes `noLabel` the greatest
- * number for `min`. A filter or NULL instead took half as long again.
- */
-const firstCurrency = firstKey(labelDictionary('currency'));
-const currencyKeys = raw(
-  `min((currency_key - ${firstCurrency}) & ${2 ** 31 - 1}), max(currency_key) - ${firstCurrency}`,
-);
+/** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */
+function sumsPart(catalogs: StoreCatalogs, matching: Sql, isCurrencyKnown: boolean): Sql {
+  const key = isCurrencyKnown ? null : raw(labelKey('currency'));
+  return sql`(
+    select coalesce(sum(purchase_count), 0)::bigint, coalesce(sum(revenue), 0),
+      min(key) filter (key <> ${raw(String(noLabel))}), max(key) filter (key <> ${raw(String(noLabel))})
+    from ${groupedPurchases(catalogs, matching, key)} as grouped
+  ) as summed`;
+}
 
 async function readCurrencies(
   connection: DuckDBConnection,
   labels: LabelCache,
-  least: number,
-  greatest: number,
+  least: number | null,
+  greatest: number | null,
 ): Promise<Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'>> {
-  if (least !== greatest) return { currency: null, mixedCurrencies: least < greatest };
-  const key = least + firstCurrency;
-  const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([key])]]));
-  return { currency: nameOf('currency', key), mixedCurrencies: false };
+  if (least === null) return { currency: null, mixedCurrencies: false };
+  if (least !== greatest) return { currency: null, mixedCurrencies: true };
+  const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([least])]]));
+  return { currency: nameOf('currency', least), mixedCurrencies: false };
+}
+
+/**
+ * Selects the number of customers with a matching purchase in the base or in the delta, and a
+ * JSON list of customers that this may count in vain: the delta supersedes matching purchases of
+ * theirs, and adds none. DuckDB hashes `count(distinct …)` beside other aggregates, but groups
+ * dense keys by direct addressing. The row of sign 0, one customer too many, is always read.
+ */
+function customersPart({ base, delta }: StoreCatalogs, matching: Sql): Sql {
+  const changed = (sign: string) =>
+    sql`select customer_key from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${matching})`;
+  return sql`(
+    select count(*) - 1 from (
+      select customer_key from (
+        select customer_key from ${raw(base)}.purchase where ${matching}
+        union all
+        ${changed('>')} or sign = 0
+      ) group by customer_key
+    )
+  ) as customers, (
+    select list(customer_key)::varchar
+    from (${changed('<')}) anti join (${changed('>')}) using (customer_key)
+  ) as candidates`;
+}
+
+/** The number of these customers whose matching purchases in the base are all superseded. */
+async function countGone(
+  connection: DuckDBConnection,
+  { base, delta }: StoreCatalogs,
+  matching: Sql,
+  candidates: string | null,
+): Promise<bigint> {
+  if (candidates === null) return 0n;
+  const countedOf = (table: string, sign: string) => sql`
+    select customer_key, count(*) as purchases from ${raw(table)}
+    where customer_key in (select unnest(${candidates}::integer[])) and ${matching} ${raw(sign)}
+    group by customer_key`;
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select count(*)
+      from (${countedOf(`${base}.purchase`, '')})
+      join (${countedOf(`${delta}.change`, 'and sign < 0')}) using (customer_key, purchases)`,
+  );
+  return row?.[0] as bigint;
 }
 
 /** The first groups of the ranking, and the sums over all groups. */
 async function readRanking(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
   matching: Sql,
   groupBy: StatsDimension,
   day: () => DayGrouping,
   limit: number,
 ): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
-  const ranking = (key: Sql) => sql`
-    select ${key} as key, count(*) as purchase_count, sum(purchase_value_in_cents) as revenue
-    from ${raw(catalog)}.purchase
-    where ${matching}
-    group by 1`;
+  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, key);
   const ofDays = ({ key, day }: DayGrouping) =>
     day === null
       ? ranking(key)
-      : sql`
+      : sql`(
         select ${day} as key, sum(purchase_count)::bigint as purchase_count, sum(revenue) as revenue
-        from (${ranking(key)})
-        group by 1`;
+        from ${ranking(key)}
+        group by 1)`;
   const groupedByDay = (grouping: DayGrouping) => sql`
     select strftime(${grouping.date}, '%Y-%m-%d') as name, purchase_count, revenue
-    from (${ofDays(grouping)})`;
+    from ${ofDays(grouping)}`;
   const groupedByLabel = (label: PurchaseLabel) => sql`
     select label.value as name, purchase_count, revenue
-    from (${ranking(raw(labelKey(label)))}) as ranking
-    left join ${raw(catalog)}.${raw(labelTable(label))} as label on label.key = ranking.key`;
+    from ${ranking(raw(labelKey(label)))} as ranking
+    left join ${dictionaryEntries(catalogs, labelDictionary(label))} as label on label.key = ranking.key`;
   const named = groupBy === 'day' ? groupedByDay(day()) : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,

@@ -1,16 +1,21 @@
 import { link, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import sql, { join as joinSql, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
-import { labelKey, labelTable, noLabel } from '../../../src/purchase-store/layout.ts';
+import { dictionaries, labelKey, labelTable, noLabel } from '../../../src/purchase-store/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
   readPublished,
 } from '../../../src/purchase-store/published-generation.ts';
 import { creationQuarter, quarterHourSql } from '../../../src/purchase-store/quarter-hours.ts';
+import {
+  currentPurchases,
+  dictionaryEntries,
+  type StoreCatalogs,
+} from '../../../src/purchase-store/relations.ts';
 import type { Row } from './history.ts';
 
 export type Generation = {
@@ -41,19 +46,26 @@ export function createGenerationReader(
         const published = readPublished(directory);
         if (published === null) return null;
         count += 1;
-        const own = join(ownDirectory, `${count}.duckdb`);
+        const names = { base: published.base, delta: published.file };
+        const own = {
+          base: join(ownDirectory, `${count}-base.duckdb`),
+          delta: join(ownDirectory, `${count}-delta.duckdb`),
+        };
         try {
-          await link(join(directory, published.file), own);
+          await link(join(directory, names.base), own.base);
+          await link(join(directory, names.delta), own.delta);
         } catch (error) {
+          await rm(own.base, { force: true });
           const { code } = error as NodeJS.ErrnoException;
           // Replaced in this very moment, or the organization is gone: look again.
           if (code === 'ENOENT' && readPublished(directory)?.file !== published.file) continue;
           throw error;
         }
         try {
-          return await open(instance, own, `generation_${count}`, published);
+          return await open(instance, own, count, published);
         } finally {
-          await rm(own);
+          await rm(own.base);
+          await rm(own.delta);
         }
       }
     },
@@ -62,20 +74,24 @@ export function createGenerationReader(
 
 async function open(
   instance: DuckDBInstance,
-  path: string,
-  catalog: string,
+  paths: StoreCatalogs,
+  number: number,
   published: PublishedGeneration,
 ): Promise<Generation> {
   const connection = await instance.connect();
+  const catalogs = { base: `base_${number}`, delta: `delta_${number}` };
   try {
-    await connection.run(`attach ${quotePath(path)} as ${catalog} (read_only)`);
+    await connection.run(`attach ${quotePath(paths.base)} as ${catalogs.base} (read_only)`);
+    await connection.run(`attach ${quotePath(paths.delta)} as ${catalogs.delta} (read_only)`);
     const rows = (await queryRows(
       connection,
-      sql`select ${raw(selectList)} from ${raw(source(catalog))}`,
+      sql`select ${raw(selectList)} from ${source(catalogs)}`,
     )) as Row[];
-    return { published, rows, faults: await findFaults(connection, catalog, published, rows) };
+    return { published, rows, faults: await findFaults(connection, catalogs, published, rows) };
   } finally {
-    await connection.run(`detach database if exists ${catalog}`);
+    for (const catalog of Object.values(catalogs)) {
+      await connection.run(`detach database if exists ${catalog}`);
+    }
     connection.closeSync();
   }
 }
@@ -87,59 +103,69 @@ const selectList = purchaseColumns
   })
   .join(', ');
 
-const source = (catalog: string): string =>
-  [
-    `${catalog}.purchase`,
-    `left join ${catalog}.customer on customer.key = customer_key`,
-    ...purchaseLabels.map(
-      (label) =>
-        `left join ${catalog}.${labelTable(label)} on ${labelTable(label)}.key = ${labelKey(label)}`,
-    ),
-  ].join('\n');
+const source = (catalogs: StoreCatalogs): Sql =>
+  joinSql(
+    [
+      sql`${currentPurchases(catalogs)} as purchase`,
+      ...dictionaries.map((dictionary) => {
+        const [table, key] = [raw(dictionary.table), raw(dictionary.key)];
+        return sql`left join ${dictionaryEntries(catalogs, dictionary)} as ${table} on ${table}.key = purchase.${key}`;
+      }),
+    ],
+    ' ',
+  );
 
 async function findFaults(
   connection: DuckDBConnection,
-  catalog: string,
+  catalogs: StoreCatalogs,
   { purchases, snapshot }: PublishedGeneration,
   rows: readonly Row[],
 ): Promise<string[]> {
   const faults: string[] = [];
-  const count = async (from: string) =>
-    Number((await queryRows(connection, sql`select count(*) from ${raw(from)}`))[0]?.[0]);
-  const expectNone = async (what: string, from: string) => {
+  const count = async (from: Sql) =>
+    Number((await queryRows(connection, sql`select count(*) from ${from}`))[0]?.[0]);
+  const expectNone = async (what: string, from: Sql) => {
     const found = await count(from);
     if (found > 0) faults.push(`${found} ${what}`);
   };
   if (rows.length !== purchases) faults.push(`${rows.length} rows, and not ${purchases}`);
   const [watermark] = await queryRows(
     connection,
-    sql`select snapshot from ${raw(`${catalog}.watermark`)}`,
+    sql`select snapshot from ${raw(`${catalogs.delta}.watermark`)}`,
   );
   if (watermark?.[0] !== snapshot) faults.push(`its watermark is ${watermark?.[0]}`);
   await expectNone(
     'purchases with another customer’s key',
-    `${source(catalog)} where customer.id is distinct from purchase.customer_id`,
+    sql`${source(catalogs)} where customer.id is distinct from purchase.customer_id`,
   );
   await expectNone(
     'purchases counted for another quarter of an hour',
-    `${catalog}.purchase where ${creationQuarter.name} <> ${quarterHourSql('epoch_us(created_at)')}`,
+    sql`${currentPurchases(catalogs)} where ${raw(creationQuarter.name)} <> ${raw(quarterHourSql('epoch_us(created_at)'))}`,
   );
-  const dictionaries = [
-    ['customer', 'id'],
-    ...purchaseLabels.map((label) => [labelTable(label), 'value']),
-  ];
-  for (const [table, value] of dictionaries) {
-    for (const column of ['key', value]) {
+  for (const dictionary of dictionaries) {
+    for (const column of ['key', dictionary.value]) {
       await expectNone(
-        `times the same ${column} in ${table}`,
-        `(select 1 from ${catalog}.${table} group by ${column} having count(*) > 1)`,
+        `times the same ${column} in ${dictionary.table}`,
+        sql`(select 1 from ${dictionaryEntries(catalogs, dictionary)} group by ${raw(column)} having count(*) > 1)`,
       );
     }
+  }
+  const superseded = sql`select * exclude (sign) from ${raw(catalogs.delta)}.change where sign < 0`;
+  const original = sql`select * from ${raw(catalogs.base)}.purchase semi join (${superseded}) using (id)`;
+  for (const [one, other] of [
+    [superseded, original],
+    [original, superseded],
+  ] as const) {
+    await expectNone(
+      'rows of the base and superseded rows that differ',
+      sql`(${one} except all ${other})`,
+    );
   }
   for (const label of purchaseLabels) {
     await expectNone(
       `purchases whose ${label} is in no dictionary`,
-      `${source(catalog)} where ${labelKey(label)} <> ${noLabel} and ${labelTable(label)}.key is null`,
+      sql`${source(catalogs)} where ${raw(labelKey(label))} <> ${raw(String(noLabel))}
+        and ${raw(labelTable(label))}.key is null`,
     );
   }
   return faults;

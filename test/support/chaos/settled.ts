@@ -73,10 +73,12 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter(
       (file) =>
-        !/^(live\.duckdb(\.wal)?|OWNER|CURRENT|STATUS|VERIFIED|\d+-[0-9a-f]+\.duckdb)$/.test(file),
+        !/^(live\.duckdb(\.wal)?|OWNER|CURRENT|STATUS|VERIFIED|base-[0-9a-f]+\.duckdb|\d+-[0-9a-f]+-[0-9a-f]+\.duckdb)$/.test(
+          file,
+        ),
     );
     found.push(...unexpected.map((file) => `${name}/${file}`));
-    const generations = files.filter((file) => /^\d+-[0-9a-f]+\.duckdb$/.test(file));
+    const generations = files.filter((file) => /^\d+-[0-9a-f]+-[0-9a-f]+\.duckdb$/.test(file));
     if (generations.length > 3) found.push(`${generations.length} generations of ${name}`);
   }
   const requests = await readdir(join(directory, 'requests')).catch(() => []);

@@ -1,0 +1,57 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import type { Dictionary } from './layout.ts';
+
+/** The catalogs of the two attached files that hold an organization's purchases. */
+export type StoreCatalogs = { readonly base: string; readonly delta: string };
+
+/**
+ * The current purchases that match a condition, with the columns of the base: purchases of the
+ * base that the delta does not supersede, and the delta's own. Superseded rows equal the base's,
+ * so the condition may also limit them: only a few ids are then joined.
+ */
+export function currentPurchases({ base, delta }: StoreCatalogs, condition: Sql = sql`true`): Sql {
+  return sql`(
+    select * from ${raw(base)}.purchase
+    anti join (
+      select id from ${raw(delta)}.change as purchase where sign < 0 and (${condition})
+    ) as superseded using (id)
+    where ${condition}
+    union all
+    select * exclude (sign) from ${raw(delta)}.change as purchase where sign > 0 and (${condition})
+  )`;
+}
+
+/** The entries of a dictionary: those of the base, and those that the base lacks. */
+export function dictionaryEntries(
+  { base, delta }: StoreCatalogs,
+  { table }: Pick<Dictionary, 'table'>,
+): Sql {
+  return raw(`(from ${base}.${table} union all from ${delta}.${table})`);
+}
+
+/**
+ * Groups the matching purchases by `key`: columns key, purchase_count and revenue. Signed sums
+ * over the delta take out what it supersedes, which an anti join of all rows with the superseded
+ * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key there is one row, also without a match.
+ */
+export function groupedPurchases(
+  { base, delta }: StoreCatalogs,
+  condition: Sql,
+  key: Sql | null,
+): Sql {
+  const groupBy = raw(key === null ? '' : 'group by all');
+  const selected = key ?? raw('0');
+  return sql`(
+    select key, coalesce(sum(purchases), 0)::bigint as purchase_count,
+      coalesce(sum(cents), 0) as revenue
+    from (
+      select ${selected} as key, count(*) as purchases, sum(purchase_value_in_cents) as cents
+      from ${raw(base)}.purchase where ${condition} ${groupBy}
+      union all
+      select ${selected}, sum(sign), sum(sign * purchase_value_in_cents)
+      from ${raw(delta)}.change where (${condition}) or sign = 0 ${groupBy}
+    )
+    group by key
+    ${raw(key === null ? '' : 'having sum(purchases) > 0')}
+  )`;
+}

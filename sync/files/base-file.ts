@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
+import { quotePath, runStatement } from '../../src/duckdb/connection.ts';
+import { isDamage } from '../../src/duckdb/damage.ts';
+import { createSharedFiles, type SharedFiles } from '../../src/duckdb/shared-files.ts';
+import { createBaseLayout, layoutVersion, requireBase } from '../../src/purchase-store/layout.ts';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
+import { createLoadProgress, type LoadProgress, readLoadProgress } from '../capture/watermark.ts';
+import type { FileContext } from './delta-file.ts';
+import { syncToDisk } from './sync-to-disk.ts';
+
+/** A base while it is written. */
+export type BaseFile = {
+  readonly connection: DuckDBConnection;
+  readonly catalog: string;
+  readonly path: string;
+  readonly directory: string;
+  /** The progress of a load; null before the load. */
+  progress: LoadProgress | null;
+  /** A snapshot from before the start of a load: the change log is retained from there. */
+  beginning: string | null;
+};
+
+export const unfinishedBasePath = (directory: string): string =>
+  join(directory, 'base.unfinished.duckdb');
+
+/** Opens the unfinished base, or creates an empty one if it is missing or damaged. */
+export async function openUnfinishedBase({
+  instance,
+  dataDirectory,
+  organizationId,
+}: FileContext): Promise<BaseFile> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  await mkdir(directory, { recursive: true });
+  const file: BaseFile = {
+    connection: await instance.connect(),
+    catalog: `unfinished_${organizationId}`,
+    path: unfinishedBasePath(directory),
+    directory,
+    progress: null,
+    beginning: null,
+  };
+  try {
+    if (existsSync(file.path)) await attachExisting(file);
+    if (file.progress?.since.organizationId !== organizationId) await resetBase(file);
+    return file;
+  } catch (error) {
+    await closeBase(file).catch(() => {});
+    throw error;
+  }
+}
+
+async function attachExisting(file: BaseFile): Promise<void> {
+  const { connection, catalog, path } = file;
+  try {
+    await connection.run(`attach ${quotePath(path)} as ${catalog}`);
+    file.progress = await readLoadProgress(connection, catalog);
+  } catch (error) {
+    // A lack of memory, space or file descriptors is not damage.
+    if (!isDamage(error)) throw error;
+  }
+}
+
+/** Replaces the unfinished base by an empty one. */
+export async function resetBase(file: BaseFile): Promise<void> {
+  const { connection, catalog, path } = file;
+  await connection.run(`detach database if exists ${catalog}`);
+  await removeUnfinishedBase(path);
+  file.progress = null;
+  file.beginning = null;
+  // From storage version 1.5 on, a write-ahead log names its file.
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);
+  await connection.run(createBaseLayout(catalog));
+  await connection.run(createLoadProgress(catalog));
+}
+
+export async function closeBase({ connection, catalog }: BaseFile): Promise<void> {
+  try {
+    await connection.run(`detach database if exists ${catalog}`);
+  } finally {
+    connection.closeSync();
+  }
+}
+
+export async function removeUnfinishedBase(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await rm(`${path}.wal`, { force: true });
+}
+
+/** Completes and closes the base, and gives it a name of its own, which is returned. */
+export async function finishBase(file: BaseFile): Promise<string> {
+  const { connection, catalog, path, directory } = file;
+  const name = `base-${randomBytes(6).toString('hex')}.duckdb`;
+  // A crash before the rename leaves the progress, and the next call repeats the rest.
+  await connection.run(`delete from ${catalog}.base`);
+  await runStatement(
+    connection,
+    sql`insert into ${raw(catalog)}.base values (${layoutVersion}, ${name})`,
+  );
+  await connection.run(`checkpoint ${catalog}`);
+  await closeBase(file);
+  await syncToDisk(path);
+  await rename(path, join(directory, name));
+  await syncToDisk(directory);
+  return name;
+}
+
+/** Attaches complete bases to an instance. */
+export const createBases = (instance: FileContext['instance']): SharedFiles<null> =>
+  createSharedFiles(instance, {
+    async open(connection, catalog, path) {
+      await requireBase(connection, catalog, basename(path));
+      return null;
+    },
+    close() {},
+  });
