@@ -6,6 +6,7 @@ import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { type Program, type ProgramOptions, runProgram } from './program.ts';
 import { addCustomer, addKey, addOrganization } from './shop.ts';
+import { listenAndConnect, type SocketClient } from './sockets.ts';
 import { createTestWorker, type TestWorker } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -52,6 +53,16 @@ async function openApi(
   const api = await createTestApi(database.pool, directory, apiOptions);
   onCleanup(api.close);
   return api;
+}
+
+/** A client of `api` over real sockets. */
+async function openClient(
+  { api }: { readonly api: TestApi },
+  { onCleanup }: Scope,
+): Promise<SocketClient> {
+  const client = await listenAndConnect(api.app);
+  onCleanup(async () => client.close());
+  return client;
 }
 
 type Get = (url: string, headers?: Record<string, string>) => ReturnType<TestApi['get']>;
@@ -118,6 +129,7 @@ export const test = base
   .extend('apiOptions', file, {} as Partial<AppOptions>)
   .extend('api', file, openApi)
   .extend('get', file, openGet)
+  .extend('client', file, openClient)
   .extend('worker', file, openWorker)
   .extend('engine', file, openEngine)
   /** An organization of the test's own. */
@@ -134,6 +146,7 @@ export const isolatedTest = base
   .extend('apiOptions', {} as Partial<AppOptions>)
   .extend('api', openApi)
   .extend('get', openGet)
+  .extend('client', openClient)
   .extend('worker', openWorker)
   .extend('engine', openEngine)
   .extend('program', openProgram);
