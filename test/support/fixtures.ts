@@ -117,9 +117,30 @@ async function openProgram(
   };
 }
 
+const commandPaths = {
+  keys: 'src/commands/keys.ts',
+  organizations: 'src/commands/organizations.ts',
+  migrate: 'src/commands/migrate.ts',
+  seed: 'src/commands/seed.ts',
+  sync: 'sync/main.ts',
+} as const;
+
+/** Runs a command to its end. */
+const openExecute =
+  async ({ program }: { readonly program: StartProgram }) =>
+  async (
+    command: keyof typeof commandPaths,
+    args: readonly string[],
+    environment: Record<string, string> = {},
+  ) => {
+    const running = program(commandPaths[command], args, environment);
+    const code = await running.exited();
+    return { code, output: running.output(), lines: running.output().trim().split('\n') };
+  };
+
 const file = { scope: 'file' } as const;
 
-/** Tests that share their fixtures with the other tests of the file, except `newShop` and `program`. */
+/** Tests that share their fixtures with the other tests of the file, except `newShop`, `program` and `execute`. */
 export const test = base
   .extend('database', file, openDatabase)
   .extend('directory', file, openDirectory)
@@ -134,7 +155,8 @@ export const test = base
   .extend('engine', file, openEngine)
   /** An organization of the test's own. */
   .extend('newShop', openShop)
-  .extend('program', openProgram);
+  .extend('program', openProgram)
+  .extend('execute', openExecute);
 
 /** Tests that have a database, a folder and all else of their own. */
 export const isolatedTest = base
@@ -149,4 +171,5 @@ export const isolatedTest = base
   .extend('client', openClient)
   .extend('worker', openWorker)
   .extend('engine', openEngine)
-  .extend('program', openProgram);
+  .extend('program', openProgram)
+  .extend('execute', openExecute);
