@@ -99,7 +99,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
         ]);
         expect(asText(fast.result)).toBe(asText(exact.result));
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
@@ -125,7 +125,7 @@ describe('the DuckDB engine and the Postgres engine', () => {
       fc.asyncProperty(question, async (query) => {
         expect(await pageOf(engine, query)).toBe(await pageOf(postgres, query));
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
