@@ -104,25 +104,21 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     }
   });
 
-  it('says how much of the rate limit is left, and refuses beyond it', async ({ directory }) => {
-    const limited = await createTestApi(database.pool, directory, { rateLimitPerMinute: 1 });
-    try {
-      const { secret } = await addKey(database.pool, shop.organizationId);
-      const first = await limited.get(urlOf(endpoint), secret);
-      expect(first.statusCode).toBe(200);
-      expect(first.headers).toMatchObject({
-        'x-ratelimit-limit': '1',
-        'x-ratelimit-remaining': '0',
-        'x-ratelimit-reset': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
-      });
-      expect(first.headers).not.toHaveProperty('retry-after');
-      const second = await limited.get(urlOf(endpoint), secret);
-      const { retry_after: seconds } = expectRefusal(second, 'rate_limited');
-      expect(second.headers['retry-after']).toBe(String(seconds));
-      expect(second.headers['x-ratelimit-remaining']).toBe('0');
-    } finally {
-      await limited.close();
-    }
+  it('says how much of the rate limit is left, and refuses beyond it', async ({ startApi }) => {
+    const limited = await startApi({ rateLimitPerMinute: 1 });
+    const { secret } = await addKey(database.pool, shop.organizationId);
+    const first = await limited.get(urlOf(endpoint), secret);
+    expect(first.statusCode).toBe(200);
+    expect(first.headers).toMatchObject({
+      'x-ratelimit-limit': '1',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+    });
+    expect(first.headers).not.toHaveProperty('retry-after');
+    const second = await limited.get(urlOf(endpoint), secret);
+    const { retry_after: seconds } = expectRefusal(second, 'rate_limited');
+    expect(second.headers['retry-after']).toBe(String(seconds));
+    expect(second.headers['x-ratelimit-remaining']).toBe('0');
   });
 });
 

@@ -108,6 +108,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
           expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
           if (purchase === null) continue;
           const file = await ask(`${exported}&min_value_in_cents=${round}`, shop, asOf);
+          expect(file.statusCode, file.body).toBe(200);
           expect(file.body).toContain(encodeId('purchase', purchase));
           expect(String(file.headers['x-data-as-of']) >= asOf).toBe(true);
           const one = `/v1/purchases/${encodeId('purchase', purchase)}`;

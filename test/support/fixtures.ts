@@ -65,6 +65,41 @@ async function openClient(
   return client;
 }
 
+export type StartApi = (options?: Partial<AppOptions>) => Promise<TestApi>;
+
+/** Starts further APIs over `database` and `directory`, until the end of the test. */
+async function openStartApi(
+  { database, directory }: Stores,
+  { onCleanup }: Scope,
+): Promise<StartApi> {
+  const apis: TestApi[] = [];
+  onCleanup(async () => {
+    for (const api of apis) await api.close();
+  });
+  return async (options = {}) => {
+    const api = await createTestApi(database.pool, directory, options);
+    apis.push(api);
+    return api;
+  };
+}
+
+/** As `startApi`, with a client over real sockets. */
+async function openStartServer(
+  { startApi }: { readonly startApi: StartApi },
+  { onCleanup }: Scope,
+) {
+  const clients: SocketClient[] = [];
+  onCleanup(async () => {
+    for (const client of clients) client.close();
+  });
+  return async (options: Partial<AppOptions> = {}) => {
+    const { app } = await startApi(options);
+    const client = await listenAndConnect(app);
+    clients.push(client);
+    return { server: app.server, client };
+  };
+}
+
 type Get = (url: string, headers?: Record<string, string>) => ReturnType<TestApi['get']>;
 
 /** GET with the key of `shop`. */
@@ -140,7 +175,7 @@ const openExecute =
 
 const file = { scope: 'file' } as const;
 
-/** Tests that share their fixtures with the other tests of the file, except `newShop`, `program` and `execute`. */
+/** Tests that share their fixtures with the other tests of the file, except those that start something. */
 export const test = base
   .extend('database', file, openDatabase)
   .extend('directory', file, openDirectory)
@@ -156,7 +191,9 @@ export const test = base
   /** An organization of the test's own. */
   .extend('newShop', openShop)
   .extend('program', openProgram)
-  .extend('execute', openExecute);
+  .extend('execute', openExecute)
+  .extend('startApi', openStartApi)
+  .extend('startServer', openStartServer);
 
 /** Tests that have a database, a folder and all else of their own. */
 export const isolatedTest = base
@@ -172,4 +209,6 @@ export const isolatedTest = base
   .extend('worker', openWorker)
   .extend('engine', openEngine)
   .extend('program', openProgram)
-  .extend('execute', openExecute);
+  .extend('execute', openExecute)
+  .extend('startApi', openStartApi)
+  .extend('startServer', openStartServer);
