@@ -52,6 +52,11 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     from.get(url, secret, { 'x-min-data-as-of': asOf });
   const total = (cents: number) => ({ revenue_in_cents: cents });
 
+  const published = ({ id }: Shop) => readPublished(organizationDirectory(folder, id));
+  const untilPublished = async (of: Shop) => {
+    while (published(of) === null) await sleep(10);
+  };
+
   /** Runs `work` beside a worker that follows the changes. */
   const whileFollowing = async (work: (worker: TestWorker) => Promise<void>) => {
     const worker = await createTestWorker(database.pool, folder);
@@ -88,6 +93,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     const other = await addShop();
     let revenue = 100;
     await whileFollowing(async () => {
+      await untilPublished(shop);
       await withConnection(database.pool, async (slow) => {
         for (let round = 0; round < 20; round += 1) {
           // A long transaction delays nothing.
@@ -144,7 +150,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     await whileFollowing(async () => {
       expect((await ask(stats, shop, await now(), impatient)).statusCode).toBe(200);
     });
-    const { file = '' } = readPublished(organizationDirectory(folder, shop.id)) ?? {};
+    const { file = '' } = published(shop) ?? {};
     const shown = formatInstant(readUpToDate(folder).instantOf(shop.id, file) ?? 0n);
     const response = () => impatient.get(stats, shop.secret);
     while ((await response()).headers['x-data-as-of'] !== shown) await sleep(10);
@@ -195,8 +201,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
   it('is not kept from one organization by another that fails', async () => {
     await whileFollowing(async () => {
       const failing = await addShop();
-      const failingFolder = organizationDirectory(folder, failing.id);
-      while (readPublished(failingFolder) === null) await sleep(10);
+      await untilPublished(failing);
       expect((await ask(stats, failing, await now())).statusCode).toBe(200);
       await database.pool.query('alter domain instant drop constraint instant_check');
       const poisoned = await addPurchase(database.pool, failing.id, {
