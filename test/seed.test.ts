@@ -1,9 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { withConnection } from '../src/postgres/pool.ts';
 import { type SeedOptions, seedDatabase } from '../src/seed/seed-database.ts';
 import { test } from './support/fixtures.ts';
-import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
+import { seededTables } from './support/seeded-tables.ts';
 
 const OPTIONS: SeedOptions = {
   organizations: 2,
@@ -12,33 +10,6 @@ const OPTIONS: SeedOptions = {
   seed: 42,
   until: new Date('2025-06-15T12:34:56.789Z'),
 };
-const TABLES = [
-  'organizations',
-  'customers',
-  'segments',
-  'segment_customers',
-  'tags',
-  'customer_tags',
-  'attributes',
-  'flows',
-  'email_campaigns',
-  'template_campaigns',
-  'purchases',
-] as const;
-
-async function checksums({ pool }: TestDatabase): Promise<Record<string, string>> {
-  const sums: Record<string, string> = {};
-  for (const table of TABLES) {
-    const { rows } = await pool.query(
-      // An organization's identity is random: it is given to no other one.
-      `select md5(string_agg(line, '|' order by line)) as sum
-         from (select (to_jsonb(t) - 'identity')::text as line from ${table} as t) as lines`,
-    );
-    sums[table] = rows[0].sum;
-  }
-  return sums;
-}
-
 const it = test.extend(
   'count',
   ({ database }) =>
@@ -62,7 +33,7 @@ describe('a seeded database', () => {
   });
 
   it('has rows of every resource for every organization', async ({ database, count }) => {
-    for (const table of TABLES.slice(1)) {
+    for (const table of seededTables.slice(1)) {
       const { rows } = await database.pool.query(
         `select organization_id, count(*)::int as count from ${table} group by 1 order by 1`,
       );
@@ -128,7 +99,7 @@ describe('a seeded database', () => {
       `select table_name as table, column_name as column from information_schema.columns
        where table_schema = 'public' and is_nullable = 'YES' and is_generated = 'NEVER'
          and table_name = any($1)`,
-      [TABLES.slice(1)],
+      [seededTables.slice(1)],
     );
     expect(columns.length).toBeGreaterThan(50);
     for (const { table, column } of columns) {
@@ -231,91 +202,4 @@ describe('a seeded database', () => {
     );
     expect(sums[0].sum).not.toBe(sums[1].sum);
   });
-});
-
-describe('seeding', () => {
-  it('goes on where another seeding ended, without a collision', async () => {
-    const other = await createTestDatabase();
-    try {
-      const options = { ...OPTIONS, customers: 100, purchases: 500, organizations: 1 };
-      const first = await seedDatabase(other.url, options);
-      const second = await seedDatabase(other.url, options);
-      const ids = [...first, ...second].map(({ organizationId }) => organizationId);
-      expect(ids).toEqual([1n, 2n]);
-      const { rows } = await other.pool.query(
-        `select (select count(*) from purchases) as purchases, nextval(
-           pg_get_serial_sequence('customers', 'id')) > (select max(id) from customers) as is_next`,
-      );
-      expect(rows).toEqual([{ purchases: 1000n, is_next: true }]);
-    } finally {
-      await other.drop();
-    }
-  });
-
-  it('writes the same rows, ids included, for the same options', async () => {
-    const sums: Record<string, string>[] = [];
-    for (const seed of [7, 7, 8]) {
-      const other = await createTestDatabase();
-      try {
-        await seedDatabase(other.url, { ...OPTIONS, customers: 100, purchases: 1000, seed });
-        sums.push(await checksums(other));
-      } finally {
-        await other.drop();
-      }
-    }
-    expect(sums[1]).toEqual(sums[0]);
-    expect(sums[2]?.purchases).not.toBe(sums[0]?.purchases);
-  });
-
-  it('copes with organizations without purchases, and without customers', async () => {
-    const other = await createTestDatabase();
-    try {
-      const options = { ...OPTIONS, organizations: 1, purchases: 0 };
-      const alone = await seedDatabase(other.url, { ...options, customers: 1 });
-      const empty = await seedDatabase(other.url, { ...options, customers: 0 });
-      expect([...alone, ...empty]).toHaveLength(2);
-    } finally {
-      await other.drop();
-    }
-  });
-
-  it('refuses purchases that nobody could make', async ({ database }) => {
-    const impossible = { ...OPTIONS, customers: 0 };
-    await expect(seedDatabase(database.url, impossible)).rejects.toThrow(
-      'purchases need customers',
-    );
-  });
-
-  it('leaves nothing of an organization that fails halfway', async () => {
-    const other = await createTestDatabase();
-    try {
-      await other.pool.query(`alter table purchases add check (payment_status <> 'voided')`);
-      await expect(seedDatabase(other.url, OPTIONS)).rejects.toThrow(
-        'purchases_payment_status_check',
-      );
-      const { rows } = await other.pool.query('select count(*)::int as count from customers');
-      expect(rows[0].count).toBe(0);
-    } finally {
-      await other.drop();
-    }
-  });
-});
-
-it('fails, and ends nobody, where the connection is lost', async () => {
-  const database = await createTestDatabase();
-  await withConnection(database.pool, async (connection) => {
-    await connection.query('begin; lock table purchases in access exclusive mode');
-    const seeding = seedDatabase(database.url, OPTIONS).catch(String);
-    for (let ended = 0; ended === 0; await sleep(10)) {
-      // Not within the transaction, in which that view would stand still.
-      const { rows } = await database.pool.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and wait_event_type = 'Lock'`,
-      );
-      ended = rows.length;
-    }
-    expect(await seeding).toMatch(/terminat|ended/i);
-    await connection.query('rollback');
-  });
-  await database.drop();
 });

@@ -7,43 +7,38 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase } from '../support/postgres.ts';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
+import { openPaths } from '../support/open-paths.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const run = promisify(execFile);
 
-describe('npm start', { timeout: 120_000 }, () => {
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+const it = test.extend('start', ({ directory }, { onCleanup }) => {
   const programs: Program[] = [];
-
-  const start = (environment: Record<string, string> = {}, isMerged = false): Program => {
-    const variables = { DATA_DIR: directory.path, PORT: '0', ...environment };
+  onCleanup(async () => {
+    await Promise.all(programs.map((program) => program.end('SIGINT')));
+  });
+  return (environment: Record<string, string> = {}, isMerged = false): Program => {
+    const variables = { DATA_DIR: directory, PORT: '0', ...environment };
     const program = runProgram('src/commands/start.ts', [], variables, { isMerged });
     programs.push(program);
     return program;
   };
+});
 
-  // One for all of them: whatever starts first fills it, which takes longer than all else.
-  beforeAll(async () => {
-    directory = await temporaryDirectory();
-    // Where root runs this, Postgres runs as somebody else.
-    await chmod(directory.path, 0o755);
+// The tests share the data folder: the first start fills it, which takes longer than all else.
+describe('npm start', { timeout: 120_000 }, () => {
+  it.beforeAll(async ({ directory }) => {
+    // If root runs this test, Postgres runs as another user.
+    await chmod(directory, 0o755);
   });
 
-  afterEach(async () => {
-    for (const program of programs.splice(0)) {
-      if (program.child.exitCode === null) await program.end('SIGINT');
-    }
-  });
-  afterAll(() => directory.remove());
-
-  const processesOfThisRun = async (): Promise<string[]> => {
+  const processesOf = async (directory: string): Promise<string[]> => {
     const { stdout } = await run('ps', ['-eo', 'pid,args']);
-    return stdout.split('\n').filter((line) => line.includes(directory.path));
+    return stdout.split('\n').filter((line) => line.includes(directory));
   };
 
   /** Runs the command that a banner shows, and gives the key's secret and the API's address. */
@@ -60,9 +55,16 @@ describe('npm start', { timeout: 120_000 }, () => {
     return { secret: stdout, url };
   };
 
-  it('runs everything from nothing, shows writes, and starts again on the same data', async () => {
+  it('runs everything from nothing, shows writes, and starts again on the same data', async ({
+    directory,
+    start,
+  }) => {
     const first = start();
     await first.printed(/Ctrl-C stops everything/);
+    // Its own files are in the data folder, and readable by their user alone.
+    expect(first.output()).not.toContain('Postgres keeps its files in');
+    const owned = ['purchases', 'spill', 'postgres.url'].map((name) => join(directory, name));
+    expect(owned.flatMap(openPaths)).toEqual([]);
     const curls = [...first.output().matchAll(/curl -H "(.+?): (.+?)" "(.+?)"/g)];
     expect(curls).toHaveLength(3);
     for (const [, header, value, url] of curls) {
@@ -104,7 +106,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     await client.query('delete from purchases where id = $1', [rows[1].id]);
     await until(before + 1);
 
-    // The worker is a process of its own: killed, it comes back and goes on.
+    // A killed worker is started again.
     const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
     const isWorker = new RegExp(`^\\s*(\\d+)\\s+${first.child.pid}\\s.*sync/main\\.js`, 'm');
     process.kill(Number(isWorker.exec(stdout)?.[1]), 'SIGKILL');
@@ -113,7 +115,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     await client.end();
 
     expect(await first.end('SIGINT')).toBe(0);
-    expect(await processesOfThisRun()).toEqual([]);
+    expect(await processesOf(directory)).toEqual([]);
 
     const second = start();
     await second.printed(/Ctrl-C stops everything/);
@@ -127,89 +129,84 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(log.length).toBeGreaterThan(10);
     expect(log.join()).not.toContain(secret);
     expect(second.output()).not.toContain('crm_live_');
-    const found = run('grep', ['-rlF', secret, directory.path]);
+    const found = run('grep', ['-rlF', secret, directory]);
     await expect(found).rejects.toMatchObject({ code: 1, stdout: '' });
 
-    const command = await tryBanner(second, { DATA_DIR: directory.path });
+    const command = await tryBanner(second, { DATA_DIR: directory });
     const again = new URL('/v1/purchases/stats', command.url);
     for (const key of [secret, command.secret]) {
       const stats = await checkedFetch(again, { headers: { authorization: `Bearer ${key}` } });
       expect(await stats.json()).toMatchObject({ purchase_count: before });
     }
     expect(await second.end('SIGTERM')).toBe(0);
-    expect(await processesOfThisRun()).toEqual([]);
+    expect(await processesOf(directory)).toEqual([]);
   });
 
-  it('adds neither demo data nor a key to a database with tables, and prints no password', async () => {
-    const database = await createTestDatabase();
+  it('adds neither demo data nor a key to a database with tables, and prints no password', async ({
+    database,
+    start,
+  }) => {
     const rows = async () =>
       (await database.pool.query('select from organizations union all select from api_keys'))
         .rowCount;
-    try {
-      const environment = { DATABASE_URL: database.url };
-      const empty = start(environment);
-      await empty.printed(/Ctrl-C stops everything/);
-      expect(empty.output()).toMatch(/no organizations[\s\S]+npm run -s seed -- /);
-      expect(await rows()).toBe(0);
-      expect(await empty.end('SIGINT')).toBe(0);
+    const environment = { DATABASE_URL: database.url };
+    const empty = start(environment);
+    await empty.printed(/Ctrl-C stops everything/);
+    expect(empty.output()).toMatch(/no organizations[\s\S]+npm run -s seed -- /);
+    expect(await rows()).toBe(0);
+    expect(await empty.end('SIGINT')).toBe(0);
 
-      await addOrganization(database.pool, 'Livraria Ipê');
-      const program = start(environment, true);
-      await program.printed(/Ctrl-C stops everything/);
-      // The banner is last.
-      expect(program.output()).toMatch(/"built"[\s\S]+http:\S+\/docs\.[^{]+$/);
-      expect(await rows()).toBe(1);
-      expect(program.output()).toContain('Make an API key for Livraria Ipê');
-      expect(program.output()).not.toContain('crm_live_');
-      expect(program.output()).not.toContain(database.url);
-      expect(program.output()).not.toContain('postgres://');
-      const { secret, url } = await tryBanner(program, environment);
-      const headers = { authorization: `Bearer ${secret}` };
-      expect((await checkedFetch(`${url}/v1/me`, { headers })).status).toBe(200);
-      // In good order, though Ctrl-C comes twice.
-      program.child.kill('SIGINT');
-      program.child.kill('SIGINT');
-      expect(await program.exited()).toBe(0);
-    } finally {
-      await database.drop();
-    }
+    await addOrganization(database.pool, 'Livraria Ipê');
+    const program = start(environment, true);
+    await program.printed(/Ctrl-C stops everything/);
+    // The banner follows the log lines.
+    expect(program.output()).toMatch(/"built"[\s\S]+http:\S+\/docs\.[^{]+$/);
+    expect(await rows()).toBe(1);
+    expect(program.output()).toContain('Make an API key for Livraria Ipê');
+    expect(program.output()).not.toContain('crm_live_');
+    expect(program.output()).not.toContain(database.url);
+    expect(program.output()).not.toContain('postgres://');
+    const { secret, url } = await tryBanner(program, environment);
+    const headers = { authorization: `Bearer ${secret}` };
+    expect((await checkedFetch(`${url}/v1/me`, { headers })).status).toBe(200);
+    // A second Ctrl-C does not interrupt the shutdown.
+    program.child.kill('SIGINT');
+    program.child.kill('SIGINT');
+    expect(await program.exited()).toBe(0);
   });
 
-  it('leaves nothing running when npm is told to end', async () => {
+  it('leaves no process after npm receives SIGTERM', async ({ directory }) => {
     const npm = spawn('npm', ['start'], {
-      env: { ...process.env, DATA_DIR: directory.path, PORT: '0' },
+      env: { ...process.env, DATA_DIR: directory, PORT: '0' },
       stdio: ['ignore', 'pipe', 'ignore'],
     });
     const closed = once(npm, 'close');
     for await (const text of npm.stdout) if (/Ctrl-C stops/.test(String(text))) break;
     npm.kill('SIGTERM');
     await closed;
-    expect(await processesOfThisRun()).toEqual([]);
+    expect(await processesOf(directory)).toEqual([]);
   });
 
-  it('leaves nothing running when it is killed', async () => {
+  it('stops everything with one line if its Postgres is killed, and its processes if it is killed itself', async ({
+    directory,
+    start,
+  }) => {
     const program = start();
     await program.printed(/Ctrl-C stops everything/);
-    await program.end('SIGKILL');
-    while ((await processesOfThisRun()).length > 0) await sleep(50);
-  });
-
-  it('stops everything and says so in one line when its Postgres is killed', async () => {
-    const program = start();
-    await program.printed(/Ctrl-C stops everything/);
-    const cluster = join(directory.path, 'postgres', 'cluster');
+    const cluster = join(directory, 'postgres', 'cluster');
     const [postmaster = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
     process.kill(Number(postmaster), 'SIGKILL');
     await fails(
       program,
       /^The embedded Postgres ended \(SIGKILL\), so everything stops\. Start again/,
     );
-    while ((await processesOfThisRun()).length > 0) await sleep(50);
+    while ((await processesOf(directory)).length > 0) await sleep(50);
 
     const again = start();
     await again.printed(/Ctrl-C stops everything/);
     expect(again.output()).not.toContain('demo data');
-    expect(await again.end('SIGINT')).toBe(0);
+    await again.end('SIGKILL');
+    while ((await processesOf(directory)).length > 0) await sleep(50);
   });
 
   const fails = async (program: Program, line: RegExp) => {
@@ -219,7 +216,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
   };
 
-  it('says in one line that the port is in use', async () => {
+  it('says in one line that the port is in use', async ({ directory, start }) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -228,27 +225,27 @@ describe('npm start', { timeout: 120_000 }, () => {
     } finally {
       taken.close();
     }
-    expect(await processesOfThisRun()).toEqual([]);
+    expect(await processesOf(directory)).toEqual([]);
   });
 
-  it.each([
+  it.for([
     ['is no URL', 'nonsense', /^DATABASE_URL must look like postgres:\/\//],
     ['cannot be read', 'postgres://me:secret#1@db/shop', /^DATABASE_URL cannot be read: .*%23/],
     ['leads nowhere', 'postgres://me:secret@127.0.0.1:9/shop', /^Cannot use the database shop at/],
-  ])('says in one line that DATABASE_URL %s', async (_what, url, line) => {
+  ] as const)('says in one line that DATABASE_URL %s', async ([_what, url, line], { start }) => {
     const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
     await fails(program, line);
     expect(program.output()).not.toContain('secret');
   });
 
-  it('says in one line that DATA_DIR cannot be written to', async () => {
+  it('says in one line that DATA_DIR cannot be written to', async ({ directory, start }) => {
     // Root may write anywhere, but not below a file.
-    const file = join(directory.path, 'file');
+    const file = join(directory, 'file');
     await writeFile(file, '');
     await fails(start({ DATA_DIR: join(file, 'data') }), /^Cannot write to DATA_DIR .*file\/data/);
   });
 
-  it('says in one line which setting is wrong', async () => {
+  it('says in one line which setting is wrong', async ({ start }) => {
     await fails(start({ PORT: 'http' }), /^PORT is "http" but must be a whole number/);
   });
 });

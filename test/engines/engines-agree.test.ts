@@ -196,7 +196,7 @@ describe.each(mixtures)(
           ]);
           expect(asText(fast.result)).toBe(asText(exact.result));
         }),
-        { numRuns: 150 },
+        { numRuns: 80 },
       );
     });
 
@@ -225,7 +225,7 @@ describe.each(mixtures)(
           const isGone = page === 'unknown cursor' && query.startingAfter !== 10n ** 15n;
           if (!isGone) expect(await pageOf(engine, query)).toBe(page);
         }),
-        { numRuns: 150 },
+        { numRuns: 80 },
       );
     });
 

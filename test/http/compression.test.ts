@@ -1,15 +1,14 @@
+import { createHash } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodings, preferredEncoding } from '../../src/http/response/compression.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { test as it } from '../support/fixtures.ts';
 import { bodyOf } from '../support/openapi.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { checkedFetch, connectTo } from '../support/sockets.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { checkedFetch } from '../support/sockets.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import { expectRefusal } from './refusal.ts';
 
@@ -41,21 +40,14 @@ describe('what a caller accepts', () => {
 });
 
 describe('compressed answers', () => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
   let api: TestApi;
   let shop: FullShop;
-  let origin: string;
   const failing = new PassThrough();
   const endless = new PassThrough();
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  it.beforeAll(async ({ database, worker, api: ownApi }) => {
+    api = ownApi;
     shop = await addFullShop(database.pool, 'Ação', 20);
-    worker = await createTestWorker(database.pool, folder.path);
     await worker.syncAll();
-    api = await createTestApi(database.pool, folder.path);
     await database.pool.query(`update customers set identification = repeat('é', 1000)`);
     for (const [url, stream] of [
       ['/failing', failing],
@@ -63,14 +55,6 @@ describe('compressed answers', () => {
     ] as const) {
       api.app.get(url, async (_request, reply) => reply.type('text/csv').send(stream));
     }
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    origin = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
-  });
-  afterAll(async () => {
-    await api.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const get = (url: string, headers: Record<string, string> = {}) =>
@@ -163,29 +147,29 @@ describe('compressed answers', () => {
     });
   });
 
-  it('are understood by clients that decompress by themselves', async () => {
+  it('are understood by clients that decompress by themselves', async ({ client: _listening }) => {
+    const origin = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
     const headers = { authorization: `Bearer ${shop.secret}` };
     const response = await checkedFetch(`${origin}/v1/purchases`, { headers });
     expect(response.headers.get('content-encoding')).toMatch(/^(br|gzip)$/);
     expect(((await response.json()) as { data: unknown[] }).data).toHaveLength(20);
   });
 
-  it('let go of a stream whose reader hangs up midway', async () => {
-    const client = await connectTo(Number(new URL(origin).port));
+  it('end a stream when its client disconnects', async ({ client }) => {
     const socket = client.ask('GET /endless HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n');
     let head = '';
     socket.setEncoding('latin1').on('data', (part: string) => {
       head += part;
     });
+    const incompressible = createHash('shake256', { outputLength: 200_000 }).digest('hex');
     while (!head.includes('\r\n\r\n')) {
-      endless.write(`${Math.random()}\n`.repeat(10_000));
+      endless.write(incompressible);
       await sleep(5);
     }
     expect(head).toMatch(/^Content-Encoding: gzip\r$/im);
     expect(endless.destroyed).toBe(false);
     socket.destroy();
     while (!endless.destroyed) await sleep(5);
-    client.close();
   });
 
   it('give way to the error of a stream that fails before its first byte', async () => {

@@ -1,36 +1,13 @@
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, describe, expect } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { test } from '../support/fixtures.ts';
+import { describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
-import { connectTo, type SocketClient } from '../support/sockets.ts';
+import type { SocketClient } from '../support/sockets.ts';
 
 type Socket = ReturnType<SocketClient['ask']>;
 
 describe('connections', () => {
-  const opened: { readonly api: TestApi; readonly client: SocketClient }[] = [];
-
-  const it = test.extend(
-    'start',
-    ({ database, directory }) =>
-      async (options: Parameters<typeof createTestApi>[2] = {}) => {
-        const api = await createTestApi(database.pool, directory, options);
-        await api.app.listen({ host: '127.0.0.1', port: 0 });
-        const client = await connectTo((api.app.server.address() as AddressInfo).port);
-        opened.push({ api, client });
-        return { server: api.app.server, client };
-      },
-  );
-
-  afterAll(async () => {
-    for (const { api, client } of opened) {
-      client.close();
-      await api.close();
-    }
-  });
-
   describe('of a request with a body are closed after the response, without reading the body', () => {
     const bodies = [
       ['an unfinished body', 'Content-Length: 1000\r\n\r\nx'],
@@ -40,8 +17,8 @@ describe('connections', () => {
 
     it.for(bodies)(
       '%s, in the order of refusals',
-      async ([_name, body], { database, shop, start }) => {
-        const { client } = await start({ rateLimitPerMinute: 1 });
+      async ([_name, body], { database, shop, startServer }) => {
+        const { client } = await startServer({ rateLimitPerMinute: 1 });
         const reading = await addKey(database.pool, shop.organizationId);
         const writing = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
         const refusals = [
@@ -67,8 +44,8 @@ describe('connections', () => {
     ['sends nothing', ''],
     ['does not finish its headers', 'GET /v1/me HTTP/1.1\r\nHost: a\r\n'],
     ['sends what is not HTTP and stays connected', 'GARBAGE\r\n\r\n'],
-  ] as const)('of a client that %s are closed', async ([_name, bytes], { start }) => {
-    const { server, client } = await start({ requestTimeoutMs: 200 });
+  ] as const)('of a client that %s are closed', async ([_name, bytes], { startServer }) => {
+    const { server, client } = await startServer({ requestTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
     const socket = client.ask(bytes);
     const [connection] = await connected;
@@ -76,8 +53,8 @@ describe('connections', () => {
     socket.destroy();
   });
 
-  it('whose request does not arrive in time are told so', async ({ start }) => {
-    const { client } = await start({ requestTimeoutMs: 200 });
+  it('whose request does not arrive in time are told so', async ({ startServer }) => {
+    const { client } = await startServer({ requestTimeoutMs: 200 });
     const [answer] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
     expect(answer?.status).toBe(400);
     expect(JSON.parse(answer?.body ?? '').error).toMatchObject({
@@ -94,9 +71,9 @@ describe('connections', () => {
     return Promise.race([answered, closed]);
   }
 
-  it('are bounded for each address', async ({ start }) => {
+  it('are bounded for each address', async ({ startServer }) => {
     const connectionsPerAddress = 5;
-    const { client } = await start({ connectionsPerAddress });
+    const { client } = await startServer({ connectionsPerAddress });
     const sockets: Socket[] = [];
     for (let count = 0; count <= connectionsPerAddress; count += 1) {
       const socket = await connectAndAsk(client);
@@ -116,8 +93,8 @@ describe('connections', () => {
 
   it.for(['127.0.0.1', '127.0.0.0/8'])(
     'are not bounded for the trusted proxy %s',
-    async (proxy, { start }) => {
-      const { client } = await start({ connectionsPerAddress: 1, trustedProxies: [proxy] });
+    async (proxy, { startServer }) => {
+      const { client } = await startServer({ connectionsPerAddress: 1, trustedProxies: [proxy] });
       const sockets: (Socket | null)[] = [];
       for (let count = 0; count < 5; count += 1) sockets.push(await connectAndAsk(client));
       expect(sockets).not.toContain(null);

@@ -1,5 +1,5 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
@@ -29,9 +29,7 @@ describe.each([
       await addPurchase(database.pool, organization, { customer_id });
     }
     api = await createTestApi(database.pool, directory, { corsOrigins });
-  });
-  afterAll(async () => {
-    await api.close();
+    return api.close;
   });
   const options = (url: string, headers: Record<string, string>) =>
     api.app.inject({ method: 'OPTIONS', url, headers });

@@ -1,7 +1,6 @@
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
@@ -25,7 +24,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
       },
   );
 
-  it.beforeAll(async ({ database, directory }) => {
+  it.beforeAll(async ({ database, worker }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     const customer = { customer_id: await addCustomer(database.pool, organizationId) };
@@ -33,11 +32,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
       const values = { ...customer, created_at: instant };
       await addPurchase(database.pool, organizationId, values);
     }
-    if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, directory);
-      await worker.syncAll();
-      await worker.close();
-    }
+    if (serving === 'from a published generation') await worker.syncAll();
   });
 
   it.for([

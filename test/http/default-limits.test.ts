@@ -1,8 +1,6 @@
 import { describe, expect } from 'vitest';
 import { readSettings } from '../../src/settings.ts';
-import { createTestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const it = test.extend(
   'statusOf',
@@ -12,18 +10,15 @@ const it = test.extend(
 );
 
 describe('the limits', () => {
-  it('are of 600 requests a minute where nothing else is set', async ({ database, shop }) => {
+  it('are of 600 requests a minute where nothing else is set', async ({ shop, startApi }) => {
     const { rateLimitPerMinute } = readSettings({});
     expect(rateLimitPerMinute).toBe(600);
-    const folder = await temporaryDirectory();
-    const api = await createTestApi(database.pool, folder.path, { rateLimitPerMinute });
+    const api = await startApi({ rateLimitPerMinute });
     const { headers } = await api.get('/v1/me', shop.secret);
     expect(headers).toMatchObject({
       'x-ratelimit-limit': '600',
       'x-ratelimit-remaining': '599',
     });
-    await api.close();
-    await folder.remove();
   });
 
   it('are of 600 requests without a valid key a minute where nothing else is set', () => {

@@ -1,39 +1,14 @@
-import type { FastifyInstance, InjectOptions } from 'fastify';
-import { afterAll, describe, expect } from 'vitest';
+import type { InjectOptions } from 'fastify';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { ApiError, errorStatuses } from '../../src/http/response/errors.ts';
-import { test } from '../support/fixtures.ts';
-import { createCheckedApp } from '../support/openapi.ts';
-import { testServices } from '../support/services.ts';
-import { recordedLog } from './recorded-log.ts';
+import { loggedTest as it } from './logged-test.ts';
 import { expectRefusal, statusOf } from './refusal.ts';
 
 const types = Object.keys(statusOf) as (keyof typeof statusOf)[];
 
 describe('errors', () => {
-  const { log, lines } = recordedLog();
-  let app: FastifyInstance;
-
-  const it = test.extend(
-    'ask',
-    ({ shop }) =>
-      (url: string, options: InjectOptions = {}) =>
-        app.inject({
-          method: 'GET',
-          url,
-          ...options,
-          headers: { authorization: `Bearer ${shop.secret}`, ...options.headers },
-        }),
-  );
-
-  it.beforeAll(async ({ database }) => {
-    app = createCheckedApp({
-      services: testServices(database.pool, createPostgresEngine(database.pool)),
-      rateLimitPerMinute: 1_000_000,
-      failedKeysPerMinute: 1_000_000,
-      log,
-    });
+  it.beforeAll(async ({ api: { app } }) => {
     for (const type of types) {
       const error = new ApiError(type, 'Told.', type === 'rate_limited' ? { retryAfter: 1 } : {});
       app.get(`/throws/${type}`, async () => {
@@ -53,9 +28,6 @@ describe('errors', () => {
       throw Object.assign(new Error('the password is hunter2'), { statusCode: 503 });
     });
   });
-  afterAll(async () => {
-    await app.close();
-  });
 
   it('are of exactly the eight types of the specification', () => {
     expect(errorStatuses).toStrictEqual(statusOf);
@@ -70,7 +42,7 @@ describe('errors', () => {
 
   it.for(['unexpected', 'synchronously', 'text', 'with-a-status'])(
     'that nobody foresaw (%s) tell the caller nothing but their id',
-    async (kind, { ask }) => {
+    async (kind, { ask, recorded: { lines } }) => {
       const response = await ask(`/throws/${kind}`);
       const { error } = expectRefusal(response, 'internal_error');
       expect(response.body).not.toMatch(/hunter2|TypeError|stack|\.ts/);
@@ -124,15 +96,15 @@ describe('errors', () => {
       expectRefusal(await ask(url), 'invalid_request');
     });
 
-    it.each(['/nothing', '//', '*', '/docs/nothing', '/v2/me', '/v11/me'])(
+    it.for(['/nothing', '//', '*', '/docs/nothing', '/v2/me', '/v11/me'])(
       'answer %s, outside /v1, with 400 and ask for no key',
-      async (url) => {
-        expectRefusal(await app.inject({ method: 'GET', url }), 'invalid_request');
+      async (url, { api }) => {
+        expectRefusal(await api.get(url), 'invalid_request');
       },
     );
 
     const methods = ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'] as const;
-    it.for(methods)('answer the method %s with 400', async (method, { ask }) => {
+    it.for(methods)('answer the method %s with 400', async (method, { api: { app }, ask }) => {
       for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/v1/nothing']) {
         const options = { method } as InjectOptions;
         expectRefusal(await ask(url, options), 'invalid_request');

@@ -1,82 +1,28 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
+import { test as it } from '../support/fixtures.ts';
 import { type Item, readIds } from '../support/paging.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { addKey } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { type Endpoint, endpoints, prefixes } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import { expectRefusal } from './refusal.ts';
 
-type Endpoint = {
-  /** Below /v1; braces stand for an id. */
-  readonly path: string;
-  readonly object: string;
-  readonly kind: 'list' | 'single' | 'aggregate';
-  /** The values that `sort` takes, of lists. */
-  readonly sorts?: readonly string[];
-};
-
-// Section 4.3, and the list of template campaigns, which is an addition.
-const endpoints: readonly Endpoint[] = [
-  { path: '/me', object: 'identity', kind: 'single' },
-  { path: '/customers', object: 'customer', kind: 'list', sorts: ['updated', 'total_spent'] },
-  { path: '/customers/{customer}', object: 'customer', kind: 'single' },
-  { path: '/customers/{customer}/purchases', object: 'purchase', kind: 'list', sorts: [] },
-  { path: '/segments', object: 'segment', kind: 'list', sorts: ['updated'] },
-  { path: '/segments/{segment}', object: 'segment', kind: 'single' },
-  {
-    path: '/segments/{segment}/customers',
-    object: 'customer',
-    kind: 'list',
-    sorts: ['total_spent'],
-  },
-  { path: '/purchases', object: 'purchase', kind: 'list', sorts: [] },
-  { path: '/purchases/{purchase}', object: 'purchase', kind: 'single' },
-  { path: '/purchases/stats', object: 'purchase_stats', kind: 'aggregate' },
-  { path: '/tags', object: 'tag', kind: 'list', sorts: [] },
-  { path: '/tags/{tag}', object: 'tag', kind: 'single' },
-  { path: '/attributes', object: 'attribute', kind: 'list', sorts: [] },
-  { path: '/flows', object: 'flow', kind: 'list', sorts: ['updated'] },
-  { path: '/flows/{flow}', object: 'flow', kind: 'single' },
-  { path: '/email-campaigns', object: 'email_campaign', kind: 'list', sorts: ['updated'] },
-  { path: '/email-campaigns/{email_campaign}', object: 'email_campaign', kind: 'single' },
-  { path: '/template-campaigns', object: 'template_campaign', kind: 'list', sorts: ['updated'] },
-  {
-    path: '/template-campaigns/{template_campaign}',
-    object: 'template_campaign',
-    kind: 'single',
-  },
-];
 const lists = endpoints.filter(({ kind }) => kind === 'list');
 const tagged = endpoints.filter(({ kind }) => kind !== 'list');
 const withId = endpoints.filter(({ path }) => path.includes('{'));
 
-// Section 2.2.
-const prefixes: Readonly<Record<IdentifiedResource, string>> = {
-  organization: 'org_',
-  api_key: 'bak_',
-  customer: 'cus_',
-  segment: 'seg_',
-  purchase: 'pur_',
-  tag: 'tag_',
-  attribute: 'atr_',
-  flow: 'flw_',
-  email_campaign: 'emc_',
-  template_campaign: 'tcp_',
-};
 const linked = ['customer', 'segment', 'flow', 'email_campaign', 'template_campaign'];
 const rowCount = 27;
 
 let database: TestDatabase;
-let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
 let api: TestApi;
 let shop: FullShop;
 let other: FullShop;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  folder = await temporaryDirectory();
+it.beforeAll(async ({ database: ownDatabase, api: ownApi }) => {
+  [database, api] = [ownDatabase, ownApi];
   shop = await addFullShop(database.pool, 'Mine', rowCount);
   // The one customer of the list of a customer's purchases has all of them.
   await database.pool.query(
@@ -85,12 +31,6 @@ beforeAll(async () => {
     [shop.organizationId],
   );
   other = await addFullShop(database.pool, 'Theirs', 1);
-  api = await createTestApi(database.pool, folder.path);
-});
-afterAll(async () => {
-  await api.close();
-  await database.drop();
-  await folder.remove();
 });
 
 const urlOf = ({ path }: Endpoint, of: (resource: IdentifiedResource) => string = firstId) =>
@@ -164,25 +104,21 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     }
   });
 
-  it('says how much of the rate limit is left, and refuses beyond it', async () => {
-    const limited = await createTestApi(database.pool, folder.path, { rateLimitPerMinute: 1 });
-    try {
-      const { secret } = await addKey(database.pool, shop.organizationId);
-      const first = await limited.get(urlOf(endpoint), secret);
-      expect(first.statusCode).toBe(200);
-      expect(first.headers).toMatchObject({
-        'x-ratelimit-limit': '1',
-        'x-ratelimit-remaining': '0',
-        'x-ratelimit-reset': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
-      });
-      expect(first.headers).not.toHaveProperty('retry-after');
-      const second = await limited.get(urlOf(endpoint), secret);
-      const { retry_after: seconds } = expectRefusal(second, 'rate_limited');
-      expect(second.headers['retry-after']).toBe(String(seconds));
-      expect(second.headers['x-ratelimit-remaining']).toBe('0');
-    } finally {
-      await limited.close();
-    }
+  it('says how much of the rate limit is left, and refuses beyond it', async ({ startApi }) => {
+    const limited = await startApi({ rateLimitPerMinute: 1 });
+    const { secret } = await addKey(database.pool, shop.organizationId);
+    const first = await limited.get(urlOf(endpoint), secret);
+    expect(first.statusCode).toBe(200);
+    expect(first.headers).toMatchObject({
+      'x-ratelimit-limit': '1',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+    });
+    expect(first.headers).not.toHaveProperty('retry-after');
+    const second = await limited.get(urlOf(endpoint), secret);
+    const { retry_after: seconds } = expectRefusal(second, 'rate_limited');
+    expect(second.headers['retry-after']).toBe(String(seconds));
+    expect(second.headers['x-ratelimit-remaining']).toBe('0');
   });
 });
 
@@ -284,11 +220,11 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
 });
 
 describe('the service', () => {
-  it('answers everything from a Postgres in which it may write nothing', async () => {
+  it('answers everything from a Postgres in which it may write nothing', async ({ directory }) => {
     const url = new URL(database.url);
     url.searchParams.set('options', '-c default_transaction_read_only=on');
     const readOnly: Database = createPool(url.href, { max: 4, applicationName: 'test' });
-    const reader = await createTestApi(readOnly, folder.path);
+    const reader = await createTestApi(readOnly, directory);
     try {
       await expect(readOnly.query('delete from tags')).rejects.toThrow(/read-only/);
       for (const endpoint of endpoints) {

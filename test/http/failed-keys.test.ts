@@ -1,26 +1,9 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, describe, expect } from 'vitest';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { test } from '../support/fixtures.ts';
+import { describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('requests without a valid key', () => {
-  const apis: TestApi[] = [];
-
-  const it = test.extend(
-    'start',
-    ({ database, directory }) =>
-      async (options: Parameters<typeof createTestApi>[2]) => {
-        const api = await createTestApi(database.pool, directory, options);
-        apis.push(api);
-        return api;
-      },
-  );
-
-  afterAll(async () => {
-    for (const api of apis) await api.close();
-  });
-
   /** What the response is about is an address: `X-RateLimit-*` are about a key. */
   const expectThrottled = (response: LightMyRequestResponse) => {
     const { retry_after: seconds } = expectRefusal(response, 'rate_limited');
@@ -31,9 +14,9 @@ describe('requests without a valid key', () => {
 
   it('are throttled by address, while valid keys of that address go on', async ({
     shop,
-    start,
+    startApi,
   }) => {
-    const api = await start({ failedKeysPerMinute: 3 });
+    const api = await startApi({ failedKeysPerMinute: 3 });
     for (let count = 0; count < 3; count += 1) {
       expectRefusal(await api.get('/v1/me', 'crm_live_wrong'), 'authentication_error');
     }
@@ -41,9 +24,9 @@ describe('requests without a valid key', () => {
     expect((await api.get('/v1/me', shop.secret)).statusCode).toBe(200);
   });
 
-  it('are told apart by X-Forwarded-For only where the proxy is trusted', async ({ start }) => {
+  it('are told apart by X-Forwarded-For only where the proxy is trusted', async ({ startApi }) => {
     const forwarded = (address: string) => ({ 'x-forwarded-for': address });
-    const trusting = await start({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
+    const trusting = await startApi({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
     for (const address of ['192.0.2.1', '192.0.2.2']) {
       const response = await trusting.get('/v1/me', undefined, forwarded(address));
       expectRefusal(response, 'authentication_error');
@@ -51,7 +34,7 @@ describe('requests without a valid key', () => {
     const again = await trusting.get('/v1/me', undefined, forwarded('192.0.2.1'));
     expectRefusal(again, 'rate_limited');
 
-    const wary = await start({ failedKeysPerMinute: 1 });
+    const wary = await startApi({ failedKeysPerMinute: 1 });
     expectRefusal(
       await wary.get('/v1/me', undefined, forwarded('192.0.2.1')),
       'authentication_error',
@@ -61,14 +44,14 @@ describe('requests without a valid key', () => {
 
   it('and with one count together where API processes share their limits', async ({
     shop,
-    start,
+    startApi,
   }) => {
     const options = {
       failedKeysPerMinute: 2,
       rateLimitPerMinute: 3,
       rateLimitStore: 'postgres',
     } as const;
-    const [one, other] = [await start(options), await start(options)];
+    const [one, other] = [await startApi(options), await startApi(options)];
     expectRefusal(await one.get('/v1/me'), 'authentication_error');
     expectRefusal(await other.get('/v1/me'), 'authentication_error');
     expectThrottled(await one.get('/v1/me'));

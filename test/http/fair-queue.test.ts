@@ -1,4 +1,4 @@
-import { afterAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
@@ -40,10 +40,10 @@ describe('a key that asks more than there is room for', () => {
     api = await createTestApi(database.pool, directory, {
       services: testServices(database.pool, gated),
     });
-  });
-  afterAll(async () => {
-    await api.close();
-    await engine.close();
+    return async () => {
+      await api.close();
+      await engine.close();
+    };
   });
 
   const holdBack = (awaited: number) => {

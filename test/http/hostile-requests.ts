@@ -1,9 +1,17 @@
 import fc from 'fast-check';
 import type { IdentifiedResource } from '../../src/domain/public-id.ts';
+import {
+  encodedText,
+  headerName,
+  headerValue,
+  type Ids,
+  idOf,
+  parameterValue,
+} from './hostile-values.ts';
 
 /**
- * Requests as nobody in his right mind sends them, and among them enough that are
- * nearly right to get past the first check and deep into a route.
+ * Malformed requests, and enough almost valid ones that pass the first checks and reach
+ * a handler.
  */
 
 export const keyKinds = ['own', 'other', 'writer', 'revoked', 'wrong', 'none'] as const;
@@ -28,185 +36,34 @@ export type RawRequest = {
 
 export type HostileRequest = ClientRequest | RawRequest;
 
-/** Where a raw request takes its key from. */
+/** Replaced by the key's header in a raw request. */
 export const keyPlaceholder = '{key}';
 
-type Ids = Readonly<Record<IdentifiedResource, readonly string[]>>;
-
-const page = ['limit', 'starting_after'];
-const purchaseFilters = [
-  ...['status', 'platform', 'created_since', 'created_until'],
-  ...['min_value_in_cents', 'max_value_in_cents'],
-];
-const tracking = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
-const sorted = [...page, 'sort'];
-
-type Template = {
+/** A path of the API's description, with its query parameters. */
+export type Operation = {
   /** Segments in braces are ids of that resource. */
   readonly path: string;
+  /** The resource of `starting_after`. */
   readonly resource: IdentifiedResource;
   readonly parameters: readonly string[];
 };
-const templates: readonly Template[] = [
-  { path: '/v1/me', resource: 'api_key', parameters: [] },
-  {
-    path: '/v1/customers',
-    resource: 'customer',
-    parameters: [
-      ...[...sorted, 'is_subscribed', 'updated_since', 'created_since', 'created_until'],
-      ...['email', 'phone', 'tag_id', 'segment_id', 'q'],
-    ],
-  },
-  { path: '/v1/customers/{customer}', resource: 'customer', parameters: [] },
-  {
-    path: '/v1/customers/{customer}/purchases',
-    resource: 'purchase',
-    parameters: [...page, ...purchaseFilters],
-  },
-  { path: '/v1/segments', resource: 'segment', parameters: [...sorted, 'q'] },
-  { path: '/v1/segments/{segment}', resource: 'segment', parameters: [] },
-  { path: '/v1/segments/{segment}/customers', resource: 'customer', parameters: sorted },
-  {
-    path: '/v1/purchases',
-    resource: 'purchase',
-    parameters: [...page, ...purchaseFilters, 'customer_id'],
-  },
-  { path: '/v1/purchases/{purchase}', resource: 'purchase', parameters: [] },
-  {
-    path: '/v1/purchases/stats',
-    resource: 'purchase',
-    parameters: [...purchaseFilters, 'customer_id', ...tracking, 'group_by', 'group_limit'],
-  },
-  { path: '/v1/tags', resource: 'tag', parameters: page },
-  { path: '/v1/tags/{tag}', resource: 'tag', parameters: [] },
-  { path: '/v1/attributes', resource: 'attribute', parameters: page },
-  { path: '/v1/flows', resource: 'flow', parameters: sorted },
-  { path: '/v1/flows/{flow}', resource: 'flow', parameters: [] },
-  { path: '/v1/email-campaigns', resource: 'email_campaign', parameters: sorted },
-  { path: '/v1/email-campaigns/{email_campaign}', resource: 'email_campaign', parameters: [] },
-  { path: '/v1/template-campaigns', resource: 'template_campaign', parameters: sorted },
-  {
-    path: '/v1/template-campaigns/{template_campaign}',
-    resource: 'template_campaign',
-    parameters: [],
-  },
-  // Beyond the specification, and nothing at all.
-  { path: '/v1/purchases/export', resource: 'purchase', parameters: purchaseFilters },
-  { path: '/v1/customers/export', resource: 'customer', parameters: [] },
-  { path: '/v1/nothing/{customer}', resource: 'customer', parameters: [] },
-  { path: '/healthz', resource: 'tag', parameters: [] },
-  { path: '/readyz', resource: 'tag', parameters: [] },
-  { path: '/metrics', resource: 'tag', parameters: [] },
-  { path: '/docs', resource: 'tag', parameters: [] },
-  { path: '/docs/{tag}', resource: 'tag', parameters: [] },
-  { path: '/openapi.json', resource: 'tag', parameters: [] },
-];
-const allParameters = [...new Set(templates.flatMap(({ parameters }) => parameters))];
 
-const oddTexts = [
-  ...['', ' ', '\0', 'a\0b', '\t\n', '\r\nX-Injected: 1', '%', '%%', '%0', '_', '\\', "'", '"'],
-  ...["' or 1=1 --", "'; drop table purchases; --", '") or ("1"="1', "\\'; select pg_sleep(9)--"],
-  ...['$1', '$$', '{{7*7}}', `\${process.exit()}`, '../../../etc/passwd', '..\\..\\', 'file:///'],
-  ...['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'toString', 'toJSON', 'then'],
-  ...['null', 'undefined', 'NaN', 'true', 'false', '[]', '{}', '[object Object]', '*', '?', '#'],
-  ...['é', 'e\u0301', '夏', '🛒', '\u202e', '\ufeff', '\ufffd', '\u2028', 'ﬀ', 'İ', 'ß', '\u0000é'],
-  ...['<script>alert(1)</script>', 'a'.repeat(256), 'a'.repeat(257), '🛒'.repeat(257)],
-  ...['a'.repeat(4000), '%'.repeat(300), '_'.repeat(300), '\\'.repeat(300), "'".repeat(300)],
-] as const;
-const numbers = [
-  ...['0', '1', '2', '10', '25', '50', '99', '100', '101', '-1', '-0', '007', '1.5', '1e3', '0x10'],
-  ...['2147483647', '2147483648', '9007199254740993', '9223372036854775807'],
-  ...['9223372036854775808', '1e400', 'Infinity', '9'.repeat(400), '٣', '１'],
-] as const;
-const instants = [
-  ...['2026-01-05T00:00:00Z', '2026-01-05T00:00:00.000001Z', '2026-01-05T12:00:00-03:00'],
-  ...['2026-01-05T00:00:00+14:00', '0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999999Z'],
-  ...['0000-01-01T00:00:00Z', '10000-01-01T00:00:00Z', '2026-02-30T00:00:00Z', '2026-01-05'],
-  ...['infinity', '-infinity', 'now', 'epoch', '1767225600', '2026-01-05T24:00:00Z'],
-  ...['2026-01-05T00:00:60Z', '-2026-01-05T00:00:00Z', '2026-01-05T00:00:00.0000000001Z'],
-] as const;
-/** Percent-encodings of nothing: lone surrogates, overlong forms, halves. */
-const brokenEncodings = [
-  ...['%', '%Z', '%ZZ', '%0', '%FF', '%C0%AF', '%ED%A0%80', '%ED%BF%BF', '%E0%A4%A', '%u0041'],
-  ...['%F4%90%80%80', '%00', '%0D%0A', '%2525', '%252F', '%2F', '%5C', '%2e%2e', '+', '\xe9'],
-] as const;
+/** What the arbitraries draw from. */
+export type Target = {
+  readonly operations: readonly Operation[];
+  readonly own: Ids;
+  readonly other: Ids;
+};
 
-const oddText = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom(...oddTexts) },
-  { weight: 2, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
-  { weight: 1, arbitrary: fc.string({ unit: 'grapheme', maxLength: 40 }) },
-  { weight: 1, arbitrary: fc.constantFrom(...numbers, ...instants) },
-);
-const encodedText = fc.oneof(
-  { weight: 8, arbitrary: oddText.map(encodeURIComponent) },
-  { weight: 1, arbitrary: fc.constantFrom(...brokenEncodings) },
-);
+const undescribed: readonly Operation[] = [
+  ...['/v1/customers/export', '/v1/nothing/{customer}', '/healthz', '/readyz', '/metrics'],
+  ...['/docs', '/docs/{tag}', '/openapi.json'],
+].map((path) => ({ path, resource: 'customer', parameters: [] }));
 
-/** Ids: the caller's, the other organization's, nobody's, of another kind, of none. */
-function idOf(resource: IdentifiedResource, own: Ids, other: Ids): fc.Arbitrary<string> {
-  const prefix = (own[resource][0] as string).slice(0, 4);
-  const invented = fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/).map((body) => prefix + body);
-  return fc.oneof(
-    { weight: 6, arbitrary: fc.constantFrom(...own[resource]) },
-    { weight: 4, arbitrary: fc.constantFrom(...other[resource]) },
-    { weight: 2, arbitrary: invented },
-    { weight: 1, arbitrary: fc.constantFrom(...Object.values(own).flat()) },
-    { weight: 1, arbitrary: fc.constantFrom(prefix, `${prefix}%00`, prefix.toUpperCase()) },
-    { weight: 1, arbitrary: fc.constant(`${prefix}${'a'.repeat(3000)}`) },
-    { weight: 1, arbitrary: encodedText },
-  );
-}
-
-/** A value that a parameter may well take; text parameters take anything. */
-function parameterValue(
-  name: string,
-  resource: IdentifiedResource,
-  own: Ids,
-  other: Ids,
-): fc.Arbitrary<string> {
-  const plausible = (...values: readonly string[]) =>
-    fc.oneof(
-      { weight: 5, arbitrary: fc.constantFrom(...values).map(encodeURIComponent) },
-      { weight: 1, arbitrary: encodedText },
-    );
-  switch (name) {
-    case 'limit':
-    case 'group_limit':
-      return plausible('1', '2', '7', '25', '50', ...numbers);
-    case 'min_value_in_cents':
-    case 'max_value_in_cents':
-      return plausible('0', '500', '1000', ...numbers);
-    case 'starting_after':
-      return idOf(resource, own, other);
-    case 'customer_id':
-      return idOf('customer', own, other);
-    case 'tag_id':
-      return idOf('tag', own, other);
-    case 'segment_id':
-      return idOf('segment', own, other);
-    case 'created_since':
-    case 'created_until':
-    case 'updated_since':
-      return plausible('2026-01-03T00:00:00Z', ...instants);
-    case 'status':
-      return plausible('any', 'paid', 'pending', 'voided', 'open');
-    case 'platform':
-      return plausible('popup', 'shopify', 'bling', 'any');
-    case 'group_by':
-      return plausible('status', 'platform', 'currency', 'day', ...tracking);
-    case 'sort':
-      return plausible('updated', 'total_spent');
-    case 'is_subscribed':
-      return plausible('true', 'false');
-    case 'phone':
-      return plausible('11900000001', '+55 (11)', '001', '%%%', '1'.repeat(33));
-    default:
-      return encodedText;
-  }
-}
-
-function requestUrl(own: Ids, other: Ids): fc.Arbitrary<string> {
-  const parametersOf = ({ parameters, resource }: Template): fc.Arbitrary<string> => {
+function requestUrl({ operations, own, other }: Target): fc.Arbitrary<string> {
+  const templates = [...operations, ...undescribed];
+  const allParameters = [...new Set(operations.flatMap(({ parameters }) => parameters))];
+  const parametersOf = ({ parameters, resource }: Operation): fc.Arbitrary<string> => {
     const pair = (name: string) =>
       parameterValue(name, resource, own, other).map((value) => `${name}=${value}`);
     const hostilePair = fc.oneof(
@@ -219,13 +76,13 @@ function requestUrl(own: Ids, other: Ids): fc.Arbitrary<string> {
     if (parameters.length === 0) {
       return fc.oneof({ weight: 4, arbitrary: fc.constant([]) }, hostile).map(joined);
     }
-    // Each parameter once: strict reading refuses a second one at once.
+    // Each parameter once, because the API refuses repeated ones.
     const right = fc
       .uniqueArray(fc.constantFrom(...parameters), { maxLength: 4 })
       .chain((names) => fc.tuple(...names.map(pair)));
     return fc.oneof({ weight: 5, arbitrary: right }, { weight: 1, arbitrary: hostile }).map(joined);
   };
-  const pathOf = ({ path }: Template): fc.Arbitrary<string> => {
+  const pathOf = ({ path }: Operation): fc.Arbitrary<string> => {
     const parts = path.split('/').map((part) => {
       const resource = /^\{(\w+)\}$/.exec(part)?.[1] as IdentifiedResource | undefined;
       return resource === undefined ? fc.constant(part) : idOf(resource, own, other);
@@ -279,36 +136,9 @@ function requestUrl(own: Ids, other: Ids): fc.Arbitrary<string> {
 const joined = (pairs: readonly string[]): string =>
   pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 
-/** Without what Node's client refuses to send; raw requests send that. */
+/** Without characters that Node's client refuses to send. Raw requests send these. */
 const sendable = (url: string): string => url.replaceAll(/[^\x21-\xff]/g, '_');
 
-const headerValue = fc.oneof(
-  fc.constantFrom(
-    ...['', '*', '"', '""', 'W/', 'W/"', '"a", "b"', '*, *', '"*"', ',,,', '"\xe9"', ';q=', '*/*'],
-    ...['text/csv', 'application/json;q=0', 'application/vnd.apache.arrow.stream', 'gzip;q=1.1'],
-    ...['br, gzip, zstd', 'identity;q=0', '"'.repeat(4000), '", '.repeat(1500), 'x'.repeat(6000)],
-    ...['req_0123456789abcdef01234567', 'bytes=0-1', 'DELETE', '127.0.0.1', 'chunked'],
-  ),
-  // What a header may hold: printable characters, tabs and high bytes.
-  fc.string({
-    unit: fc.constantFrom(...'az09 \t"\'\\,;=*/()<>@[]?{}%$#!~^|\x80\xe9\xff'),
-    maxLength: 60,
-  }),
-);
-const headerName = fc.constantFrom(
-  ...['if-none-match', 'if-none-match', 'accept', 'accept', 'accept-encoding', 'accept-language'],
-  ...['if-match', 'if-modified-since', 'range', 'cookie', 'origin', 'referer', 'user-agent'],
-  ...[
-    'x-request-id',
-    'request-id',
-    'x-forwarded-for',
-    'x-forwarded-host',
-    'forwarded',
-    'x-real-ip',
-  ],
-  ...['x-http-method-override', 'x-organization-id', 'host', 'content-type', '__proto__', 'te'],
-  ...['x-original-url', 'x-rewrite-url', 'access-control-request-method', 'upgrade', 'via'],
-);
 const headers = fc.oneof(
   { weight: 16, arbitrary: fc.constant<Record<string, string>>({}) },
   { weight: 2, arbitrary: fc.constant<Record<string, string>>({ 'if-none-match': '*' }) },
@@ -362,12 +192,12 @@ const body = fc.constantFrom(
   'a'.repeat(60_000),
 );
 
-/** Once in fifteen times. */
+/** A value in one of fifteen cases. */
 function rarely<Value>(arbitrary: fc.Arbitrary<Value>): fc.Arbitrary<Value | null> {
   return fc.oneof({ weight: 14, arbitrary: fc.constant(null) }, { weight: 1, arbitrary });
 }
 
-function clientRequest(own: Ids, other: Ids): fc.Arbitrary<ClientRequest> {
+function clientRequest(target: Target): fc.Arbitrary<ClientRequest> {
   const method = fc.oneof(
     { weight: 16, arbitrary: fc.constant('GET') },
     { weight: 2, arbitrary: fc.constant('HEAD') },
@@ -376,7 +206,7 @@ function clientRequest(own: Ids, other: Ids): fc.Arbitrary<ClientRequest> {
   return fc
     .record({
       method,
-      url: requestUrl(own, other),
+      url: requestUrl(target),
       key,
       headers,
       authorization: rarely(oddAuthorization),
@@ -385,17 +215,17 @@ function clientRequest(own: Ids, other: Ids): fc.Arbitrary<ClientRequest> {
     .map(({ authorization, ...request }) => ({
       kind: 'client',
       ...request,
-      // Only where it is not to be that of a key.
+      // Not in place of a valid key.
       ...(authorization === null || request.key === 'own' || request.key === 'other'
         ? {}
         : { headers: { ...request.headers, authorization } }),
     }));
 }
 
-/** Requests that are broken in their very bytes: what a client library would never let through. */
-function rawRequest(own: Ids, other: Ids): fc.Arbitrary<RawRequest> {
+/** Requests that are not valid HTTP, so that no client library sends them. */
+function rawRequest(target: Target): fc.Arbitrary<RawRequest> {
   const line = fc.oneof(
-    requestUrl(own, other).map((url) => `GET ${url} HTTP/1.1`),
+    requestUrl(target).map((url) => `GET ${url} HTTP/1.1`),
     fc.constantFrom(
       ...['GET /v1/me', 'GET /v1/me HTTP/1.0', 'GET /v1/me HTTP/7.3', 'GET  /v1/me HTTP/1.1'],
       ...['GET /v1/me?a=\x00 HTTP/1.1', 'GET /v1/me?a=\x7f\x01 HTTP/1.1', 'PRI * HTTP/2.0'],
@@ -459,9 +289,9 @@ function rawRequest(own: Ids, other: Ids): fc.Arbitrary<RawRequest> {
 }
 
 /** Any of them, with the ids of two organizations. */
-export function hostileRequest(own: Ids, other: Ids): fc.Arbitrary<HostileRequest> {
+export function hostileRequest(target: Target): fc.Arbitrary<HostileRequest> {
   return fc.oneof(
-    { weight: 19, arbitrary: clientRequest(own, other) },
-    { weight: 1, arbitrary: rawRequest(own, other) },
+    { weight: 19, arbitrary: clientRequest(target) },
+    { weight: 1, arbitrary: rawRequest(target) },
   );
 }

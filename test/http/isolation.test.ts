@@ -5,7 +5,6 @@ import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { withoutForeignKeys } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
 import { servings } from './served-shop.ts';
 
 /** Of a row that exists nowhere. */
@@ -14,7 +13,7 @@ const nowhere = 999_999_999n;
 describe.each(servings)('one organization, %s,', (serving) => {
   let own: Shop;
   let other: Shop;
-  it.beforeAll(async ({ database, directory }) => {
+  it.beforeAll(async ({ database, worker }) => {
     own = await addShop(database, 'mine');
     other = await addShop(database, 'theirs');
     // A purchase of the other one that names a customer of this one.
@@ -25,11 +24,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
       }),
     );
     other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
-    if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, directory);
-      await worker.syncAll();
-      await worker.close();
-    }
+    if (serving === 'from a published generation') await worker.syncAll();
   });
 
   /** What of an answer does not depend on which request it answers. */

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
@@ -12,12 +11,13 @@ import {
   purchasesDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { connectTo } from '../support/sockets.ts';
+import { listenAndConnect } from '../support/sockets.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { recordedLog } from './recorded-log.ts';
 
 const stats = '/v1/purchases/stats';
@@ -26,7 +26,7 @@ const exported = '/v1/purchases/export?format=ndjson';
 describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_000 }, () => {
   const { log, lines } = recordedLog();
   let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
+  let folder: string;
   let api: TestApi;
   let impatient: TestApi;
   let shop: Shop;
@@ -52,9 +52,14 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     from.get(url, secret, { 'x-min-data-as-of': asOf });
   const total = (cents: number) => ({ revenue_in_cents: cents });
 
+  const published = ({ id }: Shop) => readPublished(organizationDirectory(folder, id));
+  const untilPublished = async (of: Shop) => {
+    while (published(of) === null) await sleep(10);
+  };
+
   /** Runs `work` beside a worker that follows the changes. */
   const whileFollowing = async (work: (worker: TestWorker) => Promise<void>) => {
-    const worker = await createTestWorker(database.pool, folder.path);
+    const worker = await createTestWorker(database.pool, folder);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
     try {
@@ -66,18 +71,15 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     }
   };
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
+  it.beforeAll(async ({ database: ownDatabase, directory }) => {
+    [database, folder] = [ownDatabase, directory];
     shop = await addShop();
-    api = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 60_000, log });
-    impatient = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 300 });
-  });
-  afterAll(async () => {
-    await api.close();
-    await impatient.close();
-    await database.drop();
-    await folder.remove();
+    api = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000, log });
+    impatient = await createTestApi(database.pool, folder, { freshnessWaitMs: 300 });
+    return async () => {
+      await api.close();
+      await impatient.close();
+    };
   });
 
   it('comes at once from Postgres while there is no generation', async () => {
@@ -91,12 +93,13 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     const other = await addShop();
     let revenue = 100;
     await whileFollowing(async () => {
+      await untilPublished(shop);
       await withConnection(database.pool, async (slow) => {
-        for (let round = 0; round < 36; round += 1) {
-          // A transaction that goes on and on holds nobody up.
-          if (round === 10) await slow.query('begin');
-          if (round === 10) await addPurchase(slow, shop.id, { customer_id: shop.customer });
-          if (round === 30) {
+        for (let round = 0; round < 20; round += 1) {
+          // A long transaction delays nothing.
+          if (round === 5) await slow.query('begin');
+          if (round === 5) await addPurchase(slow, shop.id, { customer_id: shop.customer });
+          if (round === 16) {
             await slow.query('commit');
             revenue += 100;
           }
@@ -104,13 +107,14 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
           if (purchase !== null) revenue += round;
           if (round % 3 === 0) await buy(other);
           const asOf = await now();
-          // Any place between two batches.
+          // At another moment between two batches in each round.
           await sleep((round * 41) % 150);
           const response = await ask(stats, shop, asOf);
           expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
           expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
           if (purchase === null) continue;
           const file = await ask(`${exported}&min_value_in_cents=${round}`, shop, asOf);
+          expect(file.statusCode, file.body).toBe(200);
           expect(file.body).toContain(encodeId('purchase', purchase));
           expect(String(file.headers['x-data-as-of']) >= asOf).toBe(true);
           const one = `/v1/purchases/${encodeId('purchase', purchase)}`;
@@ -146,9 +150,10 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     await whileFollowing(async () => {
       expect((await ask(stats, shop, await now(), impatient)).statusCode).toBe(200);
     });
-    // What the worker said last is read within that time.
-    await sleep(100);
-    const shown = (await impatient.get(stats, shop.secret)).headers['x-data-as-of'];
+    const { file = '' } = published(shop) ?? {};
+    const shown = formatInstant(readUpToDate(folder).instantOf(shop.id, file) ?? 0n);
+    const response = () => impatient.get(stats, shop.secret);
+    while ((await response()).headers['x-data-as-of'] !== shown) await sleep(10);
     await buy(shop);
     const asOf = await now();
     const customerPurchases = `/v1/customers/${encodeId('customer', shop.customer)}/purchases`;
@@ -164,7 +169,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
       });
     }
     // What there is suffices for whoever asks for no more.
-    expect((await ask(stats, shop, String(shown), impatient)).statusCode).toBe(200);
+    expect((await ask(stats, shop, shown, impatient)).statusCode).toBe(200);
   });
 
   it('may be of an instant that is soon, and is refused of one that does not come', async () => {
@@ -196,8 +201,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
   it('is not kept from one organization by another that fails', async () => {
     await whileFollowing(async () => {
       const failing = await addShop();
-      const failingFolder = organizationDirectory(folder.path, failing.id);
-      while (readPublished(failingFolder) === null) await sleep(10);
+      await untilPublished(failing);
       expect((await ask(stats, failing, await now())).statusCode).toBe(200);
       await database.pool.query('alter domain instant drop constraint instant_check');
       const poisoned = await addPurchase(database.pool, failing.id, {
@@ -214,8 +218,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
   });
 
   it('keeps nobody else waiting, and nobody who has left', async () => {
-    const port = await listen(api);
-    const client = await connectTo(port);
+    const client = await listenAndConnect(api.app);
     const future = '9999-01-01T00:00:00Z';
     const request =
       `GET ${stats} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n` +
@@ -240,8 +243,8 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
   });
 
   it('is refused at once where the service stops', async () => {
-    const stopping = await createTestApi(database.pool, folder.path, { freshnessWaitMs: 60_000 });
-    const refresh = join(purchasesDirectory(folder.path), 'refresh');
+    const stopping = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000 });
+    const refresh = join(purchasesDirectory(folder), 'refresh');
     rmSync(refresh, { recursive: true, force: true });
     const answer = ask(stats, shop, '9999-01-01T00:00:00Z', stopping);
     // The request that waits asks the worker for a refresh.
@@ -251,8 +254,3 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     await stopping.purchases.close();
   });
 });
-
-async function listen({ app }: TestApi): Promise<number> {
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  return (app.server.address() as AddressInfo).port;
-}

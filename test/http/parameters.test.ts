@@ -2,7 +2,6 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
@@ -45,7 +44,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
         },
     );
 
-  it.beforeAll(async ({ database, directory }) => {
+  it.beforeAll(async ({ database, worker }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
     const customerId = await addCustomer(database.pool, organizationId);
@@ -59,11 +58,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       customer_id: await addCustomer(database.pool, other),
     });
     foreignPurchase = encodeId('purchase', foreign);
-    if (serving === 'from a published generation') {
-      const worker = await createTestWorker(database.pool, directory);
-      await worker.syncAll();
-      await worker.close();
-    }
+    if (serving === 'from a published generation') await worker.syncAll();
   });
 
   /** The routes, by what they are asked for. */

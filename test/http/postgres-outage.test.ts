@@ -1,12 +1,13 @@
 import { createServer } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { describe, expect, inject, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { readSettings } from '../../src/settings.ts';
+import { isolatedTest as it } from '../support/fixtures.ts';
 import { createCheckedApp } from '../support/openapi.ts';
-import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { administer, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { testServices } from '../support/services.ts';
@@ -28,16 +29,15 @@ describe('while Postgres is gone', () => {
   let database: TestDatabase;
   let secret: string;
   const running: { app: FastifyInstance; pool: Database }[] = [];
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    ({ secret } = await addKey(database.pool, await addOrganization(database.pool)));
-  });
-  afterEach(async () => {
-    for (const { app, pool } of running.splice(0)) {
-      await app.close();
-      await pool.end();
-    }
-    await database.drop();
+  it.beforeEach(async ({ database: ownDatabase, shop }) => {
+    database = ownDatabase;
+    ({ secret } = shop);
+    return async () => {
+      for (const { app, pool } of running.splice(0)) {
+        await app.close();
+        await pool.end();
+      }
+    };
   });
 
   function start(databaseUrl: string, options: Partial<AppOptions> = {}) {

@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts';

@@ -1,23 +1,31 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { test as it } from '../support/fixtures.ts';
+import { exactly, objectsIn } from './formats/reading.ts';
 import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts';
 
 describe.each(servings)('purchases, %s,', (serving) => {
   const shop = servedShop(serving);
 
-  /** The purchase by each of the three routes that show it, as text. */
-  async function shown(id: bigint): Promise<string[]> {
-    const [single, list, ofCustomer] = [
-      await shop.get(purchaseUrl(id)),
-      await shop.get('/v1/purchases'),
-      await shop.get(customerUrl(shop.customerId)),
-    ];
-    for (const response of [single, list, ofCustomer]) {
-      expect(response.statusCode, response.body).toBe(200);
+  /** Stores purchases, and gives each as text, from each of the three routes that show it. */
+  async function shown(...stored: Parameters<typeof shop.add>[0][]): Promise<string[][]> {
+    const ids: bigint[] = [];
+    for (const values of stored) ids.push(await shop.add(values));
+    await shop.publish();
+    const lists: string[][] = [];
+    for (const url of ['/v1/purchases', customerUrl(shop.customerId)]) {
+      const { statusCode, body } = await shop.get(url);
+      expect(statusCode, body).toBe(200);
+      lists.push(objectsIn(body, 'data'));
     }
-    const inList = (text: string) =>
-      /^\{"data":\[(.*)\],"has_more":false\}$/s.exec(text)?.[1] ?? '';
-    return [single.body, inList(list.body), inList(ofCustomer.body)];
+    const all: string[][] = [];
+    for (const id of ids) {
+      const { statusCode, body } = await shop.get(purchaseUrl(id));
+      expect(statusCode, body).toBe(200);
+      const isIt = (text: string) => JSON.parse(text).id === encodeId('purchase', id);
+      all.push([body, ...lists.map((texts) => texts.find(isIt) ?? 'missing')]);
+    }
+    return all;
   }
 
   it('show every field of the specification', async () => {
@@ -40,18 +48,17 @@ describe.each(servings)('purchases, %s,', (serving) => {
       utm_term: 'sapato preto',
     };
     const coupons = [{ id: '7', code: 'OFF10', value: 10.5, type: 'percentage' }];
-    const id = await shop.add({
+    const [texts = []] = await shown({
       ...fields,
       purchase_value_in_cents: 12_345,
       created_at: '2026-01-02T00:04:05.123456+03:00',
       updated_at: '2026-02-03T04:05:06.000007Z',
       coupons: JSON.stringify(coupons),
     });
-    await shop.publish();
-    for (const text of await shown(id)) {
+    for (const text of texts) {
       expect(JSON.parse(text)).toStrictEqual({
         object: 'purchase',
-        id: encodeId('purchase', id),
+        id: expect.stringMatching(/^pur_/),
         customer_id: encodeId('customer', shop.customerId),
         purchase_value_in_cents: 12_345,
         created_at: '2026-01-01T21:04:05.123456Z',
@@ -65,12 +72,11 @@ describe.each(servings)('purchases, %s,', (serving) => {
 
   it('leave out, rather than return as null, what has no value', async () => {
     const instant = '2026-01-01T00:00:00Z';
-    const id = await shop.add({ created_at: instant, updated_at: instant });
-    await shop.publish();
-    for (const text of await shown(id)) {
+    const [texts = []] = await shown({ created_at: instant, updated_at: instant });
+    for (const text of texts) {
       expect(JSON.parse(text)).toStrictEqual({
         object: 'purchase',
-        id: encodeId('purchase', id),
+        id: expect.stringMatching(/^pur_/),
         customer_id: encodeId('customer', shop.customerId),
         purchase_value_in_cents: 100,
         created_at: '2026-01-01T00:00:00.000000Z',
@@ -80,79 +86,79 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
-  it.each([
-    '0001-01-01T00:00:00.000000Z',
-    '1969-12-31T23:59:59.999999Z',
-    '1970-01-01T00:00:00.000001Z',
-    '9999-12-31T23:59:59.999999Z',
-  ])('show the instant %s to the microsecond', async (instant) => {
-    const id = await shop.add({ created_at: instant, updated_at: instant });
-    await shop.publish();
-    for (const text of await shown(id)) {
-      expect(JSON.parse(text)).toMatchObject({ created_at: instant, updated_at: instant });
+  it('show instants to the microsecond', async () => {
+    const instants = [
+      '0001-01-01T00:00:00.000000Z',
+      '1969-12-31T23:59:59.999999Z',
+      '1970-01-01T00:00:00.000001Z',
+      '9999-12-31T23:59:59.999999Z',
+    ];
+    const all = await shown(...instants.map((at) => ({ created_at: at, updated_at: at })));
+    for (const [index, instant] of instants.entries()) {
+      for (const text of all[index] as string[]) {
+        expect(JSON.parse(text)).toMatchObject({ created_at: instant, updated_at: instant });
+      }
     }
   });
 
-  it.each(['9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'])(
-    'show %s cents digit by digit',
-    async (cents) => {
-      const amount = BigInt(cents);
-      const id = await shop.add({ purchase_value_in_cents: amount, total_amount_in_cents: amount });
-      await shop.publish();
-      for (const text of await shown(id)) {
-        expect(text.match(/"purchase_value_in_cents":[^,}]+/g)).toEqual([
-          `"purchase_value_in_cents":${cents}`,
-        ]);
-        expect(text.match(/"total_amount_in_cents":[^,}]+/g)).toEqual([
-          `"total_amount_in_cents":${cents}`,
-        ]);
+  it('show amounts digit by digit', async () => {
+    const amounts = [2n ** 53n + 1n, -(2n ** 53n) - 1n, 2n ** 63n - 1n, -(2n ** 63n)];
+    const all = await shown(
+      ...amounts.map((cents) => ({ purchase_value_in_cents: cents, total_amount_in_cents: cents })),
+    );
+    for (const [index, cents] of amounts.entries()) {
+      for (const text of all[index] as string[]) {
+        expect(exactly(text)).toMatchObject({
+          purchase_value_in_cents: `\u0001${cents}`,
+          total_amount_in_cents: `\u0001${cents}`,
+        });
       }
-    },
-  );
+    }
+  });
 
-  const field = { id: 'string', code: 'string', value: 'number', type: 'string' } as const;
-  it.each([
-    ['none', '[]'],
-    ['without fields', '[{}]'],
-    ['of nulls', '[{"id":null,"code":null,"value":null,"type":null}]'],
-    ['of the wrong types', '[{"id":7,"code":true,"value":"10","type":[]}]'],
-    ['with more than is documented', '[{"code":"A","secret":"x","__proto__":{"value":1}}]'],
-    ['that are no objects', '[null,1,"a",[1],true]'],
-    ['with fractions', '[{"value":-0.1},{"value":1e-7},{"value":0}]'],
-    ['with numbers that no double holds', '[{"code":"A","value":1e400},{"value":-1e400}]'],
-    ['with odd text', '[{"code":"\\"\\\\ \\u2028 🛒 </script>"}]'],
-  ])('show coupons %s in the shape of the specification', async (_which, stored) => {
-    const id = await shop.add({ coupons: stored });
-    await shop.publish();
-    for (const text of await shown(id)) {
-      const { coupons } = JSON.parse(text);
-      // What is no object is no coupon.
-      expect(coupons).toHaveLength(JSON.parse(stored).filter(isObject).length);
-      for (const coupon of coupons) {
-        for (const [name, value] of Object.entries(coupon)) {
-          expect([name, typeof value]).toEqual([name, field[name as keyof typeof field]]);
+  it('show any stored coupons in the shape of the specification', async () => {
+    const field = { id: 'string', code: 'string', value: 'number', type: 'string' } as const;
+    const stored = [
+      '[]',
+      '[{}]',
+      '[{"id":null,"code":null,"value":null,"type":null}]',
+      '[{"id":7,"code":true,"value":"10","type":[]}]',
+      '[{"code":"A","secret":"x","__proto__":{"value":1}}]',
+      // An element that is no object is no coupon.
+      '[null,1,"a",[1],true]',
+      '[{"value":-0.1},{"value":1e-7},{"value":0}]',
+      '[{"code":"A","value":1e400},{"value":-1e400}]',
+      '[{"code":"\\"\\\\ \\u2028 🛒 </script>"}]',
+    ];
+    const all = await shown(...stored.map((coupons) => ({ coupons })));
+    for (const [index, json] of stored.entries()) {
+      for (const text of all[index] as string[]) {
+        const { coupons } = JSON.parse(text);
+        expect(coupons).toHaveLength(JSON.parse(json).filter(isObject).length);
+        for (const [name, value] of coupons.flatMap(Object.entries)) {
+          expect([name, typeof value], json).toEqual([name, field[name as keyof typeof field]]);
         }
+        expect(text).not.toContain('secret');
       }
-      expect(text).not.toContain('secret');
     }
   });
 
-  it.each(['12345678901234567890', '0.1234567890123456789', '10.50', '-0.0000001', '7'])(
-    'show the value %s of a coupon digit by digit',
-    async (value) => {
-      const id = await shop.add({ coupons: `[{"id":${value},"value":${value}}]` });
-      await shop.publish();
-      for (const text of await shown(id)) {
+  it('show the values of coupons digit by digit', async () => {
+    const values = ['12345678901234567890', '0.1234567890123456789', '10.50', '-0.0000001', '7'];
+    const all = await shown(
+      ...values.map((value) => ({ coupons: `[{"id":${value},"value":${value}}]` })),
+    );
+    for (const [index, value] of values.entries()) {
+      for (const text of all[index] as string[]) {
         expect(text).toContain(`"coupons":[{"id":"${value}","value":${value}}]`);
       }
-    },
-  );
+    }
+  });
 
   it('show the fields of coupons as they are stored', async () => {
     const coupons = [{ code: '"\\ \u2028 🛒', value: -0.1 }, { type: '' }, { id: '', value: 1e-7 }];
-    const id = await shop.add({ coupons: JSON.stringify(coupons) });
-    await shop.publish();
-    for (const text of await shown(id)) expect(JSON.parse(text).coupons).toStrictEqual(coupons);
+    const [texts = []] = await shown({ coupons: JSON.stringify(coupons) });
+    for (const text of texts) expect(JSON.parse(text).coupons).toStrictEqual(coupons);
   });
 });
 

@@ -1,35 +1,29 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, vi } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { expectRefusal } from './refusal.ts';
 
 const requestsPerMinute = 3;
 
 describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,', (store) => {
   let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
   let organizationId: bigint;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path, {
+  it.beforeAll(async ({ database: ownDatabase, directory }) => {
+    database = ownDatabase;
+    api = await createTestApi(database.pool, directory, {
       rateLimitPerMinute: requestsPerMinute,
       rateLimitStore: store,
     });
     organizationId = await addOrganization(database.pool);
+    return api.close;
   });
   afterEach(() => {
     vi.useRealTimers();
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
   });
 
   const freshKey = async () => (await addKey(database.pool, organizationId)).secret;

@@ -1,19 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import { createTestDuckDBEngine } from '../support/engines.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import type { TestWorker } from '../support/sync.ts';
 
 describe('a question that is asked again', () => {
   let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let worker: TestWorker;
-  let engine: PurchaseEngine;
   let api: TestApi;
   let organization: bigint;
   let customer: bigint;
@@ -38,26 +35,17 @@ describe('a question that is asked again', () => {
     },
   });
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    worker = await createTestWorker(database.pool, folder.path);
+  it.beforeAll(async ({ database: ownDatabase, directory, worker: ownWorker, engine }) => {
+    [database, worker] = [ownDatabase, ownWorker];
     organization = await addOrganization(database.pool);
     customer = await addCustomer(database.pool, organization);
     ({ secret } = await addKey(database.pool, organization));
     await add(100);
     await worker.syncAll();
-    engine = await createTestDuckDBEngine(folder.path);
-    api = await createTestApi(database.pool, folder.path, {
+    api = await createTestApi(database.pool, directory, {
       services: testServices(database.pool, counted(engine)),
     });
-  });
-  afterAll(async () => {
-    await api.close();
-    await engine.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
+    return api.close;
   });
 
   const add = (cents: number) =>

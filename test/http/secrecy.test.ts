@@ -1,43 +1,11 @@
-import type { FastifyInstance, InjectOptions } from 'fastify';
-import { afterAll, beforeEach, describe, expect } from 'vitest';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { describe, expect } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
-import { test } from '../support/fixtures.ts';
-import { createCheckedApp } from '../support/openapi.ts';
-import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
-import { connectTo } from '../support/sockets.ts';
-import { recordedLog, reveals } from './recorded-log.ts';
+import { loggedTest as it } from './logged-test.ts';
+import { reveals } from './recorded-log.ts';
 
 describe('the secret of a key', () => {
-  const { log, lines } = recordedLog();
-  let app: FastifyInstance;
-
-  const it = test.extend(
-    'ask',
-    ({ shop }) =>
-      (url: string, options: InjectOptions = {}) =>
-        app.inject({
-          method: 'GET',
-          url,
-          headers: { authorization: `Bearer ${shop.secret}` },
-          ...options,
-        }),
-  );
-
-  it.beforeAll(async ({ database }) => {
-    app = createCheckedApp({
-      services: testServices(database.pool, createPostgresEngine(database.pool)),
-      rateLimitPerMinute: 1_000_000,
-      failedKeysPerMinute: 1_000_000,
-      log,
-    });
-    await app.listen({ host: '127.0.0.1', port: 0 });
-  });
-  afterAll(async () => {
-    await app.close();
-  });
-  beforeEach(() => {
+  it.beforeEach(({ recorded: { lines } }) => {
     lines.length = 0;
   });
 
@@ -46,13 +14,21 @@ describe('the secret of a key', () => {
     ['an unknown route', '/v1/nothing', 400],
     ['a missing purchase', '/v1/purchases/pur_nobody', 404],
     ['a parameter that is refused', '/v1/purchases?limit=x', 422],
-  ] as const)('is not logged with %s', async ([_name, url, status], { shop, ask }) => {
-    expect((await ask(url)).statusCode).toBe(status);
-    expect(lines).not.toHaveLength(0);
-    expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
-  });
+  ] as const)(
+    'is not logged with %s',
+    async ([_name, url, status], { ask, recorded: { lines }, shop }) => {
+      expect((await ask(url)).statusCode).toBe(status);
+      expect(lines).not.toHaveLength(0);
+      expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
+    },
+  );
 
-  it('is not logged when the key is refused', async ({ database, shop, ask }) => {
+  it('is not logged when the key is refused', async ({
+    ask,
+    database,
+    recorded: { lines },
+    shop,
+  }) => {
     const revoked = await addKey(database.pool, shop.organizationId);
     await revokeApiKey(database.pool, revoked.id);
     const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
@@ -66,9 +42,13 @@ describe('the secret of a key', () => {
     }
   });
 
-  it('is neither logged nor repeated when it is sent as a parameter', async ({ shop, ask }) => {
-    for (const headers of [{}, { authorization: `Bearer ${shop.secret}` }]) {
-      const response = await ask(`/v1/purchases?api_key=${shop.secret}`, { headers });
+  it('is neither logged nor repeated when it is sent as a parameter', async ({
+    api,
+    recorded: { lines },
+    shop,
+  }) => {
+    for (const key of [undefined, shop.secret]) {
+      const response = await api.get(`/v1/purchases?api_key=${shop.secret}`, key);
       expect([401, 422]).toContain(response.statusCode);
       expect(reveals(response.body, shop.secret)).toBe(false);
     }
@@ -77,8 +57,9 @@ describe('the secret of a key', () => {
   });
 
   it('is neither logged nor repeated when it is sent as a parameter of a malformed URL', async ({
-    shop,
     ask,
+    recorded: { lines },
+    shop,
   }) => {
     const response = await ask(`/v1/%ZZ?api_key=${shop.secret}`);
     expect(response.statusCode).toBe(400);
@@ -86,7 +67,11 @@ describe('the secret of a key', () => {
     expect(reveals(response.body, shop.secret)).toBe(false);
   });
 
-  it('is not logged when it is sent as a part of the path', async ({ shop, ask }) => {
+  it('is not logged when it is sent as a part of the path', async ({
+    ask,
+    recorded: { lines },
+    shop,
+  }) => {
     for (const path of [`/v1/${shop.secret}`, `/v1/purchases/${shop.secret}`]) {
       expect([400, 422]).toContain((await ask(path)).statusCode);
     }
@@ -94,12 +79,14 @@ describe('the secret of a key', () => {
     expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
   });
 
-  it('is not logged when the request is not HTTP after all', async ({ shop }) => {
-    const client = await connectTo((app.server.address() as { port: number }).port);
+  it('is not logged when the request is not HTTP', async ({
+    client,
+    recorded: { lines },
+    shop,
+  }) => {
     const answers = await client.sendBytes(
       `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\nbad header\r\n\r\n`,
     );
-    client.close();
     expect(answers).toMatchObject([{ status: 400 }]);
     expect(reveals(JSON.stringify(answers), shop.secret)).toBe(false);
     expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);

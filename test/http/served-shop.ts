@@ -1,8 +1,8 @@
 import type { LightMyRequestResponse } from 'fastify';
-import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { createTestApi, type TestApi } from '../support/api.ts';
-import { administer, createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import type { TestApi } from '../support/api.ts';
+import { test } from '../support/fixtures.ts';
+import { administer, type TestDatabase } from '../support/postgres.ts';
 import {
   addCustomer,
   addKey,
@@ -10,8 +10,7 @@ import {
   addPurchase,
   type PurchaseValues,
 } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import type { TestWorker } from '../support/sync.ts';
 
 /** Where the answers about an organization's purchases come from. */
 export const servings = [
@@ -32,34 +31,24 @@ export type ServedShop = {
   publish(): Promise<void>;
 };
 
-/** Sets up, around the tests of a `describe`, a shop and the API that serves it. */
+/** Sets up a shop for each test of a `describe`, over the file's database and API. */
 export function servedShop(serving: Serving): ServedShop {
   let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: Awaited<ReturnType<typeof createTestWorker>>;
+  let worker: TestWorker;
   let api: TestApi;
   let organizationId: bigint;
   let customerId: bigint;
   let secret: string;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    // A zone other than UTC, which must not be seen anywhere.
-    const name = new URL(database.url).pathname.slice(1);
-    await administer(database.url, `alter database ${name} set timezone = 'Asia/Kolkata'`);
-    folder = await temporaryDirectory();
-    worker = await createTestWorker(database.pool, folder.path);
-    api = await createTestApi(database.pool, folder.path);
+  test.beforeAll(async ({ database: { url } }) => {
+    // A zone other than UTC, which no response may show.
+    const name = new URL(url).pathname.slice(1);
+    await administer(url, `alter database ${name} set timezone = 'Asia/Kolkata'`);
   });
-  beforeEach(async () => {
+  test.beforeEach(async ({ database: ownDatabase, worker: ownWorker, api: ownApi }) => {
+    [database, worker, api] = [ownDatabase, ownWorker, ownApi];
     organizationId = await addOrganization(database.pool);
     customerId = await addCustomer(database.pool, organizationId);
     ({ secret } = await addKey(database.pool, organizationId));
-  });
-  afterAll(async () => {
-    await api.close();
-    await worker.close();
-    await database.drop();
-    await folder.remove();
   });
   return {
     get database() {
@@ -75,7 +64,7 @@ export function servedShop(serving: Serving): ServedShop {
     add: (values = {}) =>
       addPurchase(database.pool, organizationId, { customer_id: customerId, ...values }),
     publish: async () => {
-      if (serving === 'from a published generation') await worker.syncAll();
+      if (serving === 'from a published generation') await worker.once([organizationId]);
     },
   };
 }

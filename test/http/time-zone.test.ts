@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
 import { expectRefusal } from './refusal.ts';
 import { servedShop, servings } from './served-shop.ts';
 

@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 
 describe('a statement whose caller gives up', () => {
   let database: TestDatabase;
   let proxy: PostgresProxy;
   let pool: Database;
-  beforeEach(async () => {
-    database = await createTestDatabase();
+  it.beforeEach(async ({ database: ownDatabase }) => {
+    database = ownDatabase;
     proxy = await createPostgresProxy(database.url);
     pool = createPool(proxy.url, { max: 1, applicationName: 'gives up' });
-  });
-  afterEach(async () => {
-    await pool.end();
-    await proxy.close();
-    await database.drop();
+    return async () => {
+      await pool.end();
+      await proxy.close();
+    };
   });
 
   /** Runs the statement until it is given up; it sleeps for longer than any test. */

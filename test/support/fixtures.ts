@@ -6,6 +6,7 @@ import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { type Program, type ProgramOptions, runProgram } from './program.ts';
 import { addCustomer, addKey, addOrganization } from './shop.ts';
+import { listenAndConnect, type SocketClient } from './sockets.ts';
 import { createTestWorker, type TestWorker } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -52,6 +53,51 @@ async function openApi(
   const api = await createTestApi(database.pool, directory, apiOptions);
   onCleanup(api.close);
   return api;
+}
+
+/** A client of `api` over real sockets. */
+async function openClient(
+  { api }: { readonly api: TestApi },
+  { onCleanup }: Scope,
+): Promise<SocketClient> {
+  const client = await listenAndConnect(api.app);
+  onCleanup(async () => client.close());
+  return client;
+}
+
+export type StartApi = (options?: Partial<AppOptions>) => Promise<TestApi>;
+
+/** Starts further APIs over `database` and `directory`, until the end of the test. */
+async function openStartApi(
+  { database, directory }: Stores,
+  { onCleanup }: Scope,
+): Promise<StartApi> {
+  const apis: TestApi[] = [];
+  onCleanup(async () => {
+    for (const api of apis) await api.close();
+  });
+  return async (options = {}) => {
+    const api = await createTestApi(database.pool, directory, options);
+    apis.push(api);
+    return api;
+  };
+}
+
+/** As `startApi`, with a client over real sockets. */
+async function openStartServer(
+  { startApi }: { readonly startApi: StartApi },
+  { onCleanup }: Scope,
+) {
+  const clients: SocketClient[] = [];
+  onCleanup(async () => {
+    for (const client of clients) client.close();
+  });
+  return async (options: Partial<AppOptions> = {}) => {
+    const { app } = await startApi(options);
+    const client = await listenAndConnect(app);
+    clients.push(client);
+    return { server: app.server, client };
+  };
 }
 
 type Get = (url: string, headers?: Record<string, string>) => ReturnType<TestApi['get']>;
@@ -106,9 +152,30 @@ async function openProgram(
   };
 }
 
+const commandPaths = {
+  keys: 'src/commands/keys.ts',
+  organizations: 'src/commands/organizations.ts',
+  migrate: 'src/commands/migrate.ts',
+  seed: 'src/commands/seed.ts',
+  sync: 'sync/main.ts',
+} as const;
+
+/** Runs a command to its end. */
+const openExecute =
+  async ({ program }: { readonly program: StartProgram }) =>
+  async (
+    command: keyof typeof commandPaths,
+    args: readonly string[],
+    environment: Record<string, string> = {},
+  ) => {
+    const running = program(commandPaths[command], args, environment);
+    const code = await running.exited();
+    return { code, output: running.output(), lines: running.output().trim().split('\n') };
+  };
+
 const file = { scope: 'file' } as const;
 
-/** Tests that share their fixtures with the other tests of the file, except `newShop` and `program`. */
+/** Tests that share their fixtures with the other tests of the file, except those that start something. */
 export const test = base
   .extend('database', file, openDatabase)
   .extend('directory', file, openDirectory)
@@ -118,11 +185,15 @@ export const test = base
   .extend('apiOptions', file, {} as Partial<AppOptions>)
   .extend('api', file, openApi)
   .extend('get', file, openGet)
+  .extend('client', file, openClient)
   .extend('worker', file, openWorker)
   .extend('engine', file, openEngine)
   /** An organization of the test's own. */
   .extend('newShop', openShop)
-  .extend('program', openProgram);
+  .extend('program', openProgram)
+  .extend('execute', openExecute)
+  .extend('startApi', openStartApi)
+  .extend('startServer', openStartServer);
 
 /** Tests that have a database, a folder and all else of their own. */
 export const isolatedTest = base
@@ -134,6 +205,10 @@ export const isolatedTest = base
   .extend('apiOptions', {} as Partial<AppOptions>)
   .extend('api', openApi)
   .extend('get', openGet)
+  .extend('client', openClient)
   .extend('worker', openWorker)
   .extend('engine', openEngine)
-  .extend('program', openProgram);
+  .extend('program', openProgram)
+  .extend('execute', openExecute)
+  .extend('startApi', openStartApi)
+  .extend('startServer', openStartServer);

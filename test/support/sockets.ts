@@ -1,5 +1,5 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type Check, conformanceTo, decompressed } from './openapi.ts';
 
@@ -68,6 +68,12 @@ export async function connectTo(port: number, sockets = 25): Promise<SocketClien
     },
     close: () => agent.destroy(),
   };
+}
+
+/** Lets an API listen, and connects to it. */
+export async function listenAndConnect(app: FastifyInstance, sockets = 25): Promise<SocketClient> {
+  await app.listen({ host, port: 0 });
+  return connectTo((app.server.address() as AddressInfo).port, sockets);
 }
 
 /** How many connections the server of an API has. */

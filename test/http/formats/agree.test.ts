@@ -7,7 +7,6 @@ import { purchaseTable } from '../../../src/resources/purchase-table.ts';
 import { awkwardPurchase } from '../../support/awkward-purchases.ts';
 import { test } from '../../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
-import { createTestWorker } from '../../support/sync.ts';
 import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './reading.ts';
 
 const statsColumns: TableColumn[] = [
@@ -53,7 +52,7 @@ describe('all formats of an answer', () => {
         },
     );
 
-  it.beforeAll(async ({ database, directory }) => {
+  it.beforeAll(async ({ database, worker }) => {
     csv = await fileReader();
     const organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
@@ -77,9 +76,7 @@ describe('all formats of an answer', () => {
       coupons:
         '[{"id":12345678901234567890,"code":"a\\"b,\\n","value":1e400},{"value":10.50,"type":"x"}]',
     });
-    const worker = await createTestWorker(database.pool, directory);
     await worker.syncAll();
-    await worker.close();
   });
   afterAll(async () => {
     await csv.close();
@@ -106,7 +103,7 @@ describe('all formats of an answer', () => {
         (url, asked, limit) =>
           expectAgreement(`${url}?${query({ ...asked, limit })}`, purchaseTable.columns, 'data'),
       ),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
     await expectAgreement('/v1/purchases?limit=100', purchaseTable.columns, 'data');
   });
@@ -123,7 +120,7 @@ describe('all formats of an answer', () => {
           return expectAgreement(`/v1/purchases/stats?${asking}`, statsColumns, 'groups');
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../../support/api.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/postgres.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../../support/shop.ts';
-import { createTestWorker } from '../../support/sync.ts';
-import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { test as it } from '../../support/fixtures.ts';
+import { addCustomer, addPurchase } from '../../support/shop.ts';
 import { expectRefusal } from '../refusal.ts';
 
 const mediaTypes = {
@@ -15,38 +14,30 @@ const mediaTypes = {
   arrow: 'application/vnd.apache.arrow.stream',
 } as const;
 
+it.beforeAll(async ({ database, shop, customerId, worker }) => {
+  for (const order_number of ['=1+1', '-5', 'plain', 'á,b']) {
+    const values = { customer_id: customerId, order_number };
+    await addPurchase(database.pool, shop.organizationId, values);
+  }
+  await worker.syncAll();
+});
+
 describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by %s', (engine) => {
-  let database: TestDatabase;
-  let folder: Awaited<ReturnType<typeof temporaryDirectory>>;
   let api: TestApi;
   let secret: string;
   let urls: string[];
 
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    folder = await temporaryDirectory();
-    api = await createTestApi(database.pool, folder.path);
-    const organization = await addOrganization(database.pool);
-    ({ secret } = await addKey(database.pool, organization));
-    const customer_id = await addCustomer(database.pool, organization);
-    for (const order_number of ['=1+1', '-5', 'plain', 'á,b']) {
-      await addPurchase(database.pool, organization, { customer_id, order_number });
-    }
-    const customer = encodeId('customer', customer_id);
+  it.beforeAll(async ({ database, directory, shop, customerId }) => {
+    ({ secret } = shop);
+    const folder = engine === 'duckdb' ? directory : join(directory, 'empty');
+    api = await createTestApi(database.pool, folder);
+    const customer = encodeId('customer', customerId);
     urls = [
       '/v1/purchases?limit=3',
       `/v1/customers/${customer}/purchases?limit=3`,
       '/v1/purchases/stats?group_by=day',
     ];
-    if (engine === 'postgres') return;
-    const worker = await createTestWorker(database.pool, folder.path);
-    await worker.syncAll();
-    await worker.close();
-  });
-  afterAll(async () => {
-    await api.close();
-    await database.drop();
-    await folder.remove();
+    return api.close;
   });
 
   const get = (url: string, headers: Record<string, string> = {}) => api.get(url, secret, headers);
@@ -187,26 +178,19 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
 });
 
 describe('a sum that 64 bits cannot hold', () => {
-  it('is written to the last digit, and refused where a format cannot', async () => {
-    const database = await createTestDatabase();
-    const folder = await temporaryDirectory();
-    const api = await createTestApi(database.pool, folder.path);
-    try {
-      const organization = await addOrganization(database.pool);
-      const { secret } = await addKey(database.pool, organization);
-      const customer_id = await addCustomer(database.pool, organization);
-      const most = { customer_id, purchase_value_in_cents: 2n ** 63n - 1n };
-      await addPurchase(database.pool, organization, most);
-      await addPurchase(database.pool, organization, most);
-      const stats = (format: string) => api.get(`/v1/purchases/stats?format=${format}`, secret);
-      for (const format of ['json', 'csv', 'ndjson']) {
-        expect((await stats(format)).body).toContain('18446744073709551614');
-      }
-      expectRefusal(await stats('arrow'), 'validation_error', 'format');
-    } finally {
-      await api.close();
-      await database.drop();
-      await folder.remove();
+  it('is written to the last digit, and refused where a format cannot', async ({
+    api,
+    database,
+    newShop: { organizationId, secret },
+  }) => {
+    const customer_id = await addCustomer(database.pool, organizationId);
+    for (const purchase_value_in_cents of [2n ** 63n - 1n, 2n ** 63n - 1n]) {
+      await addPurchase(database.pool, organizationId, { customer_id, purchase_value_in_cents });
     }
+    const stats = (format: string) => api.get(`/v1/purchases/stats?format=${format}`, secret);
+    for (const format of ['json', 'csv', 'ndjson']) {
+      expect((await stats(format)).body).toContain('18446744073709551614');
+    }
+    expectRefusal(await stats('arrow'), 'validation_error', 'format');
   });
 });

@@ -1,0 +1,158 @@
+import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { test } from '../support/fixtures.ts';
+import { createReaderRole } from '../support/role.ts';
+import { withoutForeignKeys } from '../support/rows.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+
+const it = test
+  .extend('organization', ({ newShop }) => encodeId('organization', newShop.organizationId))
+  /** Runs `list --json` as a role that may only read. */
+  .extend('list', { scope: 'file' }, async ({ database }, { onCleanup }) => {
+    const reader = await createReaderRole(database);
+    onCleanup(reader.drop);
+    return reader.url;
+  });
+
+describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
+  it('create a key whose secret, alone on the last line, works until it is revoked', async ({
+    api,
+    execute,
+    list,
+    organization,
+  }) => {
+    const expiring = ['--organization', organization, '--name', 'BI', '--expires-in', '90d'];
+    const created = await execute('keys', ['create', ...expiring]);
+    expect(created.code).toBe(0);
+    const secret = created.lines.at(-1) as string;
+    expect(secret).toMatch(/^crm_live_[0-9A-Za-z]{30,}$/);
+    expect((await api.get('/v1/me', secret)).json()).toMatchObject({
+      organization: { id: organization, name: 'Livraria Ipê' },
+      api_key: { name: 'BI', scopes: ['read'] },
+    });
+
+    const listed = await execute('keys', ['list', '--json'], { DATABASE_URL: list });
+    expect(listed.output).not.toContain(secret.slice(10));
+    const [own, ...others] = (JSON.parse(listed.output) as Record<string, string>[]).filter(
+      ({ name }) => name === 'BI',
+    );
+    expect(others).toEqual([]);
+    expect(own).toMatchObject({ state: 'active', organization });
+    const lifetime = Date.parse(own?.expires_at ?? '') - Date.parse(own?.created_at ?? '');
+    expect(Math.round(lifetime / 86_400_000)).toBe(90);
+
+    expect((await execute('keys', ['revoke', own?.id as string])).code).toBe(0);
+    expect((await api.get('/v1/me', secret)).statusCode).toBe(401);
+    expect((await execute('keys', ['list'])).output).toContain('revoked');
+  });
+
+  it('create an organization, print its id alone on the last line, and list it', async ({
+    execute,
+    list,
+    newShop,
+    organization,
+  }) => {
+    const name = `Padaria ${'São José '.repeat(9)}`.trim();
+    const created = await execute('organizations', ['create', '--name', name]);
+    expect(created.code).toBe(0);
+    const id = created.lines.at(-1) as string;
+    expect((await execute('keys', ['create', '--organization', id, '--name', 'BI'])).code).toBe(0);
+    const json = await execute('organizations', ['list', '--json'], { DATABASE_URL: list });
+    const existing = { organization_id: `${newShop.organizationId}`, name: 'Livraria Ipê' };
+    expect(JSON.parse(json.output)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ id: organization, ...existing, active_keys: 1 }),
+        expect.objectContaining({
+          id,
+          name,
+          created_at: expect.stringMatching(/^20.*Z$/),
+          active_keys: 1,
+        }),
+      ]),
+    );
+    const listed = await execute('organizations', ['list']);
+    expect(listed.output).toContain('Livraria Ipê');
+    expect(listed.output).toMatch(/org_\w+ +\d+ {2}Padaria São José .*… {2}20/);
+    expect(Math.max(...listed.lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('delete an organization with --yes only, and its keys at once', async ({
+    api,
+    database,
+    execute,
+    newShop: { organizationId, secret },
+    organization,
+    otherShop,
+  }) => {
+    const customerId = await addCustomer(database.pool, organizationId);
+    await addPurchase(database.pool, organizationId, { customer_id: customerId });
+    const foreign = await addCustomer(database.pool, otherShop.organizationId);
+    await withoutForeignKeys(database.pool, (connection) =>
+      addPurchase(connection, organizationId, { customer_id: foreign }),
+    );
+    const all =
+      `${organization} (Livraria Ipê) with its API keys (1), customers (1), purchases (2) ` +
+      'and everything else that belongs to it';
+    const refused = await execute('organizations', ['delete', organization]);
+    expect(refused.code).toBe(1);
+    expect(refused.lines).toEqual([
+      `Nothing is deleted. With --yes, this command deletes ${all}. This cannot be undone.`,
+    ]);
+    expect((await api.get('/v1/purchases', secret)).json().data).toHaveLength(2);
+
+    const deleted = await execute('organizations', ['delete', organization, '--yes']);
+    expect(deleted).toMatchObject({ code: 0, lines: [`Deleting ${all}.`, expect.anything()] });
+    expect((await api.get('/v1/purchases', secret)).statusCode).toBe(401);
+    expect((await api.get('/v1/me', otherShop.secret)).statusCode).toBe(200);
+    const left = 'select from purchases where organization_id = $1';
+    expect((await database.pool.query(left, [organizationId])).rowCount).toBe(0);
+    const kept = 'select from customers where id = $1';
+    expect((await database.pool.query(kept, [foreign])).rowCount).toBe(1);
+    const again = await execute('organizations', ['delete', organization, '--yes']);
+    expect(again.code).toBe(1);
+    expect(again.output).toContain(`There is no organization ${organization}.`);
+  });
+
+  it('list keys in 80 columns if names are long', async ({ database, execute }) => {
+    const name = 'Comércio de Café e Açaí da Conceição & Filhos Ltda. – São Paulo';
+    const organizationId = await addOrganization(database.pool, name);
+    await addKey(database.pool, organizationId, { name, scopes: ['read', 'write'] });
+    const { lines, output } = await execute('keys', ['list']);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(output).toContain(encodeId('organization', organizationId));
+    expect(lines.filter((line) => line.includes('Comércio de Café e Aç…'))).toHaveLength(1);
+  });
+
+  const create = ['create', '--organization', 'org_x', '--name', 'BI'];
+  it.for([
+    [2, 'keys', ['create', '--name', 'BI']],
+    [2, 'keys', [...create, '--expires-in', 'soon']],
+    [2, 'keys', [...create, '--scope', 'admin']],
+    [1, 'keys', create],
+    [1, 'keys', ['revoke', 'bak_x']],
+    [2, 'organizations', ['create', '--name', ' ']],
+  ] as const)('exit with %i after `%s %j`', async ([code, command, args], { execute }) => {
+    const ended = await execute(command, args);
+    expect(ended.code).toBe(code);
+    expect(ended.output).not.toMatch(/^\s+at /m);
+  });
+
+  it('migrate a second time without a change', async ({ execute }) => {
+    const again = await execute('migrate', []);
+    expect(again).toMatchObject({ code: 0, output: 'Already up to date.\n' });
+  });
+
+  it('seed demo data and print a working key for each organization', async ({ api, execute }) => {
+    const args = ['--organizations', '2', '--customers', '20', '--purchases', '50', '--seed', '3'];
+    const seeded = await execute('seed', [...args, '--until', '2026-01-31']);
+    expect(seeded.code).toBe(0);
+    const rows = [...seeded.output.matchAll(/^(org_\w+) {2}(crm_live_\w+) {2}(.+)$/gm)];
+    expect(rows).toHaveLength(2);
+    for (const [, id, secret, name] of rows) {
+      const me = (await api.get('/v1/me', secret)).json();
+      expect(me.organization).toEqual({ id, name });
+      const stats = (await api.get('/v1/purchases/stats', secret)).json();
+      expect(stats.purchase_count).toBe(50);
+    }
+  });
+});

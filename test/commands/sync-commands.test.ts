@@ -1,0 +1,163 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
+import { formatInstant } from '../../src/domain/instant.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import { isolatedTest } from '../support/fixtures.ts';
+import { createReaderRole } from '../support/role.ts';
+import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+
+const it = isolatedTest
+  .extend('organization', ({ shop }) => encodeId('organization', shop.organizationId))
+  .extend(
+    'buy',
+    ({ database, shop, customerId }) =>
+      () =>
+        addPurchase(database.pool, shop.organizationId, { customer_id: customerId }),
+  )
+  .extend('status', ({ execute }) => async () => {
+    const { output } = await execute('sync', ['status', '--json']);
+    return JSON.parse(output);
+  });
+
+describe('the commands of sync', { timeout: 60_000 }, () => {
+  it('bring every organization up to date in one pass, and show how fresh each is', async ({
+    database,
+    buy,
+    execute,
+    organization,
+    status,
+  }) => {
+    expect(await status()).toMatchObject({
+      workers: [],
+      organizations: [{ organization, state: 'stopped', purchases: null }],
+    });
+    const name = 'Comércio de Café e Açaí da Conceição & Filhos Ltda. – São Paulo';
+    const large = await addOrganization(database.pool, name);
+    await addPurchases(database.pool, large, await addCustomer(database.pool, large), 1_234);
+    await buy();
+    expect((await execute('sync', ['once'])).code).toBe(0);
+    expect((await status()).organizations).toMatchObject([
+      { purchases: 1, pendingChanges: 0, lagSeconds: 0, failure: null },
+      { purchases: 1_234 },
+    ]);
+    await buy();
+    expect((await status()).organizations[0]).toMatchObject({ purchases: 1, pendingChanges: 1 });
+    const once = await execute('sync', ['once', '--organization', organization, '--json']);
+    expect(JSON.parse(once.output.slice(once.output.indexOf('{\n')))).toMatchObject({
+      organizations: [{ purchases: 2, pendingChanges: 0 }],
+    });
+    const { code, lines, output } = await execute('sync', ['status']);
+    expect(code).toBe(0);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(output).toContain(encodeId('organization', large));
+    expect(lines.filter((line) => line.includes('Comércio de Café e …'))).toHaveLength(1);
+    expect(output).toMatch(/ {2}1,234 {2}\d{4}-\S+Z {2}stopped\n/);
+  });
+
+  it('show the worker and the instant of responses to a role that may only read', async ({
+    api,
+    database,
+    directory,
+    execute,
+    program,
+    shop,
+  }) => {
+    const reader = await createReaderRole(database);
+    try {
+      const status = async (...args: string[]) => {
+        const environment = { DATABASE_URL: reader.url };
+        const { code, output } = await execute('sync', ['status', ...args], environment);
+        expect(code, output).toBe(0);
+        return output;
+      };
+      expect(await status()).toMatch(/^No worker is running/);
+      expect(existsSync(join(directory, 'purchases'))).toBe(false);
+
+      const worker = program('sync/main.ts', ['run']);
+      await worker.printed(/"built"/);
+      // Refused after several attempts.
+      const second = execute('sync', ['once']);
+      const { workers, organizations } = JSON.parse(await status('--json'));
+      expect(workers).toMatchObject([{ since: null, failure: null }]);
+      expect(organizations).toMatchObject([{ purchases: 0, pendingChanges: 0, failure: null }]);
+      expect(await status()).toMatch(/^Worker: pid \d+ on .+\.\n/);
+      const { code, lines } = await second;
+      expect(code).toBe(1);
+      expect(lines.at(-1)).toMatch(/^Another sync worker writes to/);
+
+      const get = () => api.get('/v1/purchases', shop.secret);
+      const shown = async () => String((await get()).headers['x-data-as-of']);
+      const published = readPublished(organizationDirectory(directory, shop.organizationId));
+      // A poll of the worker raises the instant of the file.
+      while ((await shown()) <= formatInstant(published?.asOf ?? 0n)) await sleep(10);
+      expect(await worker.end('SIGTERM')).toBe(0);
+      const [{ asOf }] = JSON.parse(await status('--json')).organizations;
+      while ((await shown()) !== asOf) await sleep(10);
+      expect(await status()).toContain(`  ${asOf}  `);
+    } finally {
+      await reader.drop();
+    }
+  });
+
+  it('show unknown changes if the change log was pruned beyond the file', async ({
+    buy,
+    database,
+    execute,
+    shop,
+    status,
+  }) => {
+    await buy();
+    expect((await execute('sync', ['once'])).code).toBe(0);
+    await buy();
+    // As a worker of another folder does if this folder is older than a day.
+    await database.pool.query(
+      `with gone as (delete from purchase_changes)
+       insert into purchase_change_pruning
+       values ($1, pg_snapshot_xmax(pg_current_snapshot()))
+       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
+      [shop.organizationId],
+    );
+    const [{ pendingChanges, lagSeconds }] = (await status()).organizations;
+    expect(pendingChanges).toBeNull();
+    expect(lagSeconds).toBeGreaterThan(0);
+  });
+
+  it('report an organization that fails in one line, without a stack trace', async ({
+    buy,
+    database,
+    execute,
+    organization,
+  }) => {
+    await buy();
+    await database.pool.query('alter table purchases rename column platform to platform_name');
+    const ended = await execute('sync', ['once']);
+    expect(ended.code).toBe(1);
+    expect(ended.lines.at(-1)).toBe(
+      `${organization}: The column purchases.platform is missing and should be text.`,
+    );
+    expect(ended.output).not.toMatch(/^\s+at /m);
+  });
+});
+
+describe('npm run api', { timeout: 60_000 }, () => {
+  it('stops with exit code 0, also during its start', async ({ database, program }) => {
+    const running = program('src/commands/api.ts');
+    await running.printed(/Listening on http/);
+    expect(await running.end('SIGTERM')).toBe(0);
+
+    const starting = program('src/commands/api.ts');
+    // It connects to Postgres before it listens.
+    const connected = `select from pg_stat_activity where datname = current_database()
+      and application_name <> 'test' and backend_type = 'client backend'`;
+    while ((await database.pool.query(connected)).rowCount === 0) {
+      if (starting.child.exitCode !== null) break;
+    }
+    expect(await starting.end('SIGTERM')).toBe(0);
+  });
+});

@@ -1,0 +1,60 @@
+import type { IdentifiedResource } from '../../src/domain/public-id.ts';
+
+export type Endpoint = {
+  /** Below /v1; braces stand for an id. */
+  readonly path: string;
+  readonly object: string;
+  readonly kind: 'list' | 'single' | 'aggregate';
+  /** The values that `sort` takes, of lists. */
+  readonly sorts?: readonly string[];
+};
+
+// Section 4.3, and the list of template campaigns, which is an addition.
+export const endpoints: readonly Endpoint[] = [
+  { path: '/me', object: 'identity', kind: 'single' },
+  { path: '/customers', object: 'customer', kind: 'list', sorts: ['updated', 'total_spent'] },
+  { path: '/customers/{customer}', object: 'customer', kind: 'single' },
+  { path: '/customers/{customer}/purchases', object: 'purchase', kind: 'list', sorts: [] },
+  { path: '/segments', object: 'segment', kind: 'list', sorts: ['updated'] },
+  { path: '/segments/{segment}', object: 'segment', kind: 'single' },
+  {
+    path: '/segments/{segment}/customers',
+    object: 'customer',
+    kind: 'list',
+    sorts: ['total_spent'],
+  },
+  { path: '/purchases', object: 'purchase', kind: 'list', sorts: [] },
+  { path: '/purchases/{purchase}', object: 'purchase', kind: 'single' },
+  { path: '/purchases/stats', object: 'purchase_stats', kind: 'aggregate' },
+  { path: '/tags', object: 'tag', kind: 'list', sorts: [] },
+  { path: '/tags/{tag}', object: 'tag', kind: 'single' },
+  { path: '/attributes', object: 'attribute', kind: 'list', sorts: [] },
+  { path: '/flows', object: 'flow', kind: 'list', sorts: ['updated'] },
+  { path: '/flows/{flow}', object: 'flow', kind: 'single' },
+  { path: '/email-campaigns', object: 'email_campaign', kind: 'list', sorts: ['updated'] },
+  { path: '/email-campaigns/{email_campaign}', object: 'email_campaign', kind: 'single' },
+  { path: '/template-campaigns', object: 'template_campaign', kind: 'list', sorts: ['updated'] },
+  {
+    path: '/template-campaigns/{template_campaign}',
+    object: 'template_campaign',
+    kind: 'single',
+  },
+];
+
+// Section 2.2.
+export const prefixes: Readonly<Record<IdentifiedResource, string>> = {
+  organization: 'org_',
+  api_key: 'bak_',
+  customer: 'cus_',
+  segment: 'seg_',
+  purchase: 'pur_',
+  tag: 'tag_',
+  attribute: 'atr_',
+  flow: 'flw_',
+  email_campaign: 'emc_',
+  template_campaign: 'tcp_',
+};
+
+/** The resource of an `object`, if it has ids. */
+export const resourceOf = (object: string | undefined): IdentifiedResource | undefined =>
+  object !== undefined && object in prefixes ? (object as IdentifiedResource) : undefined;
