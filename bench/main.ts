@@ -1,23 +1,23 @@
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
 import { untilStopped } from '../src/stop-signals.ts';
-import { readEnvironment } from './environment.ts';
-import { addBenchmarkOptions, type BenchmarkOptions } from './options.ts';
-import { startServer } from './postgres.ts';
-import { measuredSuite, type OutputFiles, requireWritableFiles, tellSuite } from './run.ts';
-import { InterruptedError, withScope } from './scope.ts';
-import type { MeasuredSuite, Suite } from './suite.ts';
+import { readEnvironment } from './runner/environment.ts';
+import { addBenchmarkOptions, type BenchmarkOptions } from './runner/options.ts';
+import { measuredSuite, type OutputFiles, requireWritableFiles, tellSuite } from './runner/run.ts';
+import { InterruptedError, withScope } from './runner/scope.ts';
+import type { MeasuredSuite, Suite } from './runner/suite.ts';
+import { startServer } from './setup/postgres.ts';
 import { engines } from './suites/engines.ts';
-import { exports } from './suites/export.ts';
-import { freshness } from './suites/freshness.ts';
+import { exports } from './suites/export/export.ts';
+import { freshness } from './suites/freshness/freshness.ts';
+import { memory } from './suites/freshness/memory.ts';
 import { growth } from './suites/growth.ts';
-import { http } from './suites/http.ts';
-import { lists } from './suites/lists.ts';
+import { http } from './suites/http/http.ts';
+import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
-import { memory } from './suites/memory.ts';
 import { micro } from './suites/micro.ts';
 import { timeZones } from './suites/time-zones.ts';
-import { writes } from './suites/writes.ts';
+import { writes } from './suites/writes/writes.ts';
 
 const suites: readonly Suite[] = [
   engines,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { requestsOf } from '../bench/http/mixed-load.ts';
-import { quantile } from '../bench/measurements.ts';
+import { quantile } from '../bench/measure/statistics.ts';
 import { sizesUpTo } from '../bench/suites/growth.ts';
+import { requestsOf } from '../bench/suites/http/mixed-load.ts';
 
 describe('a quantile', () => {
   it.each([

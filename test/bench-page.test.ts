@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Plot } from '../bench/plots.ts';
-import { drawPage } from '../bench/report-html/page.ts';
-import type { ReportText } from '../bench/suite.ts';
+import { drawPage } from '../bench/report/page.ts';
+import type { Plot } from '../bench/report/plots.ts';
+import type { ReportText } from '../bench/runner/suite.ts';
 import { expectWholePage } from './support/pages.ts';
 
 const exactly = (median: number) => ({ median, lowerQuartile: median, upperQuartile: median });

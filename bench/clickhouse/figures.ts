@@ -1,9 +1,9 @@
-import { median, pairedRatios, type Summary, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { decimal, type FigureTable, spread } from '../report.ts';
-import type { Times } from '../rounds.ts';
-import type { ReportText } from '../suite.ts';
-import { type PeerQuestion, type QuestionKind, targets } from './questions.ts';
+import type { Times } from '../measure/rounds.ts';
+import { median, pairedRatios, type Summary, summarize } from '../measure/statistics.ts';
+import type { Plot } from '../report/plots.ts';
+import { decimal, type FigureTable, spread } from '../report/tables.ts';
+import type { ReportText } from '../runner/suite.ts';
+import { type PeerQuestion, type QuestionKind, targets } from './queries.ts';
 
 const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
 type Contender = (typeof contenders)[number];

@@ -1,10 +1,10 @@
 import { createProgram, runProgram, wholeNumberOption } from '../../src/commands/command-line.ts';
 import { untilStopped } from '../../src/stop-signals.ts';
-import { loadAverage, readEnvironment } from '../environment.ts';
-import { givenSettings } from '../options.ts';
-import { startServer } from '../postgres.ts';
-import { type OutputFiles, requireWritableFiles, tellSuite } from '../run.ts';
-import { withScope } from '../scope.ts';
+import { loadAverage, readEnvironment } from '../runner/environment.ts';
+import { givenSettings } from '../runner/options.ts';
+import { type OutputFiles, requireWritableFiles, tellSuite } from '../runner/run.ts';
+import { withScope } from '../runner/scope.ts';
+import { startServer } from '../setup/postgres.ts';
 import { type ComparisonOptions, compareWithClickHouse } from './comparison.ts';
 import { describeFigures, plotFigures } from './figures.ts';
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { startService } from '../child-program.ts';
-import type { Scope } from '../scope.ts';
+import type { Scope } from '../runner/scope.ts';
+import { startService } from '../setup/programs.ts';
 
 /** The API as operators run it, in a process of its own, asked over one connection. */
 export type Service = {

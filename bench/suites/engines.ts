@@ -1,12 +1,12 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
-import { pairedRatios, summarize } from '../measurements.ts';
-import { createDatabase } from '../postgres.ts';
-import { questionsFor, requireSameAnswers } from '../questions.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import { seedShops } from '../shops.ts';
-import type { Bench, Suite } from '../suite.ts';
+import { timeInRounds } from '../measure/rounds.ts';
+import { pairedRatios, summarize } from '../measure/statistics.ts';
+import { questionsFor, requireSameAnswers } from '../queries/standard-queries.ts';
+import { spread } from '../report/tables.ts';
+import type { Bench, Suite } from '../runner/suite.ts';
+import { loadFiles, openDuckDBEngine } from '../setup/engines.ts';
+import { createDatabase } from '../setup/postgres.ts';
+import { seedShops } from '../setup/shops.ts';
 
 export const engines: Suite = {
   name: 'engines',

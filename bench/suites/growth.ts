@@ -1,13 +1,13 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
-import { pairedRatios, type Summary, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { createDatabase } from '../postgres.ts';
-import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import { seedShops } from '../shops.ts';
-import type { Bench, ReportText, Suite } from '../suite.ts';
+import { timeInRounds } from '../measure/rounds.ts';
+import { pairedRatios, type Summary, summarize } from '../measure/statistics.ts';
+import { type Question, questionsFor, requireSameAnswers } from '../queries/standard-queries.ts';
+import type { Plot } from '../report/plots.ts';
+import { spread } from '../report/tables.ts';
+import type { Bench, ReportText, Suite } from '../runner/suite.ts';
+import { loadFiles, openDuckDBEngine } from '../setup/engines.ts';
+import { createDatabase } from '../setup/postgres.ts';
+import { seedShops } from '../setup/shops.ts';
 
 /** An exponent above this is called worse than linear: below lies what measuring blurs. */
 const linearExponent = 1.15;

@@ -1,15 +1,15 @@
 import { performance } from 'node:perf_hooks';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
-import { startProgram } from '../child-program.ts';
-import { median, pairedRatios, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../postgres.ts';
-import { watchUsage } from '../process-usage.ts';
-import { drainPurchases } from '../purchase-drain.ts';
-import { decimal, mebibytes, spread } from '../report.ts';
-import { type Scope, withScope } from '../scope.ts';
-import { seedShops } from '../shops.ts';
-import type { ReportText, Suite } from '../suite.ts';
+import { watchUsage } from '../measure/process-usage.ts';
+import { median, pairedRatios, summarize } from '../measure/statistics.ts';
+import type { Plot } from '../report/plots.ts';
+import { decimal, mebibytes, spread } from '../report/tables.ts';
+import { type Scope, withScope } from '../runner/scope.ts';
+import type { ReportText, Suite } from '../runner/suite.ts';
+import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../setup/postgres.ts';
+import { startProgram } from '../setup/programs.ts';
+import { seedShops } from '../setup/shops.ts';
+import { drainPurchases } from './purchase-drain.ts';
 
 export const load: Suite = {
   name: 'load',

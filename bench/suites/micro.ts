@@ -9,11 +9,11 @@ import { serializerSchema } from '../../src/http/response/wire.ts';
 import { purchaseStatsParameters } from '../../src/resources/purchase-parameters.ts';
 import { serializePurchase } from '../../src/resources/purchase-wire.ts';
 import { purchaseListSchema } from '../../src/resources/purchases.ts';
-import { type Summary, summarize } from '../measurements.ts';
-import { createDatabase } from '../postgres.ts';
-import { spread } from '../report.ts';
-import { seedShops } from '../shops.ts';
-import type { Bench, Suite } from '../suite.ts';
+import { type Summary, summarize } from '../measure/statistics.ts';
+import { spread } from '../report/tables.ts';
+import type { Bench, Suite } from '../runner/suite.ts';
+import { createDatabase } from '../setup/postgres.ts';
+import { seedShops } from '../setup/shops.ts';
 
 const tagged = 20 * 1024;
 const queryString =

@@ -1,8 +1,8 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { pairedRatios, type Summary, summarize } from '../measurements.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import type { Suite } from '../suite.ts';
+import { timeInRounds } from '../measure/rounds.ts';
+import { pairedRatios, type Summary, summarize } from '../measure/statistics.ts';
+import { spread } from '../report/tables.ts';
+import type { Suite } from '../runner/suite.ts';
 import { openEngines } from './engines.ts';
 
 const zones = ['America/Sao_Paulo', 'America/New_York', 'Asia/Kolkata', 'Asia/Kathmandu'] as const;

@@ -1,0 +1,34 @@
+import type { AddressInfo } from 'node:net';
+import Fastify from 'fastify';
+import { createProgram, runProgram } from '../../../src/commands/command-line.ts';
+import { createKeyCheck } from '../../../src/http/auth/authentication.ts';
+import { createPool } from '../../../src/postgres/pool.ts';
+import { readSettings, requireDatabaseUrl } from '../../../src/settings.ts';
+import { untilAborted, untilStopped } from '../../../src/stop-signals.ts';
+
+/**
+ * The least that an API with keys can do: asks Postgres for the key as the API does,
+ * and answers. What the API takes beyond this is its own.
+ */
+const program = createProgram('bare-api', 'Checks a key and answers.').action(async () => {
+  const settings = readSettings();
+  const stopped = untilStopped();
+  const database = createPool(requireDatabaseUrl(settings), {
+    max: settings.databasePoolSize,
+    applicationName: 'bench bare API',
+    statementTimeoutMs: settings.queryTimeoutMs,
+  });
+  const checkKey = createKeyCheck(database, settings);
+  const app = Fastify();
+  app.get('/', async (request, reply) => {
+    const checked = await checkKey(request);
+    return checked === null ? reply.code(401).send() : { object: 'nothing' };
+  });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  console.log(`Listening on http://127.0.0.1:${(app.server.address() as AddressInfo).port}`);
+  await untilAborted(stopped);
+  await app.close();
+  await database.end();
+});
+
+await runProgram(program);
