@@ -100,7 +100,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       commit: expect.toSatisfy((commit) => commit === null || /^[0-9a-f]{40}$/.test(commit)),
       machine: { cores: expect.any(Number), processor: expect.stringMatching(/./) },
       versions: { node: process.version, duckdb: expect.stringMatching(/^v\d/) },
-      suites: { micro: { seed: 42 } },
+      suites: { micro: { options: { seed: 42 } } },
     });
     const page = await readFile(html, 'utf8');
     for (const name of names) expect(page).toContain(`<section id="${name}">`);

@@ -1,31 +1,54 @@
-/** What one contender took, by round: milliseconds, and of this process's CPU. */
-export type Times = { readonly wall: number[]; readonly cpu: number[] };
+export type Rounds = {
+  readonly rounds: number;
+  /** Rounds before the first that counts. */
+  readonly warmUps?: number;
+  readonly signal: AbortSignal;
+};
 
 /**
- * Times each contender once a round, after one round that warms; one that is null has no
- * times. Each round begins with another one: what one leaves in the caches is in turn
- * each other's luck.
+ * Runs each task once in each round, and returns their results by round. Load by other programs
+ * affects all tasks of a round. Each round starts with another task, because a task changes the
+ * caches for the next one.
  */
-export async function timeInRounds<Name extends string>(
-  contenders: Readonly<Record<Name, (() => Promise<unknown>) | null>>,
-  rounds: number,
-): Promise<Record<Name, Times>> {
-  const entered = Object.entries<(() => Promise<unknown>) | null>(contenders).map(
-    ([name, ask]) => ({ name, ask, times: { wall: [], cpu: [] } as Times }),
-  );
-  const running = entered.filter(({ ask }) => ask !== null);
-  for (let round = -1; round < rounds; round += 1) {
-    const first = (round + 1) % running.length;
-    for (const { ask, times } of [...running.slice(first), ...running.slice(0, first)]) {
-      const cpuBefore = process.cpuUsage();
-      const startedAt = performance.now();
-      await ask?.();
-      const wall = performance.now() - startedAt;
-      const { user, system } = process.cpuUsage(cpuBefore);
-      if (round < 0) continue;
-      times.wall.push(wall);
-      times.cpu.push((user + system) / 1000);
+export async function inRounds<Name extends string, Result>(
+  tasks: Readonly<Record<Name, () => Promise<Result>>>,
+  { rounds, warmUps = 1, signal }: Rounds,
+): Promise<Record<Name, Result[]>> {
+  const all = Object.entries<() => Promise<Result>>(tasks).map(([name, run]) => ({
+    name,
+    run,
+    results: [] as Result[],
+  }));
+  for (let round = -warmUps; round < rounds; round += 1) {
+    const first = (round + warmUps) % all.length;
+    for (const { run, results } of [...all.slice(first), ...all.slice(0, first)]) {
+      signal.throwIfAborted();
+      const result = await run();
+      if (round >= 0) results.push(result);
     }
   }
-  return Object.fromEntries(entered.map(({ name, times }) => [name, times])) as Record<Name, Times>;
+  const results = Object.fromEntries(all.map((task) => [task.name, task.results]));
+  return results as Record<Name, Result[]>;
+}
+
+/** The wall clock time of a task, and the processor time of this process, in milliseconds. */
+export type Time = { readonly wall: number; readonly cpu: number };
+
+export async function time(task: () => Promise<unknown>): Promise<Time> {
+  const before = process.cpuUsage();
+  const startedAt = performance.now();
+  await task();
+  const wall = performance.now() - startedAt;
+  const { user, system } = process.cpuUsage(before);
+  return { wall, cpu: (user + system) / 1000 };
+}
+
+/** The times of each task by round. */
+export async function timeInRounds<Tasks extends Readonly<Record<string, () => Promise<unknown>>>>(
+  tasks: Tasks,
+  rounds: Rounds,
+): Promise<{ [Name in keyof Tasks]: Time[] }> {
+  const timed = Object.entries(tasks).map(([name, task]) => [name, () => time(task)]);
+  const times = await inRounds<string, Time>(Object.fromEntries(timed), rounds);
+  return times as { [Name in keyof Tasks]: Time[] };
 }

@@ -53,7 +53,7 @@ ${Object.entries(lines).map(([name, text]) => markup`<dt>${name}</dt><dd>${text}
 </dl>`;
 }
 
-function drawSuite({ name, description, command, seed, loadAverage, report }: MeasuredSuite) {
+function drawSuite({ name, description, command, loadAverage, report }: MeasuredSuite) {
   const { plots = [] } = report;
   return markup`<section id="${name}">
 <h2>${name}</h2>
@@ -61,8 +61,8 @@ function drawSuite({ name, description, command, seed, loadAverage, report }: Me
 <div class="plots">
 ${plots.map(drawPlot)}
 </div>
-${[report.text].flat().map(drawPassage)}
-<p class="made">Made by <code>${command}</code>${seed === null ? '' : `, seed ${seed}`}, under a load average of ${decimal(loadAverage)}.</p>
+${report.text.map(drawPassage)}
+<p class="made">Made by <code>${command}</code> under a load average of ${decimal(loadAverage)}.</p>
 </section>`;
 }
 
@@ -83,7 +83,7 @@ function drawTable({ head, rows }: FigureTable): Markup {
   return markup`<div class="table"><table>
 <thead><tr>${head.map((text) => markup`<th scope="col">${text}</th>`)}</tr></thead>
 <tbody>
-${rows.map((cells) => markup`<tr>${cells.map((cell) => markup`<td>${String(cell)}</td>`)}</tr>`)}
+${rows.map((cells) => markup`<tr>${cells.map((cell) => markup`<td>${cell}</td>`)}</tr>`)}
 </tbody>
 </table></div>`;
 }

@@ -4,11 +4,20 @@ import type { Summary } from '../measure/statistics.ts';
 /** A table whose first column is text and whose other columns are figures. */
 export type FigureTable = {
   readonly head: readonly string[];
-  readonly rows: readonly (readonly (string | number)[])[];
+  readonly rows: readonly (readonly string[])[];
 };
 
+/** A table with a row for each item. Each column has a heading and a cell of an item. */
+export function tableOf<Item>(
+  items: readonly Item[],
+  columns: Readonly<Record<string, (item: Item) => string>>,
+): FigureTable {
+  const cells = Object.values(columns);
+  return { head: Object.keys(columns), rows: items.map((item) => cells.map((cell) => cell(item))) };
+}
+
 /** The table as a terminal shows it. */
-export function figureTable(head: FigureTable['head'], rows: FigureTable['rows']): string {
+export function renderTable({ head, rows }: FigureTable): string {
   const table = new Table({
     head: [...head],
     style: { head: [], border: [], compact: true },
@@ -18,7 +27,7 @@ export function figureTable(head: FigureTable['head'], rows: FigureTable['rows']
   return table.toString();
 }
 
-/** Median, and between which values half of the measurements lay. */
+/** Median, with the quartiles in parentheses. */
 export function spread({ median, lowerQuartile, upperQuartile }: Summary, digits = 1): string {
   const [middle, lower, upper] = [median, lowerQuartile, upperQuartile].map((value) =>
     decimal(value, digits),
@@ -39,21 +48,21 @@ export const percent = (share: number): string =>
 
 export const mebibytes = (bytes: number): string => `${decimal(bytes / 2 ** 20)} MiB`;
 
-/** What the measured processes complained about, and how often; nothing where they did not. */
-export function complaintsOf(lines: readonly string[]): string[] {
+/** The number of warnings and errors that the measured processes logged, with examples. */
+export function describeWarnings(lines: readonly string[]): string[] {
   if (lines.length === 0) return [];
   return [`Logged warnings and errors: ${lines.length}, such as`, ...lines.slice(0, 3)];
 }
 
 const levels = '▁▂▃▄▅▆▇█';
 
-/** A curve in one line, from the least value (▁) to the greatest (█). */
+/** A curve in one line, from the minimum (▁) to the maximum (█). */
 export function sparkline(values: readonly number[], width = 60): string {
   const points = Math.min(width, values.length);
-  const least = Math.min(...values);
-  const range = Math.max(...values) - least || 1;
+  const min = Math.min(...values);
+  const range = Math.max(...values) - min || 1;
   return Array.from({ length: points }, (_, point) => {
-    const value = values[Math.floor((point * values.length) / points)] ?? least;
-    return levels[Math.round(((value - least) / range) * (levels.length - 1))];
+    const value = values[Math.floor((point * values.length) / points)] ?? min;
+    return levels[Math.round(((value - min) / range) * (levels.length - 1))];
   }).join('');
 }

@@ -1,19 +1,14 @@
-import { execFile } from 'node:child_process';
-import { arch, availableParallelism, cpus, loadavg, platform, totalmem } from 'node:os';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { execFileSync } from 'node:child_process';
+import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os';
 import { version as duckdbVersion } from '@duckdb/node-api';
-import type { EmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
+import { packageFile } from '../../src/package-files.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const run = promisify(execFile);
-
-/** Where figures come from: what somebody else needs to make, or to doubt, them. */
+/** Where figures come from. */
 export type Environment = {
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** Null where this is no git repository, or git is missing. */
+  /** Null without a git repository or the git program. */
   readonly commit: string | null;
   /** Whether files differ from that commit. */
   readonly isChanged: boolean;
@@ -26,18 +21,12 @@ export type Environment = {
   readonly versions: { readonly node: string; readonly duckdb: string; readonly postgres: string };
 };
 
-export async function readEnvironment(server: EmbeddedPostgres): Promise<Environment> {
-  const startedAt = new Date().toISOString();
-  const git = async (...args: string[]) => {
-    const { stdout } = await run('git', args, { cwd: root });
-    return stdout.trim();
-  };
-  const commit = await git('rev-parse', 'HEAD').catch(() => null);
-  const changes = commit === null ? '' : await git('status', '--porcelain').catch(() => '');
+export async function readEnvironment(databaseUrl: string): Promise<Environment> {
+  const commit = git('rev-parse', 'HEAD');
   return {
-    startedAt,
+    startedAt: new Date().toISOString(),
     commit,
-    isChanged: changes !== '',
+    isChanged: commit !== null && git('status', '--porcelain') !== '',
     machine: {
       processor: cpus()[0]?.model.trim() || arch(),
       cores: availableParallelism(),
@@ -47,13 +36,23 @@ export async function readEnvironment(server: EmbeddedPostgres): Promise<Environ
     versions: {
       node: process.version,
       duckdb: duckdbVersion(),
-      postgres: await readPostgresVersion(server.url),
+      postgres: await readPostgresVersion(databaseUrl),
     },
   };
 }
 
-async function readPostgresVersion(url: string): Promise<string> {
-  const pool = createPool(url, { max: 1, applicationName: 'bench' });
+function git(...args: string[]): string | null {
+  try {
+    return execFileSync('git', args, { cwd: packageFile('.'), stdio: 'pipe' })
+      .toString()
+      .trim();
+  } catch {
+    return null;
+  }
+}
+
+async function readPostgresVersion(databaseUrl: string): Promise<string> {
+  const pool = createPool(databaseUrl, { max: 1, applicationName: 'bench' });
   try {
     const { rows } = await pool.query<{ server_version: string }>('show server_version');
     return rows[0]?.server_version ?? '';
@@ -61,6 +60,3 @@ async function readPostgresVersion(url: string): Promise<string> {
     await pool.end();
   }
 }
-
-/** Others at work on the machine make figures worth less. */
-export const loadAverage = (): number => loadavg()[0] ?? Number.NaN;

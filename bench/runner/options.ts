@@ -2,11 +2,11 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { wholeNumberOption } from '../../src/commands/command-line.ts';
 import { childEnvironment } from '../../src/settings.ts';
 
-/** What suites can be told; each has defaults of its own for what it uses. */
+/** The options of all suites. Each suite has defaults for those that it uses. */
 export type BenchmarkOptions = {
   readonly purchases?: number;
   readonly customers?: number;
-  readonly locale?: string;
+  readonly locale?: string | undefined;
   readonly seed?: number;
   readonly rounds?: number;
   readonly organizations?: number;
@@ -16,36 +16,50 @@ export type BenchmarkOptions = {
   readonly oldPercent?: number;
   readonly seconds?: number;
   readonly minutes?: number;
+  readonly customerIndex?: boolean;
+  readonly withPostgres?: boolean;
 };
 
 export function addBenchmarkOptions(program: Command): Command {
   const count = wholeNumberOption(1);
   return program
-    .option('--purchases <number>', 'of the one organization', wholeNumberOption(1000))
-    .option('--customers <number>', 'of the one organization', wholeNumberOption(1000))
+    .option('--purchases <number>', 'of the single organization', wholeNumberOption(1000))
+    .option('--customers <number>', 'of the single organization', wholeNumberOption(1000))
     .option('--locale <name>', 'of the database, such as C')
     .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1))
-    .option('--rounds <number>', 'interleaved measurements of each thing', count)
+    .option('--rounds <number>', 'interleaved measurements of each query', count)
     .option('--organizations <number>', 'that change', wholeNumberOption(1, 10_000))
     .option('--purchases-per-organization <number>', 'before the changes', wholeNumberOption(100))
     .option('--changes-per-second <number>', 'of all organizations together', count)
-    .option('--writers <number>', 'connections that make them', wholeNumberOption(1, 64))
+    .option('--writers <number>', 'connections that write the changes', wholeNumberOption(1, 64))
     .option(
       '--old-percent <number>',
-      'of the changes are to purchases of any age, the others to the newest of a hundred',
+      'percentage of changes to purchases of any age; the others are to the newest hundredth',
       wholeNumberOption(0, 100),
     )
-    .option('--seconds <number>', 'to measure for', positiveNumber)
-    .option('--minutes <number>', 'to measure for', positiveNumber);
+    .option('--seconds <number>', 'duration of the measurement', positiveNumber)
+    .option('--minutes <number>', 'duration of the measurement', positiveNumber)
+    .option('--customer-index', 'create an index of customers in ClickHouse; DuckDB has none')
+    .option('--with-postgres', 'measure plain SQL in Postgres beside ClickHouse');
 }
 
-/** The command that makes a suite's figures again. */
-export function commandOf(suite: string, options: BenchmarkOptions): string {
-  const given = Object.entries(options).map(([name, value]) => ` ${flagOf(name)} ${value}`);
-  return `${givenSettings()}npm run bench -- --suite ${suite}${given.join('')}`;
+/** The options of a suite: the given ones, and its defaults. */
+export function optionsOf(defaults: BenchmarkOptions, given: BenchmarkOptions): BenchmarkOptions {
+  const names = Object.keys(defaults) as (keyof BenchmarkOptions)[];
+  return Object.fromEntries(names.map((name) => [name, given[name] ?? defaults[name]]));
 }
 
-/** What figures depend on besides options: settings of the processes that are measured. */
+/** The arguments for these options. */
+export function argumentsOf(options: BenchmarkOptions): string {
+  const flags = Object.entries(options).map(([name, value]) => {
+    const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    if (value === undefined || value === false) return '';
+    return value === true ? ` ${flag}` : ` ${flag} ${value}`;
+  });
+  return flags.join('');
+}
+
+/** The settings of the measured processes that change figures. */
 const measuredSettings = [
   'DATABASE_POOL_SIZE',
   'DUCKDB_MEMORY_LIMIT',
@@ -60,15 +74,11 @@ const measuredSettings = [
   'SYNC_CONCURRENCY',
 ];
 
-/** Those that the environment has, as a shell reads them before a command. */
-export function givenSettings(): string {
+/** Those that are set, as a shell reads them before a command. */
+export function measuredEnvironment(): string {
   const environment = childEnvironment(undefined);
   const given = measuredSettings.filter((name) => environment[name] !== undefined);
   return given.map((name) => `${name}='${environment[name]}' `).join('');
-}
-
-function flagOf(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 function positiveNumber(text: string): number {

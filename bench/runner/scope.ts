@@ -1,34 +1,26 @@
 import { setMaxListeners } from 'node:events';
 
-/**
- * How long things live: whatever is started within a scope is undone when it ends,
- * be it done, failed or stopped by Ctrl-C.
- */
+/** Undoes everything that is started within it when it ends: done, failed or stopped by Ctrl-C. */
 export type Scope = {
-  /** Aborted when the scope ends early: Ctrl-C, or a failure in the background. */
+  /** Aborted when the scope ends early: by Ctrl-C, or by a failure in the background. */
   readonly signal: AbortSignal;
-  /** Ends the scope with this error: for what fails while nobody awaits it. */
+  /** Ends the scope with this error: for failures that no caller awaits. */
   fail(error: unknown): void;
   /**
-   * Undone at the end, in reverse order. Register before waiting for what is started,
-   * and let `undo` wait for it: the scope may end meanwhile.
+   * Registers work for the end. The last registered runs first. Because the scope may end while
+   * something starts, register first, and let `undo` wait for the start.
    */
   afterwards(undo: () => Promise<unknown>): void;
 };
 
-/** Thrown where a person stopped the run. */
-export class InterruptedError extends Error {
-  override readonly name = 'InterruptedError';
-}
-
-/** Runs `work` in a scope of its own that ends no later than `outer` is aborted. */
+/** Runs `work` in a scope that ends when `outer` is aborted, at the latest. */
 export async function withScope<Result>(
   outer: AbortSignal,
   work: (scope: Scope) => Promise<Result>,
 ): Promise<Result> {
   const ending = new AbortController();
   const signal = AbortSignal.any([outer, ending.signal]);
-  // Whatever waits within the scope listens, and there may be any number of it.
+  // Every wait within the scope listens.
   setMaxListeners(0, signal);
   const undos: (() => Promise<unknown>)[] = [];
   const scope: Scope = {
@@ -41,21 +33,18 @@ export async function withScope<Result>(
   try {
     return await Promise.race([working, rejection(signal)]);
   } finally {
-    ending.abort(new InterruptedError('the scope has ended'));
-    const problems = await undoAll(undos);
-    // With all it used gone, work that was abandoned ends too, and may have started more.
+    ending.abort(new Error('the scope has ended'));
+    await undoAll(undos);
+    // Abandoned work ends because its resources are gone. It may have started more meanwhile.
     await working.catch(() => {});
-    problems.push(...(await undoAll(undos)));
-    for (const problem of problems) console.error('Could not clean up:', problem);
+    await undoAll(undos);
   }
 }
 
-async function undoAll(undos: (() => Promise<unknown>)[]): Promise<unknown[]> {
-  const problems: unknown[] = [];
+async function undoAll(undos: (() => Promise<unknown>)[]): Promise<void> {
   for (let undo = undos.pop(); undo !== undefined; undo = undos.pop()) {
-    await undo().catch((problem: unknown) => problems.push(problem));
+    await undo().catch((problem: unknown) => console.error('Could not clean up:', problem));
   }
-  return problems;
 }
 
 function rejection(signal: AbortSignal): Promise<never> {

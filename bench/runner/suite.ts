@@ -5,37 +5,55 @@ import type { Environment } from './environment.ts';
 import type { BenchmarkOptions } from './options.ts';
 import type { Scope } from './scope.ts';
 
-/** What a suite is given to work with. */
-export type Bench = {
-  readonly options: BenchmarkOptions;
+/** The input of a suite. */
+export type Bench<Options = BenchmarkOptions> = {
+  readonly options: Options;
   readonly scope: Scope;
-  /** One server for the whole run; each suite makes a database of its own in it. */
+  /** One server for the whole run. Each suite creates a database in it. */
   readonly server: EmbeddedPostgres;
 };
 
-/** Sentences and tables, in the order they are read in. */
+/** Sentences and tables, in the order of the report. */
 export type ReportText = readonly (string | FigureTable)[];
 
 export type SuiteReport = {
-  /** What the figures depend on, defaults included: enough to make them again. */
-  readonly options: BenchmarkOptions;
-  /** For a person. */
-  readonly text: string | ReportText;
-  /** For a person's eyes (`--html`). */
+  /** For the terminal and the page. */
+  readonly text: ReportText;
+  /** For the page (`--html`). */
   readonly plots?: readonly Plot[];
-  /** For a script (`--json`). */
+  /** For scripts (`--json`). */
   readonly figures: object;
 };
 
 export type Suite = {
   readonly name: string;
-  /** One line for the help. */
+  /** One line of the help. */
   readonly description: string;
-  /** Runs where no suite is named. */
+  /** Whether it runs if no suite is named. */
   readonly isQuick: boolean;
+  /** The options that the suite has, with their default values. */
+  readonly defaults: BenchmarkOptions;
+  /** The start of its command; `npm run bench -- --suite <name>` if undefined. */
+  readonly command?: string;
   run(bench: Bench): Promise<SuiteReport>;
 };
 
+/** An option with a default is always set. */
+type OptionsOf<Defaults> = {
+  readonly [Name in keyof Defaults & keyof BenchmarkOptions]: Defaults[Name] extends undefined
+    ? BenchmarkOptions[Name]
+    : NonNullable<BenchmarkOptions[Name]>;
+};
+
+/** Gives `run` the types of the options that `defaults` names. */
+export const defineSuite = <Defaults extends BenchmarkOptions>(
+  suite: Omit<Suite, 'run'> & {
+    readonly defaults: Defaults;
+    run(bench: Bench<OptionsOf<Defaults>>): Promise<SuiteReport>;
+  },
+): Suite => suite as Suite;
+
+/** What one run of the program has measured so far. */
 export type Run = {
   readonly environment: Environment;
   readonly suites: readonly MeasuredSuite[];
@@ -44,11 +62,11 @@ export type Run = {
 export type MeasuredSuite = {
   readonly name: string;
   readonly description: string;
-  /** Makes its figures again. */
+  /** Reproduces the figures. */
   readonly command: string;
-  /** Of the demo data. */
-  readonly seed: number | null;
-  /** When it had ended; over the minute before. */
+  /** All options of the suite, defaults included. */
+  readonly options: BenchmarkOptions;
+  /** Over the last minute of the suite. */
   readonly loadAverage: number;
   readonly report: SuiteReport;
 };

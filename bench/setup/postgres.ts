@@ -24,7 +24,7 @@ export async function startServer(scope: Scope): Promise<EmbeddedPostgres> {
   return starting;
 }
 
-/** A folder of the scope's own, under the system's one for temporary files. */
+/** A temporary folder of the scope. */
 export async function scratchDirectory(scope: Scope): Promise<string> {
   const making = mkdtemp(join(tmpdir(), 'crm-data-service-bench-'));
   scope.afterwards(async () => rm(await making, { recursive: true, force: true }));
@@ -34,24 +34,22 @@ export async function scratchDirectory(scope: Scope): Promise<string> {
 export type BenchmarkDatabase = {
   readonly url: string;
   /**
-   * For the suite's own writers. Their commits do not wait for the disk: that would
-   * measure the disk, and one which they share here with the worker's files.
+   * For the suite's own writers. Their commits do not wait for the disk: that would measure the
+   * disk, which they share here with the worker's files.
    */
   readonly pool: Database;
 };
 
-/** An empty database for one suite; gone with it. */
+/** An empty database for one suite. The scope drops it. */
 export async function createDatabase(
-  { server, scope }: Bench,
+  { server, scope }: Pick<Bench, 'server' | 'scope'>,
   locale?: string,
 ): Promise<BenchmarkDatabase> {
   const url = new URL(server.url);
   url.pathname = '/bench';
-  const poolUrl = new URL(url);
-  poolUrl.searchParams.set('options', '-c synchronous_commit=off');
-  const pool = createPool(poolUrl.href, { max: 32, applicationName: 'bench' });
+  const pool = connect(url.href, { synchronous_commit: 'off' });
   scope.afterwards(async () => {
-    // At once: the pool waits for its statements, and dropping ends those.
+    // At the same time: the pool waits for its statements, and dropping ends those.
     await Promise.all([
       pool.end(),
       administer(server.url, 'drop database if exists bench with (force)'),
@@ -61,6 +59,14 @@ export async function createDatabase(
     locale === undefined ? '' : ` locale ${pg.escapeLiteral(locale)} template template0`;
   await administer(server.url, `create database bench${ofLocale}`);
   return { url: url.href, pool };
+}
+
+/** A pool whose sessions have these settings of Postgres. */
+export function connect(url: string, sessionSettings: Readonly<Record<string, string>>): Database {
+  const withSettings = new URL(url);
+  const options = Object.entries(sessionSettings).map(([name, value]) => `-c ${name}=${value}`);
+  withSettings.searchParams.set('options', options.join(' '));
+  return createPool(withSettings.href, { max: 32, applicationName: 'bench' });
 }
 
 async function administer(serverUrl: string, statement: string): Promise<void> {

@@ -1,45 +1,42 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { builtProgram } from '../../src/package-files.ts';
+import { packageFile, programArguments } from '../../src/package-files.ts';
 import { childEnvironment } from '../../src/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const stopPatienceMs = 20_000;
-/** The end of the output explains a failure; an hour of it need not be kept. */
+const stopTimeoutMs = 20_000;
+/** The end of the output explains a failure. Memory must stay bounded for an hour of output. */
 const keptCharacters = 4 * 2 ** 20;
 
-/** One of the project's programs, run as operators run it. */
+/** A running program of the project. */
 export type ChildProgram = {
   readonly pid: number;
-  /** The end of what it has printed, both streams together. */
+  /** The end of the output of both streams. */
   output(): string;
   /** Resolves with the first match in the output. */
   printed(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Resolves with `output` once it ended with 0; rejects where it ended otherwise. */
+  /** Resolves with `output` after exit code 0; rejects after any other end. */
   done(): Promise<string>;
-  stop(): Promise<void>;
 };
 
-/**
- * Starts a program, by its path from the project's root. It ends with the scope, at
- * the latest.
- */
+/** Environment variables of a program, with its database. */
+export type ProgramEnvironment = Record<string, string> & { readonly databaseUrl: string };
+
+/** Starts a program, by the path of its source in the package. It ends with the scope. */
 export function startProgram(
   scope: Scope,
   path: string,
   args: readonly string[],
-  { databaseUrl, ...environment }: Record<string, string> & { databaseUrl: string },
+  { databaseUrl, ...environment }: ProgramEnvironment,
 ): ChildProgram {
   scope.signal.throwIfAborted();
-  const isOfBenchmarks = path.startsWith('bench/');
-  const child = fork(isOfBenchmarks ? path : builtProgram(path), args, {
-    cwd: root,
-    execArgv: isOfBenchmarks ? ['--import', 'tsx'] : [],
+  const nodeArguments = programArguments(path);
+  const child = fork(nodeArguments.at(-1) as string, args, {
+    cwd: packageFile('.'),
+    execArgv: nodeArguments.slice(0, -1),
     env: { ...childEnvironment(databaseUrl), ...environment },
     silent: true,
-    // A session of its own: a terminal's Ctrl-C ends it through the scope, once.
+    // A session of its own: Ctrl-C in a terminal ends the program once, through the scope.
     detached: true,
   });
   let output = '';
@@ -49,13 +46,12 @@ export function startProgram(
   const streams = [child.stdout, child.stderr].filter((stream) => stream !== null);
   for (const stream of streams) stream.setEncoding('utf8').on('data', collect);
   const closed = once(child, 'close').then(() => child.exitCode);
-  const stop = async () => {
+  scope.afterwards(async () => {
     child.kill('SIGTERM');
-    const impatience = setTimeout(() => child.kill('SIGKILL'), stopPatienceMs);
+    const kill = setTimeout(() => child.kill('SIGKILL'), stopTimeoutMs);
     await closed.catch(() => {});
-    clearTimeout(impatience);
-  };
-  scope.afterwards(stop);
+    clearTimeout(kill);
+  });
   return {
     pid: child.pid ?? 0,
     output: () => output,
@@ -74,22 +70,13 @@ export function startProgram(
       if (code !== 0) throw new Error(`${path} ${args.join(' ')} ended with ${code}:\n${output}`);
       return output;
     },
-    stop,
   };
 }
 
-/** Starts a program that is not to end by itself: where it does, the scope fails. */
+/** Starts a program that runs as long as the scope: if it ends earlier, the scope fails. */
 export function startService(...[scope, path, ...rest]: Parameters<typeof startProgram>) {
   const program = startProgram(scope, path, ...rest);
-  let isStopping = false;
-  const stop = async () => {
-    isStopping = true;
-    await program.stop();
-  };
-  scope.afterwards(stop);
-  const ended = () => {
-    if (!isStopping) scope.fail(new Error(`${path} ended by itself:\n${program.output()}`));
-  };
+  const ended = () => scope.fail(new Error(`${path} ended by itself:\n${program.output()}`));
   program.done().then(ended, ended);
-  return { ...program, stop };
+  return program;
 }

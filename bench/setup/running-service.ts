@@ -1,49 +1,35 @@
 import type { Bench } from '../runner/suite.ts';
-import { countGenerations, type GenerationCount } from '../suites/freshness/generation-count.ts';
-import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
-import { startProgram, startService } from './programs.ts';
-import { type BenchmarkShop, keyOf, type ShopSizes, seedShops } from './shops.ts';
+import { type ApiClient, createClient } from './api-client.ts';
+import { type PreparedShops, prepareShops } from './prepared-shops.ts';
+import { startService } from './programs.ts';
+import type { ShopSizes } from './shops.ts';
 
-/** Shops, the worker and the API over them: real processes, as operators run them. */
-export type RunningService = {
-  readonly database: BenchmarkDatabase;
-  readonly shops: readonly BenchmarkShop[];
-  readonly worker: { readonly pid: number };
-  readonly api: { readonly pid: number; readonly url: string };
-  /** Where the worker publishes. */
-  readonly dataDirectory: string;
-  /** The same with another API over the same files, of other settings. */
-  withApi(settings: Readonly<Record<string, string>>): Promise<RunningService>;
-  /** Asks the API for one organization. */
-  get(path: string, shop: BenchmarkShop): Promise<Response>;
-  /** Counts what is published from now on. */
-  countGenerations(): () => GenerationCount;
-  /** Warnings and errors that the processes logged lately; normally none. */
-  complaints(): string[];
-};
+type ProgramSettings = Readonly<Record<string, string>>;
 
-/** The setting of an API that is asked as often as it can answer. */
+/** Organizations, with the worker and the API as real processes. */
+export type RunningService = PreparedShops &
+  ApiClient & {
+    readonly worker: { readonly pid: number };
+    readonly api: { readonly pid: number; readonly url: string };
+    /** The same with another API, which has these settings. */
+    withApi(settings: ProgramSettings): Promise<RunningService>;
+    /** Warnings and errors that the processes logged; normally none. */
+    warnings(): string[];
+  };
+
+/** The setting of an API without a rate limit. */
 export const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000' };
 
-/** Resolves once every shop is loaded and both processes run. */
+/** Resolves once every organization is loaded and both processes run. */
 export async function startRunningService(
-  bench: Bench,
-  sizes: ShopSizes | readonly ShopSizes[],
-  workerSettings: Readonly<Record<string, string>> = {},
+  { scope, server }: Pick<Bench, 'scope' | 'server'>,
+  sizes: readonly ShopSizes[],
+  workerSettings: ProgramSettings = {},
 ): Promise<RunningService> {
-  const { scope } = bench;
-  const database = await createDatabase(bench);
-  const shops: BenchmarkShop[] = [];
-  for (const each of [sizes].flat()) shops.push(...(await seedShops(scope, database, each)));
-  const dataDirectory = await scratchDirectory(scope);
-  const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory, LOG_LEVEL: 'warn' };
-  await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
-  // Seeding logged every purchase: in time autovacuum clears that away, and the disk rests.
-  await database.pool.query('vacuum purchase_changes');
-  await database.pool.query('checkpoint');
-
+  const prepared = await prepareShops({ scope, server }, sizes);
+  const { environment, shops } = prepared;
   const worker = startService(scope, 'sync/main.ts', [], { ...environment, ...workerSettings });
-  const startApi = async (settings: Readonly<Record<string, string>>): Promise<RunningService> => {
+  const withApi = async (settings: ProgramSettings): Promise<RunningService> => {
     const api = startService(scope, 'src/commands/api.ts', [], {
       ...environment,
       HOST: '127.0.0.1',
@@ -52,27 +38,18 @@ export async function startRunningService(
       ...settings,
     });
     const [, url = ''] = await api.printed(/Listening on (http\S+)/);
-    const get = (path: string, shop: BenchmarkShop) =>
-      fetch(`${url}${path}`, { headers: keyOf(shop) });
-    // The first question makes the API open the organization's file, and follow it from then on.
-    for (const shop of shops) await (await get('/v1/purchases?limit=1', shop)).arrayBuffer();
+    const client = createClient(scope, url);
+    // The first query of an organization makes the API open its file and follow its generations.
+    for (const shop of shops) await client.get('/v1/purchases?limit=1', shop);
+    const lines = () => [worker, api].flatMap((program) => program.output().split('\n'));
     return {
-      database,
-      shops,
+      ...prepared,
+      ...client,
       worker,
       api: { pid: api.pid, url },
-      dataDirectory,
-      withApi: startApi,
-      countGenerations: () => countGenerations(scope, dataDirectory, shops),
-      get,
-      complaints: () =>
-        [worker, api].flatMap((program) =>
-          program
-            .output()
-            .split('\n')
-            .filter((line) => line.startsWith('{')),
-        ),
+      withApi,
+      warnings: () => lines().filter((line) => line.startsWith('{')),
     };
   };
-  return startApi({});
+  return withApi({});
 }

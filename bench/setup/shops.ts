@@ -3,25 +3,21 @@ import type { Scope } from '../runner/scope.ts';
 import type { BenchmarkDatabase } from './postgres.ts';
 import { startProgram } from './programs.ts';
 
-/** An organization full of demo data, and a key that opens it. */
+/** An organization of demo data, and an API key of it. */
 export type BenchmarkShop = { readonly organizationId: bigint; readonly secret: string };
 
-/** The header that opens it. */
-export const keyOf = ({ secret }: BenchmarkShop) => ({ authorization: `Bearer ${secret}` });
+export const authorization = ({ secret }: BenchmarkShop) => ({ authorization: `Bearer ${secret}` });
 
-export type ShopSizes = {
-  readonly organizations: number;
-  /** Of each. */
+export type ShopSize = {
   readonly purchases: number;
-  /** Of each; a tenth of the purchases unless told. */
+  /** A tenth of the purchases by default. */
   readonly customers?: number;
   readonly seed: number;
 };
+/** Organizations of the same size. */
+export type ShopSizes = ShopSize & { readonly organizations: number };
 
-/**
- * Fills the database through the seed command: a process of its own, so that this
- * one stays small and a Ctrl-C need not wait for millions of rows.
- */
+/** Runs the seed command: a process of its own, so that this one stays small and Ctrl-C works. */
 export async function seedShops(
   scope: Scope,
   { url, pool }: BenchmarkDatabase,
@@ -34,18 +30,24 @@ export async function seedShops(
     customers: customers ?? Math.max(1, Math.floor(purchases / 10)),
     seed,
   };
-  const args = Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  const output = await startProgram(
-    scope,
-    'src/commands/seed.ts',
-    [...args, '--until', '2026-01-01'],
-    { databaseUrl: url },
-  ).done();
+  const sizes = Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const args = [...sizes, '--until', '2026-01-01'];
+  const environment = { databaseUrl: url };
+  const output = await startProgram(scope, 'src/commands/seed.ts', args, environment).done();
   await pool.query('vacuum analyze');
   const shops = [...output.matchAll(/^(org_\w+) {2}(crm_live_\w+) /gm)].map(([, id, secret]) => ({
     organizationId: decodeId('organization', id as string) as bigint,
     secret: secret as string,
   }));
   if (shops.length === organizations) return shops;
-  throw new Error(`of ${organizations} organizations the seed command told of ${shops.length}`);
+  throw new Error(`the seed command printed ${shops.length} of ${organizations} organizations`);
+}
+
+export async function seedShop(
+  scope: Scope,
+  database: BenchmarkDatabase,
+  size: ShopSize,
+): Promise<BenchmarkShop> {
+  const [shop] = await seedShops(scope, database, { ...size, organizations: 1 });
+  return shop as BenchmarkShop;
 }

@@ -2,88 +2,82 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKey } from '../../../src/postgres/api-keys.ts';
 import { readSettings } from '../../../src/settings.ts';
 import { residentBytesOfFamily } from '../../measure/process-usage.ts';
-import { pairedRatios, summarize } from '../../measure/statistics.ts';
-import { complaintsOf, decimal, mebibytes, spread } from '../../report/tables.ts';
+import { inRounds, time } from '../../measure/rounds.ts';
+import { median, ratioOf, summarize } from '../../measure/statistics.ts';
+import { decimal, describeWarnings, mebibytes, spread, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
-import type { Suite } from '../../runner/suite.ts';
+import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
-import { measureRates, type Rate, readExport } from './export-rates.ts';
+import { readExport } from './export-client.ts';
+import { measureRates, type Rate } from './export-rates.ts';
 
-const questionsEach = 40;
+const queriesPerMedian = 40;
 const slowBytesPerSecond = 2 ** 20;
 
-export const exports: Suite = {
+export const exports = defineSuite({
   name: 'export',
-  description:
-    'rates of exports against COPY, what they do to others, and memory with slow readers',
+  description: 'rates of exports against COPY, their effect on other keys, memory of slow clients',
   isQuick: false,
-  async run(bench) {
-    const { purchases = 1_000_000, seed = 42, rounds = 3, seconds = 20 } = bench.options;
-    const { scope } = bench;
-    const [large, other] = [purchases, Math.min(purchases, 200_000)];
-    const service = await startRunningService(bench, [
-      { organizations: 1, purchases: large, seed },
-      { organizations: 1, purchases: other, seed },
+  defaults: { purchases: 1_000_000, seed: 42, rounds: 3, seconds: 20 },
+  async run({ options: { purchases, seed, rounds, seconds }, scope, server }) {
+    const service = await startRunningService({ scope, server }, [
+      { organizations: 1, purchases, seed },
+      { organizations: 1, purchases: Math.min(purchases, 200_000), seed },
     ]);
     const { duckdbThreads: threads, exportsPerKey, exportConcurrency } = readSettings();
     const limits = { perKey: exportsPerKey, atOnce: exportConcurrency };
     const rates = await measureRates(scope, service, { rounds, threads });
     const single = await service.withApi({ DUCKDB_THREADS: '1' });
     const singleRates = await measureRates(scope, single, { rounds, threads: 1 });
-    const flood = await measureFlood(service, rounds, limits);
-    const slow = await measureSlowReaders(scope, service, seconds * 1000, limits.perKey);
-    // The worker is the same.
-    const complaints = [...new Set([...service.complaints(), ...single.complaints()])];
-    const figures = { threads, limits, rates, singleRates, flood, slow, complaints };
+    const beside = await measureOtherKey(scope, service, rounds, limits);
+    const slow = await measureSlowClients(scope, service, seconds * 1000, limits.perKey);
+    // Both have the same worker.
+    const warnings = [...new Set([...service.warnings(), ...single.warnings()])];
     return {
-      options: { purchases, seed, rounds, seconds },
       text: [
         ratesTable(rates, `${threads} threads for DuckDB`),
-        processorTable(rates),
+        tableOf(rates, {
+          'processor seconds': ({ format }) => format,
+          COPY: ({ copyCpu }) => spread(copyCpu, 2),
+          'export process': ({ exportCpu }) => spread(exportCpu, 2),
+          'of COPY': ({ exportCpuRatio }) => spread(exportCpuRatio, 2),
+          API: ({ apiCpu }) => spread(apiCpu, 2),
+          client: ({ clientCpu }) => spread(clientCpu, 2),
+        }),
         ratesTable(singleRates, '1 thread for DuckDB'),
         'COPY writes the same rows, their labels and plain ids, to /dev/null: as CSV, JSON or Parquet; ' +
-          'beside Arrow as CSV. Memory is what the API and the processes of its exports hold together. A process writes each ' +
-          'export, the API passes it on and this process reads it, all of them on these processors: ' +
-          'of two, one thread for DuckDB leaves them one.',
-        `Statistics of another key: ${spread(flood.aloneMs)} ms alone, ${spread(flood.floodedMs)} ms beside ` +
-          `${limits.atOnce} exports: ${spread(flood.ratio, 2)} times as long (aim: at most 2).`,
+          'beside Arrow as CSV. Memory is that of the API and its export processes together. ' +
+          'Export process, API and client share the processors: of two, one thread for DuckDB leaves one.',
+        `Statistics of another key: ${spread(beside.aloneMs)} ms alone, ${spread(beside.besideMs)} ms beside ` +
+          `${limits.atOnce} exports: ${spread(beside.ratio, 2)} times as long (target: at most 2).`,
         `The API and its processes hold at most: ${mebibytes(slow.beforeBytes)} before, ` +
-          `${mebibytes(slow.greatestBytes)} with ${limits.perKey} readers that take ` +
+          `${mebibytes(slow.maxBytes)} with ${limits.perKey} clients that read ` +
           `${mebibytes(slowBytesPerSecond)} a second for ${decimal(slow.seconds, 0)} s.`,
-        ...complaintsOf(figures.complaints),
+        ...describeWarnings(warnings),
       ],
-      figures,
+      figures: { threads, limits, rates, singleRates, beside, slow, warnings },
     };
   },
-};
-
-const ratesTable = (rates: readonly Rate[], circumstance: string) => ({
-  head: [circumstance, 'rows/s', 'of the rate of COPY', 'most memory'],
-  rows: rates.map(({ format, rowsPerSecond, ratio, greatestBytes }) => [
-    format,
-    spread(rowsPerSecond, 0),
-    spread(ratio, 2),
-    mebibytes(greatestBytes),
-  ]),
 });
 
-const processorTable = (rates: readonly Rate[]) => ({
-  head: ['processor seconds', 'COPY', 'writing', 'of COPY', 'API', 'reader'],
-  rows: rates.map(({ format, copyCpu, writing, writingRatio, passing, reading }) => [
-    format,
-    spread(copyCpu, 2),
-    spread(writing, 2),
-    spread(writingRatio, 2),
-    spread(passing, 2),
-    spread(reading, 2),
-  ]),
-});
+const ratesTable = (rates: readonly Rate[], threads: string) =>
+  tableOf(rates, {
+    [threads]: ({ format }) => format,
+    'rows/s': ({ rowsPerSecond }) => spread(rowsPerSecond, 0),
+    'of the rate of COPY': ({ ratio }) => spread(ratio, 2),
+    'maximal memory': ({ maxBytes }) => mebibytes(maxBytes),
+  });
 
 type Limits = { readonly perKey: number; readonly atOnce: number };
 
-/** The same questions, none of them twice, alone and beside as many exports as may run. */
-async function measureFlood(service: RunningService, rounds: number, limits: Limits) {
+/** Measures another key's uncached statistics, alone and beside as many exports as may run. */
+async function measureOtherKey(
+  scope: Scope,
+  service: RunningService,
+  rounds: number,
+  limits: Limits,
+) {
   const other = service.shops.at(-1) as BenchmarkShop;
   const { organizationId } = service.shops[0] as BenchmarkShop;
   const exporting: BenchmarkShop[] = [];
@@ -92,81 +86,66 @@ async function measureFlood(service: RunningService, rounds: number, limits: Lim
     const { secret } = await createApiKey(service.database.pool, key);
     exporting.push({ organizationId, secret });
   }
-  let asked = 0;
-  const ask = async (): Promise<number> => {
-    asked += 1;
-    const startedAt = performance.now();
-    const url = `/v1/purchases/stats?group_by=utm_campaign&max_value_in_cents=${10 ** 9 + asked}`;
-    const answer = await service.get(url, other);
-    await answer.arrayBuffer();
-    if (answer.status !== 200) throw new Error(`statistics were answered ${answer.status}`);
-    return performance.now() - startedAt;
-  };
-  const medianOf = async (): Promise<number> => {
+  let value = 10 ** 9;
+  const medianMs = async (): Promise<number> => {
     const times: number[] = [];
-    for (let question = 0; question < questionsEach; question += 1) times.push(await ask());
-    return summarize(times).median;
+    for (let query = 0; query < queriesPerMedian; query += 1) {
+      value += 1;
+      const url = `/v1/purchases/stats?group_by=utm_campaign&max_value_in_cents=${value}`;
+      times.push((await time(() => service.get(url, other))).wall);
+    }
+    return median(times);
   };
-  const besideExports = async (): Promise<number> => {
+  const medianBesideExports = async (): Promise<number> => {
     let isOver = false;
-    const flood = Array.from({ length: limits.atOnce }, async (_, index) => {
+    const exports = Array.from({ length: limits.atOnce }, async (_, index) => {
       const shop = exporting[Math.floor(index / limits.perKey)] as BenchmarkShop;
       while (!isOver) await readExport(service, shop, 'csv');
     });
     const measured = sleep(500)
-      .then(medianOf)
+      .then(medianMs)
       .finally(() => {
         isOver = true;
       });
-    const [median] = await Promise.all([measured, ...flood]);
+    const [median] = await Promise.all([measured, ...exports]);
     return median;
   };
-  const alone: number[] = [];
-  const flooded: number[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    alone.push(await medianOf());
-    flooded.push(await besideExports());
-  }
+  const tasks = { alone: medianMs, beside: medianBesideExports };
+  const { alone, beside } = await inRounds(tasks, { rounds, warmUps: 0, signal: scope.signal });
   return {
     aloneMs: summarize(alone),
-    floodedMs: summarize(flooded),
-    ratio: summarize(pairedRatios(flooded, alone)),
+    besideMs: summarize(beside),
+    ratio: ratioOf(beside, alone, (milliseconds) => milliseconds),
   };
 }
 
-async function measureSlowReaders(
+async function measureSlowClients(
   scope: Scope,
-  service: RunningService,
+  { api, open, shops }: RunningService,
   forMs: number,
-  readers: number,
+  clients: number,
 ) {
-  const residentBytes = () => residentBytesOfFamily(service.api.pid);
-  const beforeBytes = residentBytes();
+  const beforeBytes = residentBytesOfFamily(api.pid);
   const startedAt = performance.now();
   const isOver = () => performance.now() - startedAt > forMs || scope.signal.aborted;
   const readSlowly = async () => {
-    const answer = await service.get(
-      '/v1/purchases/export?format=ndjson',
-      service.shops[0] as BenchmarkShop,
-    );
-    if (answer.status !== 200) throw new Error(`an export was answered ${answer.status}`);
-    const reader = answer.body?.getReader();
-    for (let bytes = 0; reader !== undefined && !isOver(); ) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      bytes += value.length;
-      const due = startedAt + (1000 * bytes) / slowBytesPerSecond;
-      if (due > performance.now()) await sleep(due - performance.now());
+    const response = await open('/v1/purchases/export?format=ndjson', shops[0] as BenchmarkShop);
+    let bytes = 0;
+    // Leaving the loop closes the connection.
+    for await (const chunk of response) {
+      bytes += chunk.length;
+      const dueAt = startedAt + (1000 * bytes) / slowBytesPerSecond;
+      if (dueAt > performance.now()) await sleep(dueAt - performance.now());
+      if (isOver()) break;
     }
-    await reader?.cancel();
   };
-  let greatestBytes = beforeBytes;
-  const watch = async () => {
+  let maxBytes = beforeBytes;
+  const sampleMemory = async () => {
     while (!isOver()) {
-      greatestBytes = Math.max(greatestBytes, residentBytes());
+      maxBytes = Math.max(maxBytes, residentBytesOfFamily(api.pid));
       await sleep(100);
     }
   };
-  await Promise.all([watch(), ...Array.from({ length: readers }, readSlowly)]);
-  return { beforeBytes, greatestBytes, seconds: (performance.now() - startedAt) / 1000 };
+  await Promise.all([sampleMemory(), ...Array.from({ length: clients }, readSlowly)]);
+  return { beforeBytes, maxBytes, seconds: (performance.now() - startedAt) / 1000 };
 }

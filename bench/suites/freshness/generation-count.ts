@@ -5,43 +5,40 @@ import {
   readPublished,
 } from '../../../src/purchase-store/published-generation.ts';
 import type { Scope } from '../../runner/scope.ts';
-import type { BenchmarkShop } from '../../setup/shops.ts';
+import type { PreparedShops } from '../../setup/prepared-shops.ts';
 
 export type GenerationCount = {
   readonly generations: number;
-  /** The sizes of their files, summed: each was copied. */
+  /** The total size of their files, each of which was copied. */
   readonly bytes: number;
 };
 
-/** Often enough to see each: the worker publishes an organization every 250 ms at most. */
+/** The worker publishes an organization at most every 250 ms, so none is missed. */
 const pollIntervalMs = 50;
 
-/** Counts the generations that are published from now on, as long as the scope lives. */
+/** Counts the generations that are published from now on until the scope ends. */
 export function countGenerations(
   scope: Scope,
-  dataDirectory: string,
-  shops: readonly BenchmarkShop[],
+  { dataDirectory, shops }: PreparedShops,
 ): () => GenerationCount {
-  const followed = shops.map(({ organizationId }) => {
-    const directory = organizationDirectory(dataDirectory, organizationId);
-    return { directory, seen: stampOf(directory) };
-  });
-  const count = { generations: 0, bytes: 0 };
-  const look = () => {
-    for (const organization of followed) {
-      const stamp = stampOf(organization.directory);
-      if (stamp === organization.seen) continue;
-      organization.seen = stamp;
-      count.generations += 1;
-      count.bytes += readPublished(organization.directory)?.bytes ?? 0;
-    }
+  const stampOf = (directory: string) => {
+    const stats = statSync(currentFile(directory), { bigint: true, throwIfNoEntry: false });
+    return `${stats?.ino}:${stats?.mtimeNs}`;
   };
-  const polling = setInterval(look, pollIntervalMs);
+  const directories = shops.map((shop) =>
+    organizationDirectory(dataDirectory, shop.organizationId),
+  );
+  const stamps = new Map(directories.map((directory) => [directory, stampOf(directory)]));
+  const count = { generations: 0, bytes: 0 };
+  const polling = setInterval(() => {
+    for (const [directory, known] of stamps) {
+      const stamp = stampOf(directory);
+      if (stamp === known) continue;
+      stamps.set(directory, stamp);
+      count.generations += 1;
+      count.bytes += readPublished(directory)?.bytes ?? 0;
+    }
+  }, pollIntervalMs);
   scope.afterwards(async () => clearInterval(polling));
   return () => ({ ...count });
-}
-
-function stampOf(directory: string): string | null {
-  const stats = statSync(currentFile(directory), { bigint: true, throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.ino}:${stats.mtimeNs}`;
 }

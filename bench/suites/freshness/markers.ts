@@ -1,30 +1,28 @@
-import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sql from 'sql-template-tag';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import type { Database } from '../../../src/postgres/pool.ts';
 import { median } from '../../measure/statistics.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 
-/** A purchase that was added to see when it is there. */
+/** A purchase that was added to measure when it becomes visible. */
 export type Marker = {
   readonly organizationId: string;
-  /** From when its writer was told of the commit to the first answer that shows it; null: given up. */
+  /** From the end of the commit to the end of the first response that shows it; null after the timeout. */
   readonly lagMs: number | null;
-  /** What one look over HTTP took. */
-  readonly lookMs: number;
+  /** The median time of a request. */
+  readonly requestMs: number;
 };
 
-/** Two wait for theirs at a time: more would measure what asking costs. */
-const watchers = 2;
-const lookIntervalMs = 15;
-const longestWaitMs = 120_000;
-/** Spreads the markers over the worker's rhythm. */
-const longestPauseMs = 100;
+/** More than two at a time would measure the cost of the requests. */
+const concurrency = 2;
+const requestIntervalMs = 15;
+const timeoutMs = 120_000;
+/** A random pause, so that markers are independent of the worker's intervals. */
+const maxPauseMs = 100;
 
-/** Adds purchases to the organizations in turn and waits for each to be visible. */
+/** Adds purchases to the organizations in turn and waits until each is visible. */
 export async function measureVisibility(
   scope: Scope,
   service: RunningService,
@@ -32,49 +30,39 @@ export async function measureVisibility(
 ): Promise<Marker[]> {
   const until = performance.now() + forMs;
   const markers: Marker[] = [];
-  const watch = async (watcher: number) => {
-    for (let turn = watcher; performance.now() < until; turn += watchers) {
+  const measure = async (first: number) => {
+    for (let turn = first; performance.now() < until; turn += concurrency) {
       const shop = service.shops[turn % service.shops.length] as BenchmarkShop;
-      markers.push(await watchMarker(scope, service, shop));
-      await sleep(Math.random() * longestPauseMs, undefined, { signal: scope.signal });
+      markers.push(await addMarker(scope, service, shop));
+      await sleep(Math.random() * maxPauseMs, undefined, { signal: scope.signal });
     }
   };
-  await Promise.all(Array.from({ length: watchers }, (_, watcher) => watch(watcher)));
+  await Promise.all(Array.from({ length: concurrency }, (_, first) => measure(first)));
   return markers;
 }
 
-async function watchMarker(
-  scope: Scope,
-  service: RunningService,
+async function addMarker(
+  { signal }: Scope,
+  { database, get }: RunningService,
   shop: BenchmarkShop,
 ): Promise<Marker> {
-  const id = await addPurchase(service.database.pool, shop.organizationId);
-  const path = `/v1/purchases/${encodeId('purchase', id)}`;
-  const committedAt = performance.now();
-  const looks: number[] = [];
-  const marker = (lagMs: number | null) => ({
-    organizationId: encodeId('organization', shop.organizationId),
-    lagMs,
-    lookMs: median(looks),
-  });
-  while (performance.now() - committedAt < longestWaitMs) {
-    const askedAt = performance.now();
-    const answer = await service.get(path, shop);
-    await answer.arrayBuffer();
-    const answeredAt = performance.now();
-    looks.push(answeredAt - askedAt);
-    if (answer.status === 200) return marker(answeredAt - committedAt);
-    if (answer.status !== 404) throw new Error(`GET ${path} was answered ${answer.status}`);
-    await sleep(lookIntervalMs, undefined, { signal: scope.signal });
-  }
-  return marker(null);
-}
-
-async function addPurchase(database: Database, organizationId: bigint): Promise<bigint> {
-  const { rows } = await database.query<{ id: bigint }>(sql`
+  const { rows } = await database.pool.query<{ id: bigint }>(sql`
     insert into purchases (organization_id, customer_id, purchase_value_in_cents)
     select organization_id, id, 100 from customers
-    where organization_id = ${organizationId} order by created_at limit 1
+    where organization_id = ${shop.organizationId} order by created_at limit 1
     returning id`);
-  return (rows[0] as { id: bigint }).id;
+  const path = `/v1/purchases/${encodeId('purchase', (rows[0] as { id: bigint }).id)}`;
+  const committedAt = performance.now();
+  const requests: number[] = [];
+  let lagMs: number | null = null;
+  while (lagMs === null && performance.now() - committedAt < timeoutMs) {
+    if (requests.length > 0) await sleep(requestIntervalMs, undefined, { signal });
+    const sentAt = performance.now();
+    const { status } = await get(path, shop, [200, 404]);
+    const receivedAt = performance.now();
+    requests.push(receivedAt - sentAt);
+    if (status === 200) lagMs = receivedAt - committedAt;
+  }
+  const organizationId = encodeId('organization', shop.organizationId);
+  return { organizationId, lagMs, requestMs: median(requests) };
 }

@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createProgram, runProgram } from '../../../src/commands/command-line.ts';
 import { createKeyCheck } from '../../../src/http/auth/authentication.ts';
@@ -6,11 +5,8 @@ import { createPool } from '../../../src/postgres/pool.ts';
 import { readSettings, requireDatabaseUrl } from '../../../src/settings.ts';
 import { untilAborted, untilStopped } from '../../../src/stop-signals.ts';
 
-/**
- * The least that an API with keys can do: asks Postgres for the key as the API does,
- * and answers. What the API takes beyond this is its own.
- */
-const program = createProgram('bare-api', 'Checks a key and answers.').action(async () => {
+/** The minimum of an API with keys: it checks the key in Postgres like the API, and responds. */
+const program = createProgram('bare-api', 'Checks a key and responds.').action(async () => {
   const settings = readSettings();
   const stopped = untilStopped();
   const database = createPool(requireDatabaseUrl(settings), {
@@ -24,8 +20,7 @@ const program = createProgram('bare-api', 'Checks a key and answers.').action(as
     const checked = await checkKey(request);
     return checked === null ? reply.code(401).send() : { object: 'nothing' };
   });
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  console.log(`Listening on http://127.0.0.1:${(app.server.address() as AddressInfo).port}`);
+  console.log(`Listening on ${await app.listen({ host: '127.0.0.1', port: 0 })}`);
   await untilAborted(stopped);
   await app.close();
   await database.end();

@@ -1,70 +1,72 @@
-import { median, quantile, summarize } from '../../measure/statistics.ts';
+import { inRounds, type Rounds } from '../../measure/rounds.ts';
+import { median, quantile, summaryOf } from '../../measure/statistics.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { RunningService } from '../../setup/running-service.ts';
-import { type BenchmarkShop, keyOf } from '../../setup/shops.ts';
-import { type LoadRequest, type MeasuredLoad, measureLoad } from './load.ts';
+import { authorization, type BenchmarkShop } from '../../setup/shops.ts';
+import { type LoadRequest, measureLoad } from './load.ts';
 
 export const clientCounts = [1, 8, 32, 128] as const;
 
 /**
- * What many dashboards and scripts ask for together. `fresh` never comes twice: a fifth
- * of all is in no cache. A change would make the rest new as well; nothing changes here.
+ * The queries of many dashboards and scripts. A query with a new `value` is in no cache: a fifth of
+ * the mix. The others stay cached, because nothing changes here.
  */
-const mix: readonly ((fresh: number) => string)[] = [
+const mix: readonly ((value: number) => string)[] = [
   () => '/v1/purchases/stats?group_by=utm_campaign',
   () => '/v1/customers?limit=25',
   () => '/v1/purchases?limit=25',
-  (fresh) => `/v1/purchases/stats?group_by=utm_source&max_value_in_cents=${fresh}`,
+  (value) => `/v1/purchases/stats?group_by=utm_source&max_value_in_cents=${value}`,
   () => '/v1/me',
   () => '/v1/purchases/stats?group_by=day&group_limit=50',
   () => '/v1/customers?q=maria&limit=25',
   () => '/v1/email-campaigns?limit=25',
-  (fresh) => `/v1/purchases?limit=25&max_value_in_cents=${fresh}`,
+  (value) => `/v1/purchases?limit=25&max_value_in_cents=${value}`,
   () => '/v1/purchases/stats?status=paid',
 ];
 
-/** Throughput and latency by the number of clients, the numbers in turn in each round. */
+/** Throughput and latency by number of clients. */
 export async function measureMixedLoad(
   scope: Scope,
   { api, shops }: RunningService,
-  { rounds, milliseconds }: { readonly rounds: number; readonly milliseconds: number },
+  milliseconds: number,
+  rounds: Rounds,
 ) {
-  const measured = clientCounts.map((): MeasuredLoad[] => []);
   const next = requestsOf(shops);
-  for (let round = -1; round < rounds; round += 1) {
-    for (const [index, clients] of clientCounts.entries()) {
-      const load = { server: api, clients, milliseconds, next, statuses: [200] };
-      const result = await measureLoad(scope, load);
-      if (round >= 0) measured[index]?.push(result);
-    }
-  }
-  return clientCounts.map((clients, index) => {
-    const loads = measured[index] ?? [];
+  const tasks = clientCounts.map((clients) => [
+    `${clients} clients`,
+    () => measureLoad(scope, { server: api, clients, milliseconds, next, status: 200 }),
+  ]);
+  const measured = await inRounds<string, Awaited<ReturnType<typeof measureLoad>>>(
+    Object.fromEntries(tasks),
+    rounds,
+  );
+  return clientCounts.map((clients) => {
+    const loads = measured[`${clients} clients`] ?? [];
     const latenciesMs = loads.flatMap((load) => load.latenciesMs);
     return {
       clients,
-      requestsPerSecond: summarize(loads.map((load) => load.requestsPerSecond)),
+      requestsPerSecond: summaryOf(loads, (load) => load.requestsPerSecond),
       latencyMs: { median: median(latenciesMs), p99: quantile(latenciesMs, 0.99) },
       requests: latenciesMs.length,
-      serverMsPerRequest: summarize(loads.map((load) => load.serverMsPerRequest)),
-      clientCores: summarize(loads.map((load) => load.clientCores)),
+      serverMsPerRequest: summaryOf(loads, (load) => load.serverMsPerRequest),
+      clientCores: summaryOf(loads, (load) => load.clientCores),
     };
   });
 }
 
-/** Each organization is asked each question. */
+/** Each query is sent for each organization. */
 export function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
-  // Above all values, so that all purchases match; and above what else was asked for.
-  let fresh = 2 * 10 ** 12;
-  let turn = 0;
+  // Above all values of purchases, so that all match, and above those of other queries.
+  let value = 2 * 10 ** 12;
+  let sent = 0;
   return () => {
-    const question = turn % mix.length;
-    const path = mix[question] as (typeof mix)[number];
-    // A question goes to the next organization each time it comes.
-    const time = Math.floor(turn / mix.length);
-    const shop = shops[(time + question) % shops.length] as BenchmarkShop;
-    turn += 1;
-    fresh += 1;
-    return { path: path(fresh), headers: keyOf(shop) };
+    const index = sent % mix.length;
+    const path = mix[index] as (typeof mix)[number];
+    // The next organization each time that the query comes.
+    const repetition = Math.floor(sent / mix.length);
+    const shop = shops[(repetition + index) % shops.length] as BenchmarkShop;
+    sent += 1;
+    value += 1;
+    return { path: path(value), headers: authorization(shop) };
   };
 }

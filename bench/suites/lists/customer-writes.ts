@@ -1,10 +1,11 @@
-import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
+import { withConnection } from '../../../src/postgres/pool.ts';
+import { time } from '../../measure/rounds.ts';
 import { type Summary, summarize } from '../../measure/statistics.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';
 
 export type CustomerWrite = { readonly write: string; readonly milliseconds: Summary };
 
-/** What keeping lists and searches quick costs those who write customers. */
+/** The cost of the indexes of lists and searches for writers of customers. */
 export async function measureCustomerWrites(
   { pool }: BenchmarkDatabase,
   organizationId: bigint,
@@ -19,26 +20,27 @@ export async function measureCustomerWrites(
       [organizationId],
     );
     const measured: CustomerWrite[] = [];
-    for (const [name, change] of Object.entries(singleChanges)) {
+    const measure = async (write: string, statement: string, ids: readonly bigint[]) => {
       const times: number[] = [];
-      for (let round = 0; round < rounds; round += 1) {
-        for (const { id } of rows) times.push(await timeOf(connection, change, [id]));
+      for (const id of ids) {
+        times.push((await time(() => connection.query(statement, [id]))).wall);
       }
-      measured.push({
-        write: `one customer with 3 segments and 2 tags: ${name}`,
-        milliseconds: summarize(times),
-      });
+      measured.push({ write, milliseconds: summarize(times) });
+    };
+    const ids = Array.from({ length: rounds }, () => rows.map(({ id }) => id)).flat();
+    for (const [name, statement] of Object.entries(singleWrites)) {
+      await measure(`one customer with 3 segments and 2 tags: ${name}`, statement, ids);
     }
-    for (const [name, change] of Object.entries(bulkChanges)) {
-      const times = [await timeOf(connection, change, [organizationId])];
-      measured.push({ write: `half of all customers: ${name}`, milliseconds: summarize(times) });
+    for (const [name, statement] of Object.entries(bulkWrites)) {
+      await measure(`half of all customers: ${name}`, statement, [organizationId]);
       await connection.query('vacuum');
     }
     return measured;
   });
 }
 
-const singleChanges = {
+/** By customer. */
+const singleWrites = {
   'the amounts':
     'update customers set updated_at = now(), total_orders = total_orders + 1, total_spent_in_cents = total_spent_in_cents + 100 where id = $1',
   'the name': `update customers set updated_at = now(), name = name || ' J' where id = $1`,
@@ -46,17 +48,12 @@ const singleChanges = {
     'update customers set total_orders = total_orders + 1 where id = $1',
 };
 
-const half = 'id in (select id from customers where organization_id = $1 and id % 2 = 0)';
-const bulkChanges = {
+const half = 'customers.organization_id = $1 and customers.id % 2 = 0';
+/** By organization. */
+const bulkWrites = {
   'the amounts, in one update': `update customers set updated_at = now(), total_spent_in_cents = total_spent_in_cents + 100 where ${half}`,
   'a column in no order or search, in one update': `update customers set total_orders = total_orders + 1 where ${half}`,
-  'a tag put on them': `with tag as (insert into tags (organization_id, name) values ($1, 'new') returning id)
+  'a new tag': `with tag as (insert into tags (organization_id, name) values ($1, 'new') returning id)
      insert into customer_tags (organization_id, tag_id, customer_id)
-     select $1, tag.id, customers.id from tag, customers where ${half.replace('id in', 'customers.id in')}`,
+     select $1, tag.id, customers.id from tag, customers where ${half}`,
 };
-
-async function timeOf(connection: Connection, text: string, values: unknown[]): Promise<number> {
-  const startedAt = performance.now();
-  await connection.query(text, values);
-  return performance.now() - startedAt;
-}

@@ -2,7 +2,7 @@ import { encodeId } from '../../../src/domain/public-id.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import type { Group, ListShop } from './list-shop.ts';
 
-export type ListQuestion = { readonly name: string; readonly url: string };
+export type ListQuery = { readonly name: string; readonly url: string };
 
 const orders = {
   created: 'created_at',
@@ -11,7 +11,7 @@ const orders = {
 } as const;
 type Order = keyof typeof orders;
 
-/** Rare and common, of letters, signs, one character and several, and in scripts of all kinds. */
+/** Rare and common texts: letters, signs, one character and several, and many scripts. */
 const searches = [
   ...['barros', 'silva', 'maria clara', 'joao.barros', 'joao.silva12@correio.example'],
   ...['barros@', '@correio.example', '.example', '@carta', '+5511', '90000', '12345'],
@@ -20,52 +20,52 @@ const searches = [
   ...['日本語', '日本', '語', '株式会社', '会社 山', '山田 日', 'иван', 'ив', 'ж', '😀'],
 ];
 
-/** Every list of the API that Postgres answers, on its first page and deep inside. */
-export async function listQuestions(database: Database, shop: ListShop): Promise<ListQuestion[]> {
-  const questions: ListQuestion[] = [];
-  const ask = (name: string, path: string, parameters: Record<string, string> = {}) => {
+const lists = ['segments', 'tags', 'attributes', 'flows', 'email-campaigns', 'template-campaigns'];
+
+/** Every list of the API that Postgres serves: first and deep pages. */
+export async function listQueries(database: Database, shop: ListShop): Promise<ListQuery[]> {
+  const queries: ListQuery[] = [];
+  const add = (name: string, path: string, parameters: Record<string, string> = {}) => {
     const query = new URLSearchParams(parameters).toString();
-    questions.push({ name, url: `/v1/${path}${query === '' ? '' : `?${query}`}` });
+    queries.push({ name, url: `/v1/${path}${query === '' ? '' : `?${query}`}` });
   };
-  const everywhere = async (name: string, parameters: Record<string, string>, group?: Group) => {
+  const addEachOrder = async (name: string, parameters: Record<string, string>, group?: Group) => {
     for (const order of Object.keys(orders) as Order[]) {
       const sorted = order === 'created' ? parameters : { ...parameters, sort: order };
-      ask(`${name}, by ${order}`, 'customers', sorted);
+      add(`${name}, by ${order}`, 'customers', sorted);
       const deep = await deepCustomer(database, shop, order, group);
-      ask(`${name}, by ${order}, deep`, 'customers', { ...sorted, starting_after: deep });
+      add(`${name}, by ${order}, deep`, 'customers', { ...sorted, starting_after: deep });
     }
   };
-  for (const path of ['segments', 'tags', 'attributes', 'flows', 'email-campaigns'])
-    ask(path, path);
-  ask('template-campaigns', 'template-campaigns');
-  ask('segments with q=vip', 'segments', { q: 'vip' });
-  ask('segments with q=--', 'segments', { q: '--' });
-  await everywhere('customers', {});
-  ask('customers, pages of 100', 'customers', { limit: '100' });
-  ask('email', 'customers', { email: 'nobody@correio.example' });
-  ask('phone', 'customers', { phone: '+5511900000001' });
-  ask('phone without its country code', 'customers', { phone: '11900000001' });
-  ask('subscribed', 'customers', { is_subscribed: 'true' });
-  ask('not subscribed', 'customers', { is_subscribed: 'false' });
-  ask('created in a month', 'customers', {
+  for (const path of lists) add(path, path);
+  add('segments with q=vip', 'segments', { q: 'vip' });
+  add('segments with q=--', 'segments', { q: '--' });
+  await addEachOrder('customers', {});
+  add('customers, pages of 100', 'customers', { limit: '100' });
+  add('email', 'customers', { email: 'nobody@correio.example' });
+  add('phone', 'customers', { phone: '+5511900000001' });
+  add('phone without its country code', 'customers', { phone: '11900000001' });
+  add('subscribed', 'customers', { is_subscribed: 'true' });
+  add('not subscribed', 'customers', { is_subscribed: 'false' });
+  add('created in a month', 'customers', {
     created_since: '2025-01-01T00:00:00Z',
     created_until: '2025-01-31T00:00:00Z',
   });
-  ask('updated since', 'customers', { sort: 'updated', updated_since: '2025-06-01T00:00:00Z' });
-  for (const text of searches) await everywhere(`q=${text}`, { q: text });
+  add('updated since', 'customers', { sort: 'updated', updated_since: '2025-06-01T00:00:00Z' });
+  for (const text of searches) await addEachOrder(`q=${text}`, { q: text });
   for (const group of shop.groups) {
     const id = encodeId(group.relation, group.id);
-    await everywhere(group.name, { [`${group.relation}_id`]: id }, group);
+    await addEachOrder(group.name, { [`${group.relation}_id`]: id }, group);
     if (group.relation === 'tag') continue;
-    ask(`${group.name}, its own list`, `segments/${id}/customers`);
-    ask(`${group.name}, its own list, by total_spent`, `segments/${id}/customers`, {
+    add(`${group.name}, its own list`, `segments/${id}/customers`);
+    add(`${group.name}, its own list, by total_spent`, `segments/${id}/customers`, {
       sort: 'total_spent',
     });
   }
-  return questions;
+  return queries;
 }
 
-/** A customer nine tenths down that order, of the group where one is given. */
+/** The customer after nine tenths of an order, of the group if there is one. */
 async function deepCustomer(
   database: Database,
   shop: ListShop,

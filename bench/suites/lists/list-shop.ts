@@ -1,40 +1,35 @@
 import type { Database } from '../../../src/postgres/pool.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';
-import { seedShops } from '../../setup/shops.ts';
+import { type BenchmarkShop, seedShop } from '../../setup/shops.ts';
 
 export type Relation = 'tag' | 'segment';
 const linkTables = { tag: 'customer_tags', segment: 'segment_customers' } as const;
 
-/** A tag or a segment, and by which customers it is carried. */
+/** A tag or a segment with customers. */
 export type Group = { readonly relation: Relation; readonly name: string; readonly id: bigint };
 
-export type ListShop = {
-  readonly organizationId: bigint;
-  readonly secret: string;
-  readonly groups: readonly Group[];
-};
+export type ListShop = BenchmarkShop & { readonly groups: readonly Group[] };
 
 /**
- * A large organization of demo data with what makes lists slow: names in all scripts,
- * tags and segments of all sizes. Beside it a smaller one, whose rows no list may read.
+ * A large organization with data that make lists slow: names in many scripts, tags and segments of
+ * all sizes. A smaller organization beside it has rows that no list may read.
  */
 export async function createListShop(
   scope: Scope,
   database: BenchmarkDatabase,
   { customers, seed }: { readonly customers: number; readonly seed: number },
 ): Promise<ListShop> {
-  const sizes = (count: number) => ({ organizations: 1, customers: count, purchases: count });
-  const [shop] = await seedShops(scope, database, { ...sizes(customers), seed });
-  if (shop === undefined) throw new Error('nothing was seeded');
-  await seedShops(scope, database, { ...sizes(Math.ceil(customers / 4)), seed: seed + 1 });
+  const shop = await seedShop(scope, database, { customers, purchases: customers, seed });
+  const fewer = Math.ceil(customers / 4);
+  await seedShop(scope, database, { customers: fewer, purchases: fewer, seed: seed + 1 });
   await addNamesInOtherScripts(database.pool, shop.organizationId);
   const groups = await addGroups(database.pool, shop.organizationId, customers);
   await database.pool.query('vacuum analyze');
   return { ...shop, groups };
 }
 
-/** A few customers, and every twentieth, with names that trigrams may know nothing of. */
+/** Names without trigrams: every twentieth customer, and a few rare ones. */
 async function addNamesInOtherScripts(database: Database, organizationId: bigint): Promise<void> {
   await database.query(
     `update customers set name = case
@@ -47,14 +42,16 @@ async function addNamesInOtherScripts(database: Database, organizationId: bigint
   );
 }
 
-/** Of several sizes, spread evenly; and those that lie where a list's order comes to last. */
+/** Groups of several sizes: spread evenly, or at the end of an order. */
 async function addGroups(
   database: Database,
   organizationId: bigint,
   customers: number,
 ): Promise<Group[]> {
   const groups: Group[] = [];
-  const add = async (relation: Relation, name: string, members: string, most: number) => {
+  const add = async (relation: Relation, share: number, describe: string, order: string) => {
+    const size = Math.ceil(customers * share);
+    const name = describe.replace('%', String(size));
     const { rows } = await database.query<{ id: bigint }>(
       `insert into ${relation}s (organization_id, name) values ($1, $2) returning id`,
       [organizationId, name],
@@ -62,23 +59,19 @@ async function addGroups(
     const { id } = rows[0] as { id: bigint };
     await database.query(
       `insert into ${linkTables[relation]} (organization_id, ${relation}_id, customer_id)
-       select $1, $2, id from customers where organization_id = $1 ${members} limit $3`,
-      [organizationId, id, most],
+       select $1, $2, id from customers where organization_id = $1 order by ${order} limit $3`,
+      [organizationId, id, size],
     );
     groups.push({ relation, name: `${relation}: ${name}`, id });
   };
-  const spread = `order by id * 7919 % 1000003`;
   for (const relation of ['tag', 'segment'] as const) {
     for (const share of [0.0001, 0.001, 0.01, 0.1, 0.5]) {
-      const size = Math.ceil(customers * share);
-      await add(relation, `${size} anywhere`, spread, size);
+      await add(relation, share, '% anywhere', 'id * 7919 % 1000003');
     }
     for (const share of [0.01, 0.1, 0.5]) {
-      const size = Math.ceil(customers * share);
-      await add(relation, `the ${size} oldest`, 'order by created_at, id', size);
+      await add(relation, share, 'the % oldest', 'created_at, id');
     }
-    const half = Math.ceil(customers / 2);
-    await add(relation, `${half} that spent least`, 'order by total_spent_in_cents, id', half);
+    await add(relation, 0.5, '% that spent least', 'total_spent_in_cents, id');
   }
   return groups;
 }

@@ -1,117 +1,115 @@
 import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
-import { pairedRatios, summarize } from '../../measure/statistics.ts';
-import type { Plot } from '../../report/plots.ts';
-import { percent, spread } from '../../report/tables.ts';
-import type { ReportText, Suite } from '../../runner/suite.ts';
+import { inRounds } from '../../measure/rounds.ts';
+import { ratioOf, summaryOf } from '../../measure/statistics.ts';
+import { percent, spread, tableOf } from '../../report/tables.ts';
+import { defineSuite } from '../../runner/suite.ts';
 import { createDatabase } from '../../setup/postgres.ts';
-import { seedShops } from '../../setup/shops.ts';
+import { seedShop } from '../../setup/shops.ts';
 import { readUpdateCounts, switchTriggers, type TriggerState } from './change-log-triggers.ts';
 import { createPurchaseWrites, type PurchaseWrite } from './purchase-writes.ts';
 
-export const writes: Suite = {
+/** Until the pages of the updated rows have free space. */
+const warmUps = 2;
+
+export const writes = defineSuite({
   name: 'writes',
-  description: "what the change log's triggers cost those who write purchases",
+  description: "the cost of the change log's triggers for writers of purchases",
   isQuick: true,
-  async run(bench) {
-    const { purchases = 200_000, seed = 42, rounds = 20 } = bench.options;
-    const { scope } = bench;
-    const database = await createDatabase(bench);
-    await seedShops(scope, database, { organizations: 1, purchases, seed });
+  defaults: { purchases: 200_000, rounds: 20, seed: 42 },
+  async run({ options: { purchases, rounds, seed }, scope, server }) {
+    const database = await createDatabase({ scope, server });
+    await seedShop(scope, database, { purchases, seed });
     const sizes = {
       singles: Math.min(300, Math.floor(purchases / 4)),
       bulk: Math.min(10_000, Math.floor(purchases / 2)),
     };
     const figures = await withConnection(database.pool, async (connection) => {
-      const { writes, tidyUp } = await createPurchaseWrites(connection, sizes);
-      const measured = writes.map(createMeasured);
-      for (let round = -warmUpRounds; round < rounds; round += 1) {
-        const states: TriggerState[] = round % 2 === 0 ? ['with', 'without'] : ['without', 'with'];
-        for (const state of states) {
-          scope.signal.throwIfAborted();
-          await switchTriggers(connection, state);
-          for (const each of measured) await measure(connection, each, state, round >= 0);
-          await tidyUp();
-        }
-      }
-      return measured.map(compare);
+      const { writes, restore } = await createPurchaseWrites(connection, sizes);
+      const measureAll = (state: TriggerState) => async () => {
+        await switchTriggers(connection, state);
+        const measured: Measured[] = [];
+        for (const write of writes) measured.push(await measure(connection, write));
+        await restore();
+        return measured;
+      };
+      const tasks = { with: measureAll('with'), without: measureAll('without') };
+      const measured = await inRounds(tasks, { rounds, warmUps, signal: scope.signal });
+      return writes.map((write, index) =>
+        compare(
+          write,
+          measured.with.map((ofRound) => ofRound[index] as Measured),
+          measured.without.map((ofRound) => ofRound[index] as Measured),
+        ),
+      );
     });
+    const share = (value: number | null) => (value === null ? '' : percent(value));
     return {
-      options: { purchases, rounds, seed },
-      text: describe(figures),
-      plots: [plot(figures)],
+      text: [
+        tableOf(figures, {
+          'µs per row': ({ write }) => write,
+          'without triggers': ({ microsecondsPerRow }) => spread(microsecondsPerRow.without),
+          'with triggers': ({ microsecondsPerRow }) => spread(microsecondsPerRow.with),
+          extra: ({ extraMicrosecondsPerRow }) => spread(extraMicrosecondsPerRow),
+          ratio: ({ ratio }) => spread(ratio, 2),
+          'HOT without': ({ hotShare }) => share(hotShare.without),
+          with: ({ hotShare }) => share(hotShare.with),
+        }),
+        'One connection, synchronous_commit off, no running worker.',
+      ],
+      plots: [
+        {
+          kind: 'bars',
+          title: 'Time of a write with the change log',
+          note: 'With its triggers, divided by the time without them, of each round.',
+          unit: '×',
+          scale: 'log',
+          baseline: 1,
+          bars: figures.map(({ write, ratio }) => ({ label: write, value: ratio })),
+        },
+      ],
       figures: { figures },
     };
   },
+});
+
+type Measured = {
+  readonly microsecondsPerRow: number;
+  readonly updated: number;
+  readonly updatedHot: number;
 };
 
-// Until the pages of the rows that are updated have room.
-const warmUpRounds = 2;
-
-type Measured = ReturnType<typeof createMeasured>;
-
-function createMeasured(write: PurchaseWrite) {
-  const none = () => ({ microsecondsPerRow: [] as number[], updated: 0, updatedHot: 0 });
-  return { write, with: none(), without: none() };
-}
-
-async function measure(
-  connection: Connection,
-  measured: Measured,
-  state: TriggerState,
-  counts: boolean,
-): Promise<void> {
+async function measure(connection: Connection, write: PurchaseWrite): Promise<Measured> {
   const before = await readUpdateCounts(connection);
-  const microsecondsPerRow = await measured.write.measure();
+  const microsecondsPerRow = await write.measure();
   const after = await readUpdateCounts(connection);
-  if (!counts) return;
-  const taken = measured[state];
-  taken.microsecondsPerRow.push(microsecondsPerRow);
-  taken.updated += after.updated - before.updated;
-  taken.updatedHot += after.updatedHot - before.updatedHot;
-}
-
-type Figures = ReturnType<typeof compare>;
-
-function compare(measured: Measured) {
-  const { write } = measured;
-  const [with_, without] = [measured.with.microsecondsPerRow, measured.without.microsecondsPerRow];
-  const hotShare = ({ updated, updatedHot }: Measured[TriggerState]) =>
-    write.isUpdate ? updatedHot / updated : null;
   return {
-    write: write.name,
-    microsecondsPerRow: { with: summarize(with_), without: summarize(without) },
-    extraMicrosecondsPerRow: summarize(with_.map((value, round) => value - (without[round] ?? 0))),
-    ratio: summarize(pairedRatios(with_, without)),
-    hotShare: { with: hotShare(measured.with), without: hotShare(measured.without) },
+    microsecondsPerRow,
+    updated: after.updated - before.updated,
+    updatedHot: after.updatedHot - before.updatedHot,
   };
 }
 
-function describe(figures: readonly Figures[]): ReportText {
-  const share = (value: number | null) => (value === null ? '' : percent(value));
-  const table = {
-    head: [
-      ...['µs per row', 'without triggers', 'with triggers', 'extra', 'ratio'],
-      ...['HOT without', 'with'],
-    ],
-    rows: figures.map(({ write, microsecondsPerRow, extraMicrosecondsPerRow, ratio, hotShare }) => [
-      write,
-      spread(microsecondsPerRow.without),
-      spread(microsecondsPerRow.with),
-      spread(extraMicrosecondsPerRow),
-      spread(ratio, 2),
-      share(hotShare.without),
-      share(hotShare.with),
-    ]),
+function compare(
+  { name, isUpdate }: PurchaseWrite,
+  withTriggers: readonly Measured[],
+  without: readonly Measured[],
+) {
+  const perRow = ({ microsecondsPerRow }: Measured) => microsecondsPerRow;
+  const pairs = withTriggers.map((each, round) => perRow(each) - perRow(without[round] ?? each));
+  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  const hotShare = (measured: readonly Measured[]) =>
+    isUpdate
+      ? sum(measured.map(({ updatedHot }) => updatedHot)) /
+        sum(measured.map(({ updated }) => updated))
+      : null;
+  return {
+    write: name,
+    microsecondsPerRow: {
+      with: summaryOf(withTriggers, perRow),
+      without: summaryOf(without, perRow),
+    },
+    extraMicrosecondsPerRow: summaryOf(pairs, (extra) => extra),
+    ratio: ratioOf(withTriggers, without, perRow),
+    hotShare: { with: hotShare(withTriggers), without: hotShare(without) },
   };
-  return [table, 'One connection, synchronous_commit off, no worker at work.'];
 }
-
-const plot = (figures: readonly Figures[]): Plot => ({
-  kind: 'bars',
-  title: 'What a write takes with the change log',
-  note: 'Time with its triggers over time without them, round by round.',
-  unit: '×',
-  scale: 'log',
-  baseline: 1,
-  bars: figures.map(({ write, ratio }) => ({ label: write, value: ratio })),
-});

@@ -7,20 +7,19 @@ import sql, { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
-import type { ClickHouse } from './clickhouse.ts';
+import type { ClickHouse } from './session.ts';
 
 export type ClickHouseTableOptions = {
   readonly organizationId: bigint;
-  /** A folder for the rows on their way. */
+  /** A folder for a temporary file. */
   readonly directory: string;
-  /** Also an index of customers, which the DuckDB files do not have. */
+  /** Whether to create an index of customers, which DuckDB files do not have. */
   readonly hasCustomerIndex: boolean;
 };
 
 /**
- * Gives ClickHouse an organization's purchases as a table for them would be made: in
- * the order of the lists, texts that repeat through dictionaries, the least and the
- * greatest number of each granule (which DuckDB notes unasked), and one part at the end.
+ * Creates the table that suits ClickHouse: sorted like the lists, dictionaries for repeating texts,
+ * the minimum and maximum of each granule (which DuckDB stores by default), one part.
  */
 export async function loadClickHouse(
   clickhouse: ClickHouse,
@@ -34,13 +33,14 @@ export async function loadClickHouse(
   await clickhouse.query(sql`
     insert into purchase (${raw(names)})
     select ${raw(purchaseColumns.map(readColumn).join(', '))}
-    from file(${file}, TSV, ${raw(`'${purchaseColumns.map(columnOnItsWay).join(', ')}'`)})`);
+    from file(${file}, TSV, ${raw(`'${purchaseColumns.map(fileColumn).join(', ')}'`)})`);
   await rm(file);
   await clickhouse.query(sql`optimize table purchase final`);
 }
 
-/** Postgres writes what ClickHouse calls TSV: the escapes and the sign for null are the same. */
+/** Writes COPY's text format, which is ClickHouse's TSV. */
 async function copyRows(database: Database, organizationId: bigint, file: string): Promise<void> {
+  // COPY takes no parameters. A bigint is only digits.
   const rows = copyTo(
     `copy (select ${purchaseSelectList} from purchases where organization_id = ${organizationId}) to stdout`,
   );
@@ -65,7 +65,7 @@ function typeOf({ kind, required }: PurchaseColumn): string {
     case 'cents':
       return nullable('Int64');
     case 'customer_id':
-      // The demo data's fit, and the narrower they are the faster they are counted.
+      // The ids of the demo data fit, and narrow integers are counted faster.
       return nullable('UInt32');
     case 'instant':
       return nullable(`DateTime64(6, 'UTC')`);
@@ -77,7 +77,7 @@ function typeOf({ kind, required }: PurchaseColumn): string {
   }
 }
 
-const columnOnItsWay = ({ name, kind }: PurchaseColumn): string => {
+const fileColumn = ({ name, kind }: PurchaseColumn): string => {
   const isText = kind === 'text' || kind === 'label' || kind === 'coupons';
   return `${name} Nullable(${isText ? 'String' : 'Int64'})`;
 };

@@ -9,7 +9,6 @@ import {
   emptyStats,
   type PurchaseEngine,
   type PurchasePage,
-  type PurchaseReader,
   type PurchaseStats,
   UnknownCursorError,
 } from '../../src/domain/purchase-engine.ts';
@@ -21,34 +20,21 @@ import {
   type PurchaseStatsQuery,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
-import type { ClickHouse, ClickHouseRow, ClickHouseValue } from './clickhouse.ts';
+import { createQueryEngine } from '../queries/query-engine.ts';
+import type { ClickHouse, ClickHouseRow, ClickHouseValue } from './session.ts';
 
 /**
- * Answers from the one organization's purchases that `loadClickHouse` has put there
- * as of an instant (microseconds since 1970). It is spoken to as whoever knows
- * ClickHouse would: forms that were tried and found slower are not here.
+ * Queries the organization that `loadClickHouse` has loaded, with the fastest statements that were
+ * found for ClickHouse.
  */
-export function createClickHouseEngine(clickhouse: ClickHouse, asOf: bigint): PurchaseEngine {
-  const answers: PurchaseReader = {
-    list: async (_organizationId, query) => ({ result: await list(clickhouse, query), asOf }),
-    get: async (_organizationId, purchaseId) => {
-      const [purchase] = await readPurchases(clickhouse, sql`where id = ${purchaseId}`);
-      return { result: purchase ?? null, asOf };
+export const createClickHouseEngine = (clickhouse: ClickHouse): PurchaseEngine =>
+  createQueryEngine({
+    list: (_organizationId, query) => list(clickhouse, query),
+    async get(_organizationId, purchaseId) {
+      return (await readPurchases(clickhouse, sql`where id = ${purchaseId}`))[0] ?? null;
     },
-    stats: async (_organizationId, query) => ({ result: await stats(clickhouse, query), asOf }),
-    freshness: async () => asOf,
-    version: async () => null,
-    waitUntilFresh: async () => {},
-    export: async () => {
-      throw new Error('exports are not compared');
-    },
-  };
-  return {
-    ...answers,
-    forSource: () => answers,
-    close: () => clickhouse.close(),
-  };
-}
+    stats: (_organizationId, query) => stats(clickhouse, query),
+  });
 
 const instant = (microseconds: bigint): Sql =>
   sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`;
@@ -85,7 +71,7 @@ async function list(
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
 }
 
-/** Two comparisons, which the primary key serves; it does not serve one of tuples. */
+/** Two comparisons use the primary key; a comparison of tuples does not. */
 async function afterCursor(clickhouse: ClickHouse, purchaseId: bigint): Promise<Sql> {
   const [row] = await clickhouse.query(
     sql`select toUnixTimestamp64Micro(created_at) from purchase where id = ${purchaseId}`,
@@ -113,7 +99,7 @@ function purchaseValue(value: ClickHouseValue, index: number): bigint | string |
   return isInteger[index] ? integer(value) : String(value);
 }
 
-/** The whole answer in one statement. */
+/** The whole result in one statement. */
 async function stats(
   clickhouse: ClickHouse,
   { filters, groupBy, groupLimit }: PurchaseStatsQuery,
@@ -124,7 +110,7 @@ async function stats(
       select count(), sum(purchase_value_in_cents), ${distinct} from purchase ${where}`);
     return row === undefined ? emptyStats : totalsOf(row);
   }
-  // The groups add up to the totals, all but what is counted once in however many of them.
+  // Groups add up to the totals. Customers and currencies, which several groups share, do not.
   const rows = await clickhouse.query(sql`
     select sum(purchases) over (), sum(revenue) over (),
       (select ${distinct} from purchase ${where}) as distinct,
@@ -150,7 +136,7 @@ async function stats(
   };
 }
 
-// Two currencies tell that they are mixed; reading on would be for nothing.
+// Two currencies are enough to know that they are mixed.
 const distinct = raw('tuple(uniqExact(customer_id), groupUniqArray(2)(currency))');
 
 function totalsOf([purchases, revenue, distinct]: ClickHouseRow): PurchaseStats {
