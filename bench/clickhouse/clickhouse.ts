@@ -8,10 +8,8 @@ import { defineSuite } from '../runner/suite.ts';
 import { createClient } from '../setup/api-client.ts';
 import { createInProcessApi } from '../setup/in-process-api.ts';
 import { scratchDirectory } from '../setup/postgres.ts';
-import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
-import { startService } from '../setup/programs.ts';
-import { unlimited } from '../setup/running-service.ts';
-import type { BenchmarkShop } from '../setup/shops.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
+import { startHttpServer } from '../setup/programs.ts';
 import { createClickHouseEngine } from './engine.ts';
 import { describeFigures, type Figure, figureOf, plotFigures } from './figures.ts';
 import { comparedQueries } from './queries.ts';
@@ -37,25 +35,17 @@ export const clickhouse = defineSuite({
     const { purchases, seed, rounds, customerIndex, withPostgres } = options;
     // First: without the package, nobody should wait for the data.
     const session = await startClickHouse(scope);
-    const shops = await prepareShops({ scope, server }, [{ organizations: 1, purchases, seed }]);
-    const { database, environment } = shops;
-    const shop = shops.shops[0] as BenchmarkShop;
+    const size = { purchases, seed };
+    const { shop, database, environment, duckdb } = await prepareShop({ scope, server }, size);
     const { organizationId } = shop;
     console.log(`Loading ClickHouse ${session.version}.`);
     const directory = await scratchDirectory(scope);
     const table = { organizationId, directory, hasCustomerIndex: customerIndex };
     await loadClickHouse(session, database.pool, table);
     const clickhouse = createClickHouseEngine(session);
-    const duckdb = await openDuckDBEngine(scope, shops);
     const postgres = withPostgres ? await createPlainSqlEngine(scope, database) : null;
-    const api = startService(scope, 'src/commands/api.ts', [], {
-      ...environment,
-      ...unlimited,
-      HOST: '127.0.0.1',
-      PORT: '0',
-      ANSWER_CACHE_MIB: '0',
-    });
-    const [, origin = ''] = await api.printed(/Listening on (http\S+)/);
+    const settings = { ...environment, ANSWER_CACHE_MIB: '0' };
+    const { url: origin } = await startHttpServer(scope, 'src/commands/api.ts', settings);
     const { get } = createClient(scope, origin);
     const queries = await comparedQueries(organizationId, database.pool, duckdb);
     console.log(`Comparing the results of ${queries.length} queries, then measuring.`);

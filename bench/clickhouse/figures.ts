@@ -1,6 +1,6 @@
-import type { Time } from '../measure/rounds.ts';
+import { type Time, wall } from '../measure/rounds.ts';
 import { ratioOf, type Summary, summaryOf } from '../measure/statistics.ts';
-import type { Plot } from '../report/plots.ts';
+import { type Plot, ratioPlot } from '../report/plots.ts';
 import { decimal, spread, tableOf } from '../report/tables.ts';
 import type { ReportText } from '../runner/suite.ts';
 import { type ComparedQuery, type QueryKind, targets } from './queries.ts';
@@ -35,7 +35,6 @@ export function figureOf(
   times: Readonly<Record<Exclude<Measured, 'postgres'>, Time[]>>,
 ): Figure {
   const { http, engine, clickhouse } = times;
-  const wall = (time: Time) => time.wall;
   const ratio = ratioOf(clickhouse, http, wall);
   const summaries = Object.entries(times).map(([of, each]) => [of, summaryOf(each, wall)]);
   return {
@@ -82,18 +81,16 @@ export function describeFigures(figures: readonly Figure[]): ReportText {
 
 /** A chart of each kind of queries. */
 export function plotFigures(figures: readonly Figure[]): Plot[] {
-  return Object.entries(targets).map(([kind, target]) => ({
-    kind: 'bars',
-    title: `Time of ClickHouse, divided by the time of the service: ${kind}`,
-    note: 'ClickHouse in the measuring process; the whole HTTP response of the service. To the left of 1 ClickHouse is faster.',
-    unit: '×',
-    scale: 'log',
-    baseline: 1,
-    target: { label: `target: ${decimal(target)} or more`, value: target },
-    bars: figures
-      .filter((figure) => figure.kind === kind)
-      .map(({ query, ratio }) => ({ label: query, value: ratio })),
-  }));
+  return Object.entries(targets).map(([kind, target]) =>
+    ratioPlot({
+      title: `Time of ClickHouse, divided by the time of the service: ${kind}`,
+      note: 'ClickHouse in the measuring process; the whole HTTP response of the service. To the left of 1 ClickHouse is faster.',
+      target: { label: `target: ${decimal(target)} or more`, value: target },
+      bars: figures
+        .filter((figure) => figure.kind === kind)
+        .map(({ query, ratio }) => ({ label: query, value: ratio })),
+    }),
+  );
 }
 
 const legend =

@@ -1,30 +1,30 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Scope } from '../runner/scope.ts';
 
-/** What the system says that a running process has used; Linux only. */
+/** The resources that a running process has used, from /proc (Linux only). */
 export type ProcessUsage = {
   readonly residentBytes: number;
-  /** The part that no file backs: what the process itself holds. */
+  /** The part of the resident memory that no file backs. */
   readonly anonymousBytes: number;
   readonly peakResidentBytes: number;
   readonly cpuSeconds: number;
   /** Of its children that have ended. */
   readonly childrenCpuSeconds: number;
-  /** To files, also where the system has not written them to the disk yet. */
+  /** Written to files, even if they are not on the disk yet. */
   readonly writtenBytes: number;
 };
 
-// What /proc counts processor time in; the same on every Linux that Node runs on.
+/** The unit of processor time in /proc, on every Linux that Node supports. */
 const ticksPerSecond = 100;
 
-/** Null where the process has ended, and where there is no /proc to look it up in. */
+/** Null if the process has ended, and without /proc. */
 export function readUsage(pid: number): ProcessUsage | null {
   const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
   try {
     const status = read('status');
     const kibibytes = (name: string) =>
       1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
-    // The program's name stands in parentheses and may itself hold spaces.
+    // The program's name is in parentheses and may contain spaces.
     const fields = read('stat')
       .replace(/^.*\) /s, '')
       .split(' ');
@@ -36,7 +36,7 @@ export function readUsage(pid: number): ProcessUsage | null {
       childrenCpuSeconds: (Number(fields[13]) + Number(fields[14])) / ticksPerSecond,
       writtenBytes: Number(/^write_bytes: (\d+)/m.exec(read('io'))?.[1]),
     };
-    // A process that has ended and was not waited for yet has no memory.
+    // A zombie has no memory.
     return Number.isNaN(usage.residentBytes) ? null : usage;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -45,7 +45,7 @@ export function readUsage(pid: number): ProcessUsage | null {
   }
 }
 
-/** What a process and its children hold, counting what they share more than once. */
+/** The resident memory of a process and its children. Shared memory counts more than once. */
 export function residentBytesOfFamily(pid: number): number {
   let bytes = readUsage(pid)?.residentBytes ?? Number.NaN;
   try {
@@ -56,14 +56,14 @@ export function residentBytesOfFamily(pid: number): number {
       }
     }
   } catch {
-    // Ended meanwhile.
+    // A thread has ended meanwhile.
   }
   return bytes;
 }
 
 const samplingIntervalMs = 20;
 
-/** Samples a process as long as the scope lives; `last` is what it had used shortly before its end. */
+/** Samples a process until the scope ends. `last` returns the usage shortly before its end. */
 export function watchUsage(scope: Scope, pid: number): { last(): ProcessUsage | null } {
   let last = readUsage(pid);
   const sampling = setInterval(() => {

@@ -34,13 +34,16 @@ export async function inRounds<Name extends string, Result>(
 /** The wall clock time of a task, and the processor time of this process, in milliseconds. */
 export type Time = { readonly wall: number; readonly cpu: number };
 
+/** For summaries of times. */
+export const wall = (time: Time): number => time.wall;
+
 export async function time(task: () => Promise<unknown>): Promise<Time> {
   const before = process.cpuUsage();
   const startedAt = performance.now();
   await task();
-  const wall = performance.now() - startedAt;
+  const milliseconds = performance.now() - startedAt;
   const { user, system } = process.cpuUsage(before);
-  return { wall, cpu: (user + system) / 1000 };
+  return { wall: milliseconds, cpu: (user + system) / 1000 };
 }
 
 /** The times of each task by round. */

@@ -5,8 +5,8 @@ import type { BarPlot, CurvePlot, Scale } from './plots.ts';
 
 const width = 400;
 const barHeight = 38;
-/** More points than these would hide the line. */
-const maxMarkedPoints = 40;
+/** More points would hide the line. */
+const maxDrawnPoints = 40;
 const seriesCount = 6;
 
 const { document } = parseHTML('<html></html>');
@@ -16,20 +16,20 @@ function draw(title: string, options: ObservablePlot.PlotOptions): Markup {
   return markup`<div role="img" aria-label="${title}">${chart}</div>`;
 }
 
-/** A logarithmic axis has no place for 0 or less; no axis has one for what was not measured. */
+/** A logarithmic axis has no position for 0 or less; no axis has one for a missing value. */
 const isDrawable = (scale: Scale, ...values: number[]): boolean =>
   values.every((value) => Number.isFinite(value) && (scale === 'linear' || value > 0));
 
-/** Each label with its value, and under it the bar, with a line from quartile to quartile. */
+/** Each label with its value above its bar, with a line between the quartiles. */
 export function drawBars({ title, unit, scale, baseline, target, bars }: BarPlot): Markup {
   const rows = bars.map(({ label, value }, index) => ({ label, index, ...value }));
   const drawn = rows.filter(({ median, lowerQuartile, upperQuartile }) =>
     isDrawable(scale, median, lowerQuartile, upperQuartile),
   );
-  const written = (value: number) => shortNumber(value) + unit;
-  const exact = ({ label, median, lowerQuartile, upperQuartile }: (typeof rows)[number]) =>
-    `${label}: ${written(median)}, quartiles ${written(lowerQuartile)} and ${written(upperQuartile)}`;
-  const row = { y: 'index', title: exact };
+  const formatted = (value: number) => shortNumber(value) + unit;
+  const tooltip = ({ label, median, lowerQuartile, upperQuartile }: (typeof rows)[number]) =>
+    `${label}: ${formatted(median)}, quartiles ${formatted(lowerQuartile)} and ${formatted(upperQuartile)}`;
+  const row = { y: 'index', title: tooltip };
   const text = { y: 'index', dy: -11, frameAnchor: 'left', className: 'label' } as const;
   return draw(title, {
     height: rows.length * barHeight + 50,
@@ -63,7 +63,7 @@ export function drawBars({ title, unit, scale, baseline, target, bars }: BarPlot
       ObservablePlot.text(rows, {
         ...text,
         frameAnchor: 'right',
-        text: ({ median }) => written(median),
+        text: ({ median }) => formatted(median),
         fontWeight: 'bold',
       }),
     ],
@@ -78,12 +78,12 @@ export function drawCurves({ title, x, y, curves, showsProportion }: CurvePlot):
       .filter((point) => isDrawable(x.scale, point.x) && isDrawable(y.scale, point.y))
       .map((point) => ({ ...point, label: curve.label })),
   );
-  const exact = (point: (typeof points)[number]) =>
+  const tooltip = (point: (typeof points)[number]) =>
     `${point.label}: ${shortNumber(point.y)} ${y.label} at ${shortNumber(point.x)} ${x.label}`;
-  const marked = curves
-    .filter((curve) => curve.points.length <= maxMarkedPoints)
+  const withPoints = curves
+    .filter((curve) => curve.points.length <= maxDrawnPoints)
     .map(({ label }) => label);
-  const place = { x: 'x', y: 'y', stroke: 'label' } as const;
+  const channels = { x: 'x', y: 'y', stroke: 'label' } as const;
   const colour = (index: number) => `var(--series-${index % seriesCount})`;
   const chart = draw(title, {
     height: 280,
@@ -98,10 +98,10 @@ export function drawCurves({ title, x, y, curves, showsProportion }: CurvePlot):
       ...(showsProportion === true
         ? [ObservablePlot.line(proportion(points), { x: 'x', y: 'y', strokeDasharray: '1 5' })]
         : []),
-      ObservablePlot.line(points, { ...place, z: 'label', strokeWidth: 2 }),
+      ObservablePlot.line(points, { ...channels, z: 'label', strokeWidth: 2 }),
       ObservablePlot.dot(
-        points.filter(({ label }) => marked.includes(label)),
-        { ...place, fill: 'label', r: 3.5, title: exact },
+        points.filter(({ label }) => withPoints.includes(label)),
+        { ...channels, fill: 'label', r: 3.5, title: tooltip },
       ),
     ],
   });
@@ -114,7 +114,7 @@ export function drawCurves({ title, x, y, curves, showsProportion }: CurvePlot):
 
 type Point = { readonly x: number; readonly y: number };
 
-/** From the lowest point upwards: a steeper curve grows faster than in proportion. */
+/** From the lowest point: a steeper curve grows faster than linearly. */
 function proportion(points: readonly Point[]): Point[] {
   const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
   const [x, y] = [Math.min(...xs), Math.min(...ys)];

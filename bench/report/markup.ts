@@ -1,4 +1,4 @@
-/** Text that is markup already. What is not is escaped where it is put into some. */
+/** Escaped text of HTML. */
 export class Markup {
   readonly text: string;
   constructor(text: string) {
@@ -8,10 +8,9 @@ export class Markup {
 
 export type Content = string | number | Markup | readonly Markup[];
 
-/** A template that escapes whatever is put into it and is not markup itself. */
+/** A template that escapes all values except markup. */
 export function markup(strings: TemplateStringsArray, ...contents: readonly Content[]): Markup {
-  const texts = contents.map(textOf);
-  return new Markup(strings.reduce((text, next, index) => text + texts[index - 1] + next));
+  return new Markup(String.raw({ raw: strings }, ...contents.map(textOf)));
 }
 
 function textOf(content: Content): string {

@@ -7,28 +7,28 @@ import type { Plot } from './plots.ts';
 import { style } from './style.ts';
 import { decimal, type FigureTable, mebibytes } from './tables.ts';
 
-/** Writes a page that shows a run and loads nothing: it can be mailed, or kept for years. */
+/** Writes a page of all figures that loads no other file. */
 export function writePage(file: string, run: Run): void {
   writeFileSync(file, drawPage(run));
 }
 
 export function drawPage({ environment, suites }: Run): string {
-  // The policy makes the browser refuse what the page must not need.
+  // The policy makes the browser refuse every other file.
   const { text } = markup`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>What crm-data-service measured</title>
+<title>Measurements of crm-data-service</title>
 <style>${new Markup(style)}</style>
 </head>
 <body>
 <header>
-<h1>What crm-data-service measured</h1>
+<h1>Measurements of crm-data-service</h1>
 ${drawEnvironment(environment)}
 <nav>${suites.map(({ name }) => markup`<a href="#${name}">${name}</a>`)}</nav>
-<p class="note">What can be compared was compared in interleaved rounds. Values are medians; lines and parentheses reach from the lower to the upper quartile.</p>
+<p class="note">Comparisons run in interleaved rounds. Values are medians. Lines and parentheses show the quartiles.</p>
 </header>
 <main>
 ${suites.map(drawSuite)}
@@ -43,7 +43,7 @@ function drawEnvironment(environment: Environment): Markup {
   const { commit, isChanged, machine, versions, startedAt } = environment;
   const commitText = commit === null ? 'unknown' : `${commit}${isChanged ? ', with changes' : ''}`;
   const lines = {
-    Begun: startedAt.replace('T', ' ').replace(/\..*/, ' UTC'),
+    Start: startedAt.replace('T', ' ').replace(/\..*/, ' UTC'),
     Commit: commitText,
     Machine: `${machine.processor}, ${machine.cores} cores, ${mebibytes(machine.memoryBytes)}, ${machine.platform}`,
     Versions: `Node ${versions.node}, DuckDB ${versions.duckdb}, Postgres ${versions.postgres}`,

@@ -1,32 +1,27 @@
 import type { Summary } from '../measure/statistics.ts';
 
-/**
- * What a suite wants shown. It says what its figures mean; how they are drawn is
- * the page's business (page.ts), which knows of no suite.
- */
+/** A chart of a suite: its meaning. `charts.ts` draws it. */
 export type Plot = BarPlot | CurvePlot;
 
 export type Scale = 'linear' | 'log';
 
-/** One value a line, with the quartiles of what was measured. */
+/** A line for each value, with the quartiles of the measurements. */
 export type BarPlot = {
   readonly kind: 'bars';
   readonly title: string;
   readonly note?: string;
-  /** Written behind each value: ` ms`, `×`, ` %`. */
+  /** Follows each value: ` ms`, `×`, ` %`. */
   readonly unit: string;
   readonly scale: Scale;
   /**
-   * Where bars begin: 0, or 1 for ratios. Null where no value is special, as on a
-   * logarithmic scale of times: there is a point then, for a length would tell nothing.
+   * The start of the bars: 0, or 1 for ratios. Null draws points instead, because on a logarithmic
+   * scale of times the length of a bar has no meaning.
    */
   readonly baseline: number | null;
-  readonly target?: PlotTarget;
+  /** A minimum or maximum. */
+  readonly target?: { readonly label: string; readonly value: number };
   readonly bars: readonly { readonly label: string; readonly value: Summary }[];
 };
-
-/** A value to reach, or not to exceed. */
-export type PlotTarget = { readonly label: string; readonly value: number };
 
 export type CurvePlot = {
   readonly kind: 'curves';
@@ -34,14 +29,21 @@ export type CurvePlot = {
   readonly note?: string;
   readonly x: PlotAxis;
   readonly y: PlotAxis;
-  /** A dotted line that rises in proportion; for two logarithmic axes. */
+  /** Adds a dotted line of linear growth, for two logarithmic axes. */
   readonly showsProportion?: boolean;
-  readonly curves: readonly Curve[];
+  readonly curves: readonly {
+    readonly label: string;
+    readonly points: readonly { readonly x: number; readonly y: number }[];
+  }[];
 };
 
-export type PlotAxis = { readonly label: string; readonly scale: Scale };
+type PlotAxis = { readonly label: string; readonly scale: Scale };
 
-export type Curve = {
-  readonly label: string;
-  readonly points: readonly { readonly x: number; readonly y: number }[];
-};
+/** The bars of ratios, on a logarithmic scale around 1. */
+export const ratioPlot = (plot: Pick<BarPlot, 'title' | 'note' | 'target' | 'bars'>): BarPlot => ({
+  kind: 'bars',
+  unit: '×',
+  scale: 'log',
+  baseline: 1,
+  ...plot,
+});

@@ -1,4 +1,4 @@
-/** The page's own, so that it needs nothing from elsewhere. */
+/** Part of the page, which loads no other file. */
 export const style = `
 :root {
   color-scheme: light dark;

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os';
 import { version as duckdbVersion } from '@duckdb/node-api';
 import { packageFile } from '../../src/package-files.ts';
-import { createPool } from '../../src/postgres/pool.ts';
 
 /** Where figures come from. */
 export type Environment = {
@@ -21,7 +20,7 @@ export type Environment = {
   readonly versions: { readonly node: string; readonly duckdb: string; readonly postgres: string };
 };
 
-export async function readEnvironment(databaseUrl: string): Promise<Environment> {
+export function readEnvironment(postgresVersion: string): Environment {
   const commit = git('rev-parse', 'HEAD');
   return {
     startedAt: new Date().toISOString(),
@@ -36,7 +35,7 @@ export async function readEnvironment(databaseUrl: string): Promise<Environment>
     versions: {
       node: process.version,
       duckdb: duckdbVersion(),
-      postgres: await readPostgresVersion(databaseUrl),
+      postgres: postgresVersion,
     },
   };
 }
@@ -48,15 +47,5 @@ function git(...args: string[]): string | null {
       .trim();
   } catch {
     return null;
-  }
-}
-
-async function readPostgresVersion(databaseUrl: string): Promise<string> {
-  const pool = createPool(databaseUrl, { max: 1, applicationName: 'bench' });
-  try {
-    const { rows } = await pool.query<{ server_version: string }>('show server_version');
-    return rows[0]?.server_version ?? '';
-  } finally {
-    await pool.end();
   }
 }

@@ -4,7 +4,7 @@ import { OperatorError } from '../../src/operator-error.ts';
 import { untilStopped } from '../../src/stop-signals.ts';
 import { writePage } from '../report/page.ts';
 import { decimal, renderTable } from '../report/tables.ts';
-import { startServer } from '../setup/postgres.ts';
+import { queryOnce, startServer } from '../setup/postgres.ts';
 import { readEnvironment } from './environment.ts';
 import { argumentsOf, type BenchmarkOptions, measuredEnvironment, optionsOf } from './options.ts';
 import { withScope } from './scope.ts';
@@ -25,7 +25,8 @@ export async function runSuites(
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
       const measured: MeasuredSuite[] = [];
-      const run = { environment: await readEnvironment(server.url), suites: measured };
+      const { rows } = await queryOnce(server.url, 'show server_version');
+      const run = { environment: readEnvironment(rows[0].server_version), suites: measured };
       for (const suite of suites) {
         console.log(`\n== ${suite.name}`);
         const { name, description, command = `npm run bench -- --suite ${name}` } = suite;

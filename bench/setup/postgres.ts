@@ -52,12 +52,12 @@ export async function createDatabase(
     // At the same time: the pool waits for its statements, and dropping ends those.
     await Promise.all([
       pool.end(),
-      administer(server.url, 'drop database if exists bench with (force)'),
+      queryOnce(server.url, 'drop database if exists bench with (force)'),
     ]);
   });
   const ofLocale =
     locale === undefined ? '' : ` locale ${pg.escapeLiteral(locale)} template template0`;
-  await administer(server.url, `create database bench${ofLocale}`);
+  await queryOnce(server.url, `create database bench${ofLocale}`);
   return { url: url.href, pool };
 }
 
@@ -69,12 +69,13 @@ export function connect(url: string, sessionSettings: Readonly<Record<string, st
   return createPool(withSettings.href, { max: 32, applicationName: 'bench' });
 }
 
-async function administer(serverUrl: string, statement: string): Promise<void> {
+/** Runs a statement on a connection of its own. */
+export async function queryOnce(serverUrl: string, statement: string): Promise<pg.QueryResult> {
   const client = new pg.Client({ connectionString: serverUrl });
   client.on('error', () => {});
   await client.connect();
   try {
-    await client.query(statement);
+    return await client.query(statement);
   } finally {
     await client.end();
   }

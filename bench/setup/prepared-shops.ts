@@ -5,7 +5,7 @@ import type { Scope } from '../runner/scope.ts';
 import type { Bench } from '../runner/suite.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
 import { type ProgramEnvironment, startProgram } from './programs.ts';
-import { type BenchmarkShop, type ShopSizes, seedShops } from './shops.ts';
+import { type BenchmarkShop, type ShopSize, type ShopSizes, seedShops } from './shops.ts';
 
 /** Organizations in Postgres and in DuckDB files. */
 export type PreparedShops = {
@@ -52,4 +52,11 @@ export async function openDuckDBEngine(
   });
   scope.afterwards(() => engine.close());
   return engine;
+}
+
+/** One organization, with the engine in this process. */
+export async function prepareShop(bench: Pick<Bench, 'server' | 'scope'>, size: ShopSize) {
+  const prepared = await prepareShops(bench, [{ ...size, organizations: 1 }]);
+  const shop = prepared.shops[0] as BenchmarkShop;
+  return { ...prepared, shop, duckdb: await openDuckDBEngine(bench.scope, prepared) };
 }

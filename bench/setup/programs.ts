@@ -80,3 +80,15 @@ export function startService(...[scope, path, ...rest]: Parameters<typeof startP
   program.done().then(ended, ended);
   return program;
 }
+
+/** Starts an HTTP server on any free port, without a rate limit. */
+export async function startHttpServer(
+  scope: Scope,
+  path: string,
+  environment: ProgramEnvironment,
+): Promise<ChildProgram & { readonly url: string }> {
+  const settings = { HOST: '127.0.0.1', PORT: '0', RATE_LIMIT_PER_MINUTE: '1000000' };
+  const program = startService(scope, path, [], { ...settings, ...environment });
+  const [, url = ''] = await program.printed(/Listening on (http\S+)/);
+  return { ...program, url };
+}

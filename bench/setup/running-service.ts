@@ -1,7 +1,7 @@
 import type { Bench } from '../runner/suite.ts';
 import { type ApiClient, createClient } from './api-client.ts';
 import { type PreparedShops, prepareShops } from './prepared-shops.ts';
-import { startService } from './programs.ts';
+import { startHttpServer, startService } from './programs.ts';
 import type { ShopSizes } from './shops.ts';
 
 type ProgramSettings = Readonly<Record<string, string>>;
@@ -17,9 +17,6 @@ export type RunningService = PreparedShops &
     warnings(): string[];
   };
 
-/** The setting of an API without a rate limit. */
-export const unlimited = { RATE_LIMIT_PER_MINUTE: '1000000' };
-
 /** Resolves once every organization is loaded and both processes run. */
 export async function startRunningService(
   { scope, server }: Pick<Bench, 'scope' | 'server'>,
@@ -30,15 +27,11 @@ export async function startRunningService(
   const { environment, shops } = prepared;
   const worker = startService(scope, 'sync/main.ts', [], { ...environment, ...workerSettings });
   const withApi = async (settings: ProgramSettings): Promise<RunningService> => {
-    const api = startService(scope, 'src/commands/api.ts', [], {
+    const api = await startHttpServer(scope, 'src/commands/api.ts', {
       ...environment,
-      HOST: '127.0.0.1',
-      PORT: '0',
-      ...unlimited,
       ...settings,
     });
-    const [, url = ''] = await api.printed(/Listening on (http\S+)/);
-    const client = createClient(scope, url);
+    const client = createClient(scope, api.url);
     // The first query of an organization makes the API open its file and follow its generations.
     for (const shop of shops) await client.get('/v1/purchases?limit=1', shop);
     const lines = () => [worker, api].flatMap((program) => program.output().split('\n'));
@@ -46,7 +39,7 @@ export async function startRunningService(
       ...prepared,
       ...client,
       worker,
-      api: { pid: api.pid, url },
+      api,
       withApi,
       warnings: () => lines().filter((line) => line.startsWith('{')),
     };

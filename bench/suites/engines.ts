@@ -1,5 +1,5 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { type Time, timeInRounds } from '../measure/rounds.ts';
+import { timeInRounds, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { createPlainSqlEngine } from '../queries/plain-sql.ts';
 import {
@@ -7,11 +7,10 @@ import {
   type PurchaseQuery,
   requireEqualResults,
 } from '../queries/purchase-queries.ts';
-import type { Plot } from '../report/plots.ts';
+import { ratioPlot } from '../report/plots.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';
-import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
-import type { BenchmarkShop } from '../setup/shops.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
 
 export const engines = defineSuite({
   name: 'engines',
@@ -20,15 +19,12 @@ export const engines = defineSuite({
   defaults: { purchases: 200_000, seed: 42, rounds: 15 },
   async run({ options, scope, server }) {
     const { purchases, seed, rounds } = options;
-    const shops = await prepareShops({ scope, server }, [{ organizations: 1, purchases, seed }]);
-    const { organizationId } = shops.shops[0] as BenchmarkShop;
-    const { database } = shops;
-    const queries = await commonQueries(organizationId, database.pool);
-    const duckdb = await openDuckDBEngine(scope, shops);
+    const size = { purchases, seed };
+    const { shop, database, duckdb } = await prepareShop({ scope, server }, size);
+    const queries = await commonQueries(shop.organizationId, database.pool);
     const plainSql = await createPlainSqlEngine(scope, database);
     const fallback = createPostgresEngine(database.pool);
     await requireEqualResults(scope.signal, queries, [duckdb, plainSql, fallback]);
-    const wall = (time: Time) => time.wall;
     const measure = async ({ name, run }: PurchaseQuery) => {
       const tasks = {
         duckdb: () => run(duckdb),
@@ -47,16 +43,6 @@ export const engines = defineSuite({
     };
     const figures: Awaited<ReturnType<typeof measure>>[] = [];
     for (const query of queries) figures.push(await measure(query));
-    const note = 'Of each round. To the left of 1 it is faster than DuckDB.';
-    const plot = (title: string, ratio: 'postgresRatio' | 'fallbackRatio'): Plot => ({
-      kind: 'bars',
-      title,
-      note,
-      unit: '×',
-      scale: 'log',
-      baseline: 1,
-      bars: figures.map((figure) => ({ label: figure.query, value: figure[ratio] })),
-    });
     return {
       text: [
         tableOf(figures, {
@@ -72,8 +58,16 @@ export const engines = defineSuite({
           'organization is published, with the indexes of the operational table.',
       ],
       plots: [
-        plot('Time of plain SQL in Postgres, divided by the time of DuckDB', 'postgresRatio'),
-        plot('Time of the fallback engine, divided by the time of DuckDB', 'fallbackRatio'),
+        ratioPlot({
+          title: 'Time of plain SQL in Postgres, divided by the time of DuckDB',
+          note: 'Of each round. To the left of 1 Postgres is faster.',
+          bars: figures.map(({ query, postgresRatio }) => ({ label: query, value: postgresRatio })),
+        }),
+        ratioPlot({
+          title: 'Time of the fallback engine, divided by the time of DuckDB',
+          note: 'Of each round. To the left of 1 the fallback engine is faster.',
+          bars: figures.map(({ query, fallbackRatio }) => ({ label: query, value: fallbackRatio })),
+        }),
       ],
       figures: { milliseconds: figures },
     };

@@ -1,5 +1,5 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { timeInRounds } from '../measure/rounds.ts';
+import { type Time, timeInRounds, wall } from '../measure/rounds.ts';
 import { type Summary, summarize, summaryOf } from '../measure/statistics.ts';
 import {
   commonQueries,
@@ -83,7 +83,7 @@ type Figures = {
 function figuresOf(
   name: string,
   sizes: readonly number[],
-  times: readonly (readonly { readonly wall: number }[])[],
+  times: readonly (readonly Time[])[],
 ): Figures {
   const logarithms = times.map((ofSize) => ofSize.map(({ wall }) => Math.log(wall)));
   const steps = sizes.slice(1).map((to, index) => {
@@ -96,7 +96,7 @@ function figuresOf(
   });
   return {
     name,
-    milliseconds: times.map((ofSize) => summaryOf(ofSize, ({ wall }) => wall)),
+    milliseconds: times.map((ofSize) => summaryOf(ofSize, wall)),
     steps,
   };
 }

@@ -1,10 +1,9 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { timeInRounds } from '../measure/rounds.ts';
+import { timeInRounds, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';
-import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
-import type { BenchmarkShop } from '../setup/shops.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
 
 const zones = ['America/Sao_Paulo', 'America/New_York', 'Asia/Kolkata', 'Asia/Kathmandu'];
 const target = 1.5;
@@ -21,21 +20,24 @@ export const timeZones = defineSuite({
   isQuick: true,
   defaults: { purchases: 200_000, seed: 42, rounds: 25 },
   async run({ options: { purchases, seed, rounds }, scope, server }) {
-    const shops = await prepareShops({ scope, server }, [{ organizations: 1, purchases, seed }]);
-    const { organizationId } = shops.shops[0] as BenchmarkShop;
-    const duckdb = await openDuckDBEngine(scope, shops);
+    const { shop, duckdb } = await prepareShop({ scope, server }, { purchases, seed });
     const figures = [];
     for (const [query, filters] of Object.entries(queries)) {
       const stats = (timeZone?: string) => () => {
         const zone = timeZone === undefined ? {} : { timeZone };
-        return duckdb.stats(organizationId, { filters, groupBy: 'day', groupLimit: 10, ...zone });
+        return duckdb.stats(shop.organizationId, {
+          filters,
+          groupBy: 'day',
+          groupLimit: 10,
+          ...zone,
+        });
       };
       const inZones = Object.fromEntries(zones.map((zone) => [zone, stats(zone)]));
       const tasks = { UTC: stats(), ...inZones };
       const times = await timeInRounds(tasks, { rounds, signal: scope.signal });
       for (const [zone, ofZone] of Object.entries(times)) {
-        const milliseconds = summaryOf(ofZone, ({ wall }) => wall);
-        const timesUtc = ratioOf(ofZone, times.UTC, ({ wall }) => wall);
+        const milliseconds = summaryOf(ofZone, wall);
+        const timesUtc = ratioOf(ofZone, times.UTC, wall);
         figures.push({ query, zone, milliseconds, timesUtc });
       }
     }

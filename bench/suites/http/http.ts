@@ -1,14 +1,9 @@
 import type { Summary } from '../../measure/statistics.ts';
-import type { Plot } from '../../report/plots.ts';
+import { type Plot, ratioPlot } from '../../report/plots.ts';
 import { decimal, describeWarnings, percent, spread, tableOf } from '../../report/tables.ts';
-import type { Scope } from '../../runner/scope.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
-import { startService } from '../../setup/programs.ts';
-import {
-  type RunningService,
-  startRunningService,
-  unlimited,
-} from '../../setup/running-service.ts';
+import { startHttpServer } from '../../setup/programs.ts';
+import { startRunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 import { measureMixedLoad } from './mixed-load.ts';
 import { measureThroughput, type Throughput } from './throughput.ts';
@@ -40,7 +35,7 @@ export const http = defineSuite({
       { organizations, purchases: purchasesPerOrganization, seed },
       { organizations: 1, purchases, seed },
     ]);
-    const bare = await startBareApi(scope, service);
+    const bare = await startHttpServer(scope, 'bench/suites/http/bare-api.ts', service.environment);
     const milliseconds = 1000 * options.seconds;
     const rounds = { rounds: options.rounds, signal: scope.signal };
     const single = { ...rounds, rounds: options.rounds * singleRounds };
@@ -62,13 +57,6 @@ export const http = defineSuite({
     };
   },
 });
-
-async function startBareApi(scope: Scope, { environment }: RunningService) {
-  const settings = { ...environment, ...unlimited };
-  const program = startService(scope, 'bench/suites/http/bare-api.ts', [], settings);
-  const [, url = ''] = await program.printed(/Listening on (http\S+)/);
-  return { pid: program.pid, url };
-}
 
 type Figures = {
   readonly throughput: Awaited<ReturnType<typeof measureThroughput>>;
@@ -142,16 +130,12 @@ function plotsOf(figures: Figures): Plot[] {
       target: { label: `target: ${100 * minShare} % or more`, value: 100 * minShare },
       bars: rows(figures).map(([label, { share }]) => ({ label, value: percentages(share) })),
     },
-    {
-      kind: 'bars',
+    ratioPlot({
       title: 'Time over HTTP, divided by the time of DuckDB',
       note: 'Responses that are in no cache, one at a time: with key check, parameters, queue, JSON and sockets.',
-      unit: '×',
-      scale: 'log',
-      baseline: 1,
       target: { label: `target: ${maxRatio} or less`, value: maxRatio },
       bars: uncached.map((each) => ({ label: labelOf(each), value: each.ratio })),
-    },
+    }),
     {
       kind: 'curves',
       title: 'Latency of a mixed load',

@@ -1,5 +1,5 @@
 import type { PurchaseFilters } from '../../../src/domain/purchase-query.ts';
-import { type Rounds, timeInRounds } from '../../measure/rounds.ts';
+import { type Rounds, timeInRounds, wall } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
 import { listQuery, type PurchaseQuery, statsQuery } from '../../queries/purchase-queries.ts';
 import { withScope } from '../../runner/scope.ts';
@@ -51,10 +51,10 @@ export async function measureUncached(
         figures.push({
           query: name,
           purchases,
-          engineMs: summaryOf(times.engine, ({ wall }) => wall),
-          httpMs: summaryOf(times.http, ({ wall }) => wall),
-          bareMs: summaryOf(times.bare, ({ wall }) => wall),
-          ratio: ratioOf(times.http, times.engine, ({ wall }) => wall),
+          engineMs: summaryOf(times.engine, wall),
+          httpMs: summaryOf(times.http, wall),
+          bareMs: summaryOf(times.bare, wall),
+          ratio: ratioOf(times.http, times.engine, wall),
         });
       }
     }

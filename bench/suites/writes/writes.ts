@@ -1,6 +1,7 @@
 import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
 import { inRounds } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
+import { ratioPlot } from '../../report/plots.ts';
 import { percent, spread, tableOf } from '../../report/tables.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { createDatabase } from '../../setup/postgres.ts';
@@ -57,15 +58,11 @@ export const writes = defineSuite({
         'One connection, synchronous_commit off, no running worker.',
       ],
       plots: [
-        {
-          kind: 'bars',
+        ratioPlot({
           title: 'Time of a write with the change log',
           note: 'With its triggers, divided by the time without them, of each round.',
-          unit: '×',
-          scale: 'log',
-          baseline: 1,
           bars: figures.map(({ write, ratio }) => ({ label: write, value: ratio })),
-        },
+        }),
       ],
       figures: { figures },
     };
