@@ -33,7 +33,7 @@ export const clickhouse = defineSuite({
   command: 'npm run bench:clickhouse --',
   async run({ options, scope, server }) {
     const { purchases, seed, rounds, customerIndex, withPostgres } = options;
-    // First: without the package, nobody should wait for the data.
+    // First: without the package, the suite fails before it loads data.
     const session = await startClickHouse(scope);
     const size = { purchases, seed };
     const { shop, database, environment, duckdb } = await prepareShop({ scope, server }, size);
