@@ -1,5 +1,5 @@
 import { readSettings } from '../../src/settings.ts';
-import { timeInRounds } from '../measure/rounds.ts';
+import { inRounds, timed } from '../measure/rounds.ts';
 import { createPlainSqlEngine } from '../queries/plain-sql.ts';
 import { requireEqualResults } from '../queries/purchase-queries.ts';
 import { decimal } from '../report/tables.ts';
@@ -62,13 +62,13 @@ export const clickhouse = defineSuite({
     const figures: Figure[] = [];
     for (const query of queries) {
       const tasks = {
-        http: () => get(query.url, shop),
-        engine: () => query.run(duckdb),
-        statements: await statementsOf(() => query.run(duckdb)),
-        clickhouse: () => query.run(clickhouse),
-        ...(postgres && { postgres: () => query.run(postgres) }),
+        http: timed(() => get(query.url, shop)),
+        engine: timed(() => query.run(duckdb)),
+        statements: timed(await statementsOf(() => query.run(duckdb))),
+        clickhouse: timed(() => query.run(clickhouse)),
+        ...(postgres && { postgres: timed(() => query.run(postgres)) }),
       };
-      const times = await timeInRounds(tasks, { rounds, signal: scope.signal });
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
       const figure = figureOf(query, times);
       figures.push(figure);
       // A large run takes long: print the progress.

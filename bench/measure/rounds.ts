@@ -5,30 +5,35 @@ export type Rounds = {
   readonly signal: AbortSignal;
 };
 
+/** Tasks by name or by index. */
+type Tasks = Readonly<Record<string, () => Promise<unknown>>> | readonly (() => Promise<unknown>)[];
+/** The results of each task by round. */
+type Results<Given> = {
+  -readonly [Name in keyof Given]: NonNullable<Given[Name]> extends () => Promise<infer Result>
+    ? Result[]
+    : never;
+};
+
 /**
- * Runs each task once in each round, and returns their results by round. Load by other programs
- * affects all tasks of a round. Each round starts with another task, because a task changes the
- * caches for the next one.
+ * Runs each task once in each round. Load by other programs affects all tasks of a round. Each
+ * round starts with another task, because a task changes the caches for the next one.
  */
-export async function inRounds<Name extends string, Result>(
-  tasks: Readonly<Record<Name, () => Promise<Result>>>,
+export async function inRounds<Given extends Tasks>(
+  tasks: Given,
   { rounds, warmUps = 1, signal }: Rounds,
-): Promise<Record<Name, Result[]>> {
-  const all = Object.entries<() => Promise<Result>>(tasks).map(([name, run]) => ({
-    name,
-    run,
-    results: [] as Result[],
-  }));
+): Promise<Results<Given>> {
+  const all = Object.entries<() => Promise<unknown>>(tasks as Record<string, never>);
+  const results = new Map(all.map(([name]) => [name, [] as unknown[]]));
   for (let round = -warmUps; round < rounds; round += 1) {
     const first = (round + warmUps) % all.length;
-    for (const { run, results } of [...all.slice(first), ...all.slice(0, first)]) {
+    for (const [name, run] of [...all.slice(first), ...all.slice(0, first)]) {
       signal.throwIfAborted();
       const result = await run();
-      if (round >= 0) results.push(result);
+      if (round >= 0) results.get(name)?.push(result);
     }
   }
-  const results = Object.fromEntries(all.map((task) => [task.name, task.results]));
-  return results as Record<Name, Result[]>;
+  const ofTasks = Array.isArray(tasks) ? [...results.values()] : Object.fromEntries(results);
+  return ofTasks as Results<Given>;
 }
 
 /** The wall clock time of a task, and the processor time of this process, in milliseconds. */
@@ -46,12 +51,5 @@ export async function time(task: () => Promise<unknown>): Promise<Time> {
   return { wall: milliseconds, cpu: (user + system) / 1000 };
 }
 
-/** The times of each task by round. */
-export async function timeInRounds<Tasks extends Readonly<Record<string, () => Promise<unknown>>>>(
-  tasks: Tasks,
-  rounds: Rounds,
-): Promise<{ [Name in keyof Tasks]: Time[] }> {
-  const timed = Object.entries(tasks).map(([name, task]) => [name, () => time(task)]);
-  const times = await inRounds<string, Time>(Object.fromEntries(timed), rounds);
-  return times as { [Name in keyof Tasks]: Time[] };
-}
+/** A task that returns its time. */
+export const timed = (task: () => Promise<unknown>) => () => time(task);

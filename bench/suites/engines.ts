@@ -1,5 +1,5 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { timeInRounds, wall } from '../measure/rounds.ts';
+import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { createPlainSqlEngine } from '../queries/plain-sql.ts';
 import {
@@ -27,11 +27,11 @@ export const engines = defineSuite({
     await requireEqualResults(scope.signal, queries, [duckdb, plainSql, fallback]);
     const measure = async ({ name, run }: PurchaseQuery) => {
       const tasks = {
-        duckdb: () => run(duckdb),
-        postgres: () => run(plainSql),
-        fallback: () => run(fallback),
+        duckdb: timed(() => run(duckdb)),
+        postgres: timed(() => run(plainSql)),
+        fallback: timed(() => run(fallback)),
       };
-      const times = await timeInRounds(tasks, { rounds, signal: scope.signal });
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
       return {
         query: name,
         duckdb: summaryOf(times.duckdb, wall),

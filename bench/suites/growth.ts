@@ -1,5 +1,5 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { type Time, timeInRounds, wall } from '../measure/rounds.ts';
+import { inRounds, type Time, timed, wall } from '../measure/rounds.ts';
 import { type Summary, summarize, summaryOf } from '../measure/statistics.ts';
 import {
   commonQueries,
@@ -36,12 +36,9 @@ export const growth = defineSuite({
     }
     const figures: Figures[] = [];
     for (const [index, { name }] of (queries[0] ?? []).entries()) {
-      const tasks = queries.map((ofShop, size) => [
-        `size ${size}`,
-        async () => ofShop[index]?.run(duckdb),
-      ]);
-      const times = await timeInRounds(Object.fromEntries(tasks), { rounds, signal });
-      figures.push(figuresOf(name, sizes, Object.values(times)));
+      const tasks = queries.map((ofShop) => timed(async () => ofShop[index]?.run(duckdb)));
+      const times = await inRounds(tasks, { rounds, signal });
+      figures.push(figuresOf(name, sizes, times));
     }
     return {
       text: describe(sizes, figures),

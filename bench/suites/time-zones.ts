@@ -1,5 +1,5 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { timeInRounds, wall } from '../measure/rounds.ts';
+import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../measure/statistics.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';
@@ -22,23 +22,17 @@ export const timeZones = defineSuite({
   async run({ options: { purchases, seed, rounds }, scope, server }) {
     const { shop, duckdb } = await prepareShop({ scope, server }, { purchases, seed });
     const figures = [];
-    for (const [query, filters] of Object.entries(queries)) {
-      const stats = (timeZone?: string) => () => {
-        const zone = timeZone === undefined ? {} : { timeZone };
-        return duckdb.stats(shop.organizationId, {
-          filters,
-          groupBy: 'day',
-          groupLimit: 10,
-          ...zone,
-        });
-      };
-      const inZones = Object.fromEntries(zones.map((zone) => [zone, stats(zone)]));
-      const tasks = { UTC: stats(), ...inZones };
-      const times = await timeInRounds(tasks, { rounds, signal: scope.signal });
+    for (const [name, filters] of Object.entries(queries)) {
+      const query = { filters, groupBy: 'day', groupLimit: 10 } as const;
+      const stats = (zone: { readonly timeZone?: string }) =>
+        timed(() => duckdb.stats(shop.organizationId, { ...query, ...zone }));
+      const inZones = Object.fromEntries(zones.map((zone) => [zone, stats({ timeZone: zone })]));
+      const tasks = { UTC: stats({}), ...inZones };
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
       for (const [zone, ofZone] of Object.entries(times)) {
         const milliseconds = summaryOf(ofZone, wall);
         const timesUtc = ratioOf(ofZone, times.UTC, wall);
-        figures.push({ query, zone, milliseconds, timesUtc });
+        figures.push({ query: name, zone, milliseconds, timesUtc });
       }
     }
     const worst = Math.max(...figures.map(({ timesUtc }) => timesUtc.median));

@@ -61,18 +61,13 @@ export async function measureRates(
   };
   // Not measured: the first COPY reads the file.
   await copy('csv')();
-  const tasks = Object.entries(formats).flatMap(([format, copyFormat]) => [
-    [`copy ${format}`, copy(copyFormat)],
-    [format, readFormat(format as Format)],
-  ]);
-  const measured = await inRounds<string, MeasuredWriter>(Object.fromEntries(tasks), {
-    rounds,
-    warmUps: 0,
-    signal: scope.signal,
-  });
+  const names = Object.keys(formats) as Format[];
+  const limits = { rounds, warmUps: 0, signal: scope.signal };
+  const tasks = names.flatMap((format) => [copy(formats[format]), readFormat(format)]);
+  const measured = await inRounds(tasks, limits);
   connection.closeSync();
-  return (Object.keys(formats) as Format[]).map((format) => {
-    const [copies, exports] = [measured[`copy ${format}`] ?? [], measured[format] ?? []];
+  return names.map((format, index) => {
+    const [copies = [], exports = []] = measured.slice(2 * index);
     return {
       format,
       rowsPerSecond: summaryOf(exports, ({ seconds }) => published.purchases / seconds),
@@ -105,9 +100,6 @@ type Measured = {
   readonly childrenCpu: number;
   readonly maxBytes: number;
 };
-/** COPY writes in this process, an export in a process of the API. */
-type MeasuredWriter = Measured & { readonly writerCpu: number };
-
 async function measure(apiPid: number, work: () => Promise<unknown>): Promise<Measured> {
   let maxBytes = residentBytesOfFamily(apiPid);
   const sampling = setInterval(() => {

@@ -32,16 +32,15 @@ export async function measureMixedLoad(
   rounds: Rounds,
 ) {
   const next = requestsOf(shops);
-  const tasks = clientCounts.map((clients) => [
-    `${clients} clients`,
-    () => measureLoad(scope, { server: api, clients, milliseconds, next, status: 200 }),
-  ]);
-  const measured = await inRounds<string, Awaited<ReturnType<typeof measureLoad>>>(
-    Object.fromEntries(tasks),
+  const measured = await inRounds(
+    clientCounts.map((clients) => {
+      const load = { server: api, clients, milliseconds, next, status: 200 };
+      return () => measureLoad(scope, load);
+    }),
     rounds,
   );
-  return clientCounts.map((clients) => {
-    const loads = measured[`${clients} clients`] ?? [];
+  return clientCounts.map((clients, index) => {
+    const loads = measured[index] ?? [];
     const latenciesMs = loads.flatMap((load) => load.latenciesMs);
     return {
       clients,

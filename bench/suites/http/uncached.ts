@@ -1,5 +1,5 @@
 import type { PurchaseFilters } from '../../../src/domain/purchase-query.ts';
-import { type Rounds, timeInRounds, wall } from '../../measure/rounds.ts';
+import { inRounds, type Rounds, timed, wall } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
 import { listQuery, type PurchaseQuery, statsQuery } from '../../queries/purchase-queries.ts';
 import { withScope } from '../../runner/scope.ts';
@@ -40,11 +40,11 @@ export async function measureUncached(
       for (const [index, { name }] of queriesOf(shop, {}).entries()) {
         const newQuery = () =>
           queriesOf(shop, { maxValueInCents: ++value })[index] as PurchaseQuery;
-        const times = await timeInRounds(
+        const times = await inRounds(
           {
-            engine: () => newQuery().run(engine),
-            http: () => service.get(newQuery().url, shop),
-            bare: () => bare.get('/', shop),
+            engine: timed(() => newQuery().run(engine)),
+            http: timed(() => service.get(newQuery().url, shop)),
+            bare: timed(() => bare.get('/', shop)),
           },
           rounds,
         );

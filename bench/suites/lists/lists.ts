@@ -2,7 +2,7 @@ import { createPostgresEngine } from '../../../src/engines/postgres/engine.ts';
 import { createPool, type Database } from '../../../src/postgres/pool.ts';
 import { inRounds, time } from '../../measure/rounds.ts';
 import { quantile, summarize } from '../../measure/statistics.ts';
-import { decimal, type FigureTable, spread, tableOf } from '../../report/tables.ts';
+import { decimal, spread, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { createInProcessApi } from '../../setup/in-process-api.ts';
@@ -29,7 +29,15 @@ export const lists = defineSuite({
     const slowestPostgresMs = Math.max(...figures.map(({ postgres }) => postgres.median));
     return {
       text: [
-        describe(figures),
+        tableOf(figures, {
+          query: ({ query }) => query,
+          'inside Postgres ms': ({ inside }) => spread(inside),
+          'inside Postgres p95': ({ inside }) => decimal(inside.p95),
+          'to Postgres and back ms': ({ postgres }) => spread(postgres),
+          'to Postgres and back p95': ({ postgres }) => decimal(postgres.p95),
+          'request ms': ({ request }) => spread(request),
+          'request p95': ({ request }) => decimal(request.p95),
+        }),
         `Slowest median inside Postgres: ${decimal(slowestInsideMs)} ms; to Postgres and back: ${decimal(slowestPostgresMs)} ms.`,
         'Inside Postgres is planning and execution, as EXPLAIN ANALYZE reports them.',
         tableOf(writes, {
@@ -64,24 +72,6 @@ export const lists = defineSuite({
   },
 });
 
-type Figures = Awaited<ReturnType<typeof measure>>;
-
-function describe(figures: Figures): FigureTable {
-  const times = {
-    'inside Postgres': 'inside',
-    'to Postgres and back': 'postgres',
-    request: 'request',
-  };
-  const columns = Object.entries(times).flatMap(([heading, name]) => {
-    const of = (figure: Figures[number]) => figure[name as 'inside' | 'postgres' | 'request'];
-    return [
-      [`${heading} ms`, (figure: Figures[number]) => spread(of(figure))],
-      [`${heading} p95`, (figure: Figures[number]) => decimal(of(figure).p95)],
-    ] as const;
-  });
-  return tableOf(figures, { query: ({ query }) => query, ...Object.fromEntries(columns) });
-}
-
 /** Sends each query once in each round. */
 async function measure(
   scope: Scope,
@@ -94,27 +84,20 @@ async function measure(
   scope.afterwards(() => database.end());
   const statements = recordStatements(database);
   const get = createInProcessApi(scope, database, createPostgresEngine(database));
-  const tasks = queries.map(({ url }) => [
-    url,
-    async () => {
-      statements.length = 0;
-      const request = await time(() => get(url, shop));
-      const sent = [...statements];
-      const postgres = sum(sent.map(({ ms }) => ms));
-      return { request: request.wall, postgres, inside: await timeInside(database, sent) };
-    },
-  ]);
-  type Times = { readonly request: number; readonly postgres: number; readonly inside: number };
-  const measured = await inRounds<string, Times>(Object.fromEntries(tasks), {
-    rounds,
-    signal: scope.signal,
+  const tasks = queries.map(({ url }) => async () => {
+    statements.length = 0;
+    const request = await time(() => get(url, shop));
+    const sent = [...statements];
+    const postgres = sum(sent.map(({ ms }) => ms));
+    return { request: request.wall, postgres, inside: await timeInside(database, sent) };
   });
+  const measured = await inRounds(tasks, { rounds, signal: scope.signal });
   const withTail = (values: readonly number[]) => ({
     ...summarize(values),
     p95: quantile(values, 0.95),
   });
-  return queries.map(({ name, url }) => {
-    const times = measured[url] ?? [];
+  return queries.map(({ name }, index) => {
+    const times = measured[index] ?? [];
     return {
       query: name,
       inside: withTail(times.map(({ inside }) => inside)),
