@@ -16,7 +16,7 @@ import { createQueryEngine } from './query-engine.ts';
 
 /**
  * The table of a user who runs these queries in Postgres: a copy of the purchases, so that the
- * fallback engine does not use these indexes. Each query finds an index with all its columns.
+ * fallback engine does not use these indexes. Statistics find an index with all their columns.
  */
 const tableWithIndexes = `
   create schema plain;
