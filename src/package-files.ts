@@ -9,3 +9,7 @@ export const packageFile = (path: string): string => join(root, path);
 /** The compiled file of a program. */
 export const builtProgram = (source: string): string =>
   packageFile(join('dist', source.replace(/\.ts$/, '.js')));
+
+/** Node's arguments that run a program: the product's compiled, others from their sources. */
+export const programArguments = (source: string): string[] =>
+  /^(src|sync)\//.test(source) ? [builtProgram(source)] : ['--import', 'tsx', packageFile(source)];

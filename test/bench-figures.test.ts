@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { requestsOf } from '../bench/http/mixed-load.ts';
-import { quantile } from '../bench/measurements.ts';
+import { quantile } from '../bench/measure/statistics.ts';
 import { sizesUpTo } from '../bench/suites/growth.ts';
+import { requestsOf } from '../bench/suites/http/mixed-load.ts';
 
 describe('a quantile', () => {
   it.each([
@@ -16,7 +16,7 @@ describe('a quantile', () => {
     expect(quantile(measured, share)).toBe(expected);
   });
 
-  it('is none where nothing was measured', () => {
+  it('is NaN without a measurement', () => {
     expect(quantile([], 0.5)).toBeNaN();
   });
 });
@@ -30,16 +30,19 @@ it.each([
   expect(sizesUpTo(most)).toEqual(sizes);
 });
 
-it.each([1, 3, 10, 11, 100, 1001])('a mixed load asks each of %d shops each question', (count) => {
-  const shops = Array.from({ length: count }, (_, index) => ({
-    organizationId: BigInt(index),
-    secret: `key ${index}`,
-  }));
-  const next = requestsOf(shops);
-  const asked = new Set<string>();
-  for (let turn = 0; turn < 10 * count; turn += 1) {
-    const { path, headers } = next();
-    asked.add(`${path.replace(/max_value_in_cents=\d+/, '')} ${headers?.authorization}`);
-  }
-  expect(asked.size).toBe(10 * count);
-});
+it.each([1, 3, 10, 11, 100, 1001])(
+  'a mixed load sends each query for each of %d shops',
+  (count) => {
+    const shops = Array.from({ length: count }, (_, index) => ({
+      organizationId: BigInt(index),
+      secret: `key ${index}`,
+    }));
+    const next = requestsOf(shops);
+    const sent = new Set<string>();
+    for (let turn = 0; turn < 10 * count; turn += 1) {
+      const { path, headers } = next();
+      sent.add(`${path.replace(/max_value_in_cents=\d+/, '')} ${headers?.authorization}`);
+    }
+    expect(sent.size).toBe(10 * count);
+  },
+);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Plot } from '../bench/plots.ts';
-import { drawPage } from '../bench/report-html/page.ts';
-import type { ReportText } from '../bench/suite.ts';
+import { drawPage } from '../bench/report/page.ts';
+import type { Plot } from '../bench/report/plots.ts';
+import type { ReportText } from '../bench/runner/suite.ts';
 import { expectWholePage } from './support/pages.ts';
 
 const exactly = (median: number) => ({ median, lowerQuartile: median, upperQuartile: median });
@@ -17,12 +17,12 @@ const pageOf = (plots: readonly Plot[], text: ReportText = []): string =>
     },
     suites: [
       {
-        name: 'guesses',
-        description: 'what is guessed',
+        name: 'example',
+        description: 'an example',
         command: 'npm run bench',
-        seed: 42,
+        options: {},
         loadAverage: 0.5,
-        report: { options: {}, text, plots, figures: {} },
+        report: { text, plots, figures: {} },
       },
     ],
   });
@@ -47,7 +47,7 @@ const curves = (points: { x: number; y: number }[]): Plot => ({
 });
 
 describe('the page of measurements', () => {
-  it('shows what looks like markup as the text that it is', () => {
+  it('escapes markup in texts', () => {
     const hostile = `<script src=https://example.com/a.js>&"'</script>`;
     const text = [hostile, { head: [hostile], rows: [[hostile]] }];
     const label = { label: hostile, value: exactly(2) };
@@ -55,12 +55,12 @@ describe('the page of measurements', () => {
       [bars({ title: hostile, note: hostile, unit: '<b>', bars: [label] })],
       text,
     );
-    // An address may be read, but not loaded.
+    // A text may contain an address that the page does not load.
     expectWholePage(page.replaceAll('https://example.com', ''));
     expect(page).toContain('&#60;script src=');
   });
 
-  it('draws what was not measured, or is nowhere on its axis, as nothing', () => {
+  it('draws nothing for a missing value, or a value without a position on its axis', () => {
     const values = [Number.NaN, Number.POSITIVE_INFINITY, 0, -1];
     const points = values.flatMap((x) => values.map((y) => ({ x, y })));
     const unmeasured = values.map((value) => ({ label: String(value), value: exactly(value) }));

@@ -10,7 +10,7 @@ import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const run = promisify(execFile);
 
-/** What the suites print that only CI runs: they take most of the time. */
+/** Output of the suites that only CI runs, because they take most of the time. */
 const longTables = {
   growth: '100 → 1,000',
   'time-zones': 'times UTC',
@@ -31,10 +31,10 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     return running;
   };
 
-  // One for all of them: compiled sources are kept there.
+  // One folder for all tests: it contains compiled sources.
   beforeAll(async () => {
     directory = await temporaryDirectory();
-    // Where root runs this, Postgres runs as somebody else.
+    // If root runs the test, Postgres runs as another user.
     await chmod(directory.path, 0o755);
   });
   afterEach(async () => {
@@ -62,7 +62,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       .map(([, pid]) => Number(pid));
   };
 
-  it('measures with each suite and tells how to do it again', async () => {
+  it('prints figures of each suite with the command that reproduces them', async () => {
     const tables: Record<string, string> = {
       engines: 'statistics by utm_campaign',
       micro: 'a public id from a number',
@@ -86,7 +86,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       ...['--seconds', '0.3', '--minutes', '0.02', '--json', json, '--html', html],
     );
     const code = await program.exited();
-    // Its end says why.
+    // The end of the output has the reason.
     expect(code, program.output().slice(-3000)).toBe(0);
     for (const [name, text] of Object.entries(tables)) {
       expect(program.output()).toContain(text);
@@ -100,7 +100,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       commit: expect.toSatisfy((commit) => commit === null || /^[0-9a-f]{40}$/.test(commit)),
       machine: { cores: expect.any(Number), processor: expect.stringMatching(/./) },
       versions: { node: process.version, duckdb: expect.stringMatching(/^v\d/) },
-      suites: { micro: { seed: 42 } },
+      suites: { micro: { options: { seed: 42 } } },
     });
     const page = await readFile(html, 'utf8');
     for (const name of names) expect(page).toContain(`<section id="${name}">`);
@@ -108,7 +108,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('leaves nothing behind when it is stopped', async () => {
+  it('leaves nothing behind if it is stopped', async () => {
     const sizes = ['--organizations', '1', '--purchases-per-organization', '100'];
     const program = bench('--suite', 'memory', '--minutes', '60', ...sizes);
     await program.printed(/Sampling/);
@@ -119,7 +119,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('fails when one of its programs does, and leaves nothing behind', async () => {
+  it('fails if one of its programs fails, and leaves nothing behind', async () => {
     const program = bench('--suite', 'engines', '--purchases', '1000000');
     await program.printed(/Seeding/);
     let seeding = await childrenOf(program);
@@ -133,11 +133,11 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('names the suites there are when it is asked for another one', async () => {
+  it('names the existing suites if a suite does not exist', async () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, time-zones, http, micro, lists, load, freshness, writes, memory',
+      'engines, growth, time-zones, http, micro, lists, load, freshness, writes, memory, export, clickhouse',
     );
   });
 });

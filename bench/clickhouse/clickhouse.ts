@@ -1,79 +1,90 @@
-import type { Sql } from 'sql-template-tag';
-import { OperatorError } from '../../src/operator-error.ts';
+import { readSettings } from '../../src/settings.ts';
+import { inRounds, timed } from '../measure/rounds.ts';
+import { createPlainSqlEngine } from '../queries/plain-sql.ts';
+import { requireEqualResults } from '../queries/purchase-queries.ts';
+import { decimal } from '../report/tables.ts';
+import type { Scope } from '../runner/scope.ts';
+import { defineSuite } from '../runner/suite.ts';
+import { createClient } from '../setup/api-client.ts';
+import { createInProcessApi } from '../setup/in-process-api.ts';
+import { scratchDirectory } from '../setup/postgres.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
+import { startHttpServer } from '../setup/programs.ts';
+import { createClickHouseEngine } from './engine.ts';
+import { describeFigures, type Figure, figureOf, plotFigures } from './figures.ts';
+import { comparedQueries } from './queries.ts';
+import { type ClickHouse, openClickHouse } from './session.ts';
+import { statementsOf } from './statements.ts';
+import { loadClickHouse } from './table.ts';
 
-/** A value as `JSONCompactEachRow` writes it, 64-bit integers as text. */
-export type ClickHouseValue = string | number | null | readonly ClickHouseValue[];
-export type ClickHouseRow = readonly ClickHouseValue[];
+/** Loads the same rows everywhere, checks that all results are equal, and then measures. */
+export const clickhouse = defineSuite({
+  name: 'clickhouse',
+  description:
+    'the service, over HTTP, against ClickHouse (`npm run bench:clickhouse` installs it)',
+  isQuick: false,
+  defaults: {
+    purchases: 1_000_000,
+    seed: 42,
+    rounds: 15,
+    customerIndex: false,
+    withPostgres: false,
+  },
+  command: 'npm run bench:clickhouse --',
+  async run({ options, scope, server }) {
+    const { purchases, seed, rounds, customerIndex, withPostgres } = options;
+    // First: without the package, the suite fails before it loads data.
+    const session = await startClickHouse(scope);
+    const size = { purchases, seed };
+    const { shop, database, environment, duckdb } = await prepareShop({ scope, server }, size);
+    const { organizationId } = shop;
+    console.log(`Loading ClickHouse ${session.version}.`);
+    const directory = await scratchDirectory(scope);
+    const table = { organizationId, directory, hasCustomerIndex: customerIndex };
+    await loadClickHouse(session, database.pool, table);
+    const clickhouse = createClickHouseEngine(session);
+    const postgres = withPostgres ? await createPlainSqlEngine(scope, database) : null;
+    const settings = { ...environment, ANSWER_CACHE_MIB: '0' };
+    const { url: origin } = await startHttpServer(scope, 'src/commands/api.ts', settings);
+    const { get } = createClient(scope, origin);
+    const queries = await comparedQueries(organizationId, database.pool, duckdb);
+    console.log(`Comparing the results of ${queries.length} queries, then measuring.`);
+    const engines = [clickhouse, ...(postgres === null ? [] : [postgres])];
+    await requireEqualResults(scope.signal, queries, [duckdb, ...engines]);
+    // The service must send the same bytes as the API over ClickHouse.
+    const getWithClickHouse = createInProcessApi(scope, database.pool, clickhouse);
+    for (const { name, url } of queries) {
+      const { body } = await get(url, shop);
+      if (body !== (await getWithClickHouse(url, shop))) {
+        throw new Error(`the responses differ on: ${name}`);
+      }
+    }
+    const figures: Figure[] = [];
+    for (const query of queries) {
+      const tasks = {
+        http: timed(() => get(query.url, shop)),
+        engine: timed(() => query.run(duckdb)),
+        statements: timed(await statementsOf(() => query.run(duckdb))),
+        clickhouse: timed(() => query.run(clickhouse)),
+        ...(postgres && { postgres: timed(() => query.run(postgres)) }),
+      };
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
+      const figure = figureOf(query, times);
+      figures.push(figure);
+      // A large run takes long: print the progress.
+      console.log(`${figures.length}. ${figure.query}: ${decimal(figure.ratio.median, 2)}`);
+    }
+    const clickhouseVersion = session.version;
+    return {
+      text: [...describeFigures(figures), `ClickHouse ${clickhouseVersion}.`],
+      plots: plotFigures(figures),
+      figures: { clickhouseVersion, queries: figures },
+    };
+  },
+});
 
-/** A ClickHouse within this process, over a folder of its own. */
-export type ClickHouse = {
-  readonly version: string;
-  /** Runs one statement; a bigint is bound as Int64, a text as String. */
-  query(statement: Sql): Promise<ClickHouseRow[]>;
-  close(): Promise<void>;
-};
-
-/** What of the package `chdb` is used here; it is installed for `npm run bench:clickhouse` alone. */
-type Chdb = {
-  readonly Session: new (
-    directory: string,
-  ) => {
-    queryBindAsync(
-      statement: string,
-      values: Readonly<Record<string, string>>,
-      options: { readonly format: string },
-    ): Promise<{ text(): string }>;
-    close(): void;
-  };
-  drainPending(): Promise<void>;
-};
-
-/**
- * Opens ClickHouse with as many threads to a statement as DuckDB has. What remembers
- * answers or parts of them is off: the first to ask would wait for it all the same.
- */
-export async function openClickHouse(directory: string, threads: number): Promise<ClickHouse> {
-  const { Session, drainPending } = await loadChdb();
-  const session = new Session(directory);
-  const run = async (text: string, values: Readonly<Record<string, string>> = {}) => {
-    const answer = await session.queryBindAsync(text, values, { format: 'JSONCompactEachRow' });
-    const lines = answer.text().split('\n');
-    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ClickHouseRow);
-  };
-  await run(`set max_threads = ${threads}`);
-  await run('set use_query_condition_cache = 0, use_query_cache = 0');
-  await run('set output_format_json_quote_64bit_integers = 1');
-  const [version] = (await run('select version()'))[0] ?? [];
-  return {
-    version: String(version),
-    query: ({ strings, values }) => run(textOf(strings, values), valuesOf(values)),
-    async close() {
-      session.close();
-      await drainPending();
-    },
-  };
-}
-
-async function loadChdb(): Promise<Chdb> {
-  // Not a literal: the types must hold where the package is not installed.
-  const name: string = 'chdb';
-  try {
-    return (await import(name)) as Chdb;
-  } catch (error) {
-    const { message } = error as Error;
-    throw new OperatorError(
-      `ClickHouse cannot be loaded: ${message}\nnpm run bench:clickhouse installs it, on Linux with glibc and on macOS.`,
-    );
-  }
-}
-
-function textOf(strings: readonly string[], values: readonly unknown[]): string {
-  const placeholders = values.map(
-    (value, index) => `{p${index}:${typeof value === 'bigint' ? 'Int64' : 'String'}}`,
-  );
-  return strings.map((text, index) => `${text}${placeholders[index] ?? ''}`).join('');
-}
-
-function valuesOf(values: readonly unknown[]): Record<string, string> {
-  return Object.fromEntries(values.map((value, index) => [`p${index}`, String(value)]));
+async function startClickHouse(scope: Scope): Promise<ClickHouse> {
+  const opening = openClickHouse(await scratchDirectory(scope), readSettings().duckdbThreads);
+  scope.afterwards(async () => (await opening.catch(() => null))?.close());
+  return opening;
 }

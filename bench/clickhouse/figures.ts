@@ -1,115 +1,102 @@
-import { median, pairedRatios, type Summary, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { decimal, type FigureTable, spread } from '../report.ts';
-import type { Times } from '../rounds.ts';
-import type { ReportText } from '../suite.ts';
-import { type PeerQuestion, type QuestionKind, targets } from './questions.ts';
+import { type Time, wall } from '../measure/rounds.ts';
+import { ratioOf, type Summary, summaryOf } from '../measure/statistics.ts';
+import { type Plot, ratioPlot } from '../report/plots.ts';
+import { decimal, spread, tableOf } from '../report/tables.ts';
+import type { ReportText } from '../runner/suite.ts';
+import { type ComparedQuery, type QueryKind, targets } from './queries.ts';
 
-const contenders = ['http', 'engine', 'statements', 'clickhouse', 'postgres'] as const;
-type Contender = (typeof contenders)[number];
-
-/** What one question took; all ratios are paired by round. */
-export type Figure = {
-  readonly question: string;
-  readonly kind: QuestionKind;
-  /** NaN where a contender was not asked. */
-  readonly milliseconds: Readonly<Record<Contender, Summary>>;
-  /** ClickHouse within the process / the service's whole HTTP answer. */
-  readonly ratio: Summary;
-  readonly target: number;
-  readonly isMet: boolean;
-  /** ClickHouse / the service's engine, both within the process. */
-  readonly engineRatio: Summary;
-  /** The same of their CPU time, which others at work on the machine disturb less. */
-  readonly engineCpuRatio: number;
-};
-
-export function figureOf(
-  { name, kind }: PeerQuestion,
-  times: Readonly<Record<Contender, Times>>,
-): Figure {
-  const { http, engine, clickhouse } = times;
-  const ratio = summarize(pairedRatios(clickhouse.wall, http.wall));
-  return {
-    question: name,
-    kind,
-    milliseconds: Object.fromEntries(
-      contenders.map((contender) => [contender, summarize(times[contender].wall)]),
-    ) as Record<Contender, Summary>,
-    ratio,
-    target: targets[kind],
-    isMet: ratio.median >= targets[kind],
-    engineRatio: summarize(pairedRatios(clickhouse.wall, engine.wall)),
-    engineCpuRatio: median(pairedRatios(clickhouse.cpu, engine.cpu)),
-  };
-}
-
-const headings: Readonly<Record<Contender, string>> = {
+/** The headings of what is measured. */
+const headings = {
   http: 'HTTP ms',
   engine: 'engine ms',
   statements: 'DuckDB ms',
   clickhouse: 'ClickHouse ms',
   postgres: 'Postgres ms',
+} as const;
+type Measured = keyof typeof headings;
+
+/** The times of one query. All ratios are of the same round. */
+export type Figure = {
+  readonly query: string;
+  readonly kind: QueryKind;
+  readonly milliseconds: Readonly<Partial<Record<Measured, Summary>>>;
+  /** ClickHouse in the process / the service's whole HTTP response. */
+  readonly ratio: Summary;
+  readonly target: number;
+  readonly isMet: boolean;
+  /** ClickHouse / the service's engine, both in the process. */
+  readonly engineRatio: Summary;
+  /** The same of their processor time, which other programs change less. */
+  readonly engineCpuRatio: number;
 };
 
-/** Of these two the quartiles are shown as well. */
-const isCompared = (contender: Contender) => contender === 'http' || contender === 'clickhouse';
+export function figureOf(
+  { name, kind }: ComparedQuery,
+  times: Readonly<Record<Exclude<Measured, 'postgres'>, Time[]>>,
+): Figure {
+  const { http, engine, clickhouse } = times;
+  const ratio = ratioOf(clickhouse, http, wall);
+  const summaries = Object.entries(times).map(([of, each]) => [of, summaryOf(each, wall)]);
+  return {
+    query: name,
+    kind,
+    milliseconds: Object.fromEntries(summaries),
+    ratio,
+    target: targets[kind],
+    isMet: ratio.median >= targets[kind],
+    engineRatio: ratioOf(clickhouse, engine, wall),
+    engineCpuRatio: ratioOf(clickhouse, engine, ({ cpu }) => cpu).median,
+  };
+}
 
 export function describeFigures(figures: readonly Figure[]): ReportText {
-  const shown = contenders.filter((contender) =>
-    figures.some(({ milliseconds }) => !Number.isNaN(milliseconds[contender].median)),
-  );
-  const table: FigureTable = {
-    head: [
-      'question',
-      ...shown.map((contender) => headings[contender]),
-      ...['ratio', 'target', '', 'engines', 'CPU'],
-    ],
-    rows: figures.map((figure) => [
-      figure.question,
-      ...shown.map((contender) => {
-        const measured = figure.milliseconds[contender];
-        return isCompared(contender) ? spread(measured) : decimal(measured.median);
-      }),
-      spread(figure.ratio, 2),
-      `≥ ${decimal(figure.target)}`,
-      figure.isMet ? 'met' : 'missed',
-      decimal(figure.engineRatio.median, 2),
-      decimal(figure.engineCpuRatio, 2),
-    ]),
-  };
-  return [table, ...kindsOf(figures), legend];
-}
-
-/** A picture of each kind of questions. */
-export function plotFigures(figures: readonly Figure[]): Plot[] {
-  return Object.entries(targets).map(([kind, target]) => ({
-    kind: 'bars',
-    title: `How many times faster than ClickHouse: ${kind}`,
-    note: 'ClickHouse within the measuring process over the whole HTTP answer of the service, round by round. To the left of 1 ClickHouse is faster.',
-    unit: '×',
-    scale: 'log',
-    baseline: 1,
-    target: { label: `aim: ${decimal(target)} or more`, value: target },
-    bars: figures
-      .filter((figure) => figure.kind === kind)
-      .map(({ question, ratio }) => ({ label: question, value: ratio })),
-  }));
-}
-
-function kindsOf(figures: readonly Figure[]): string[] {
-  return Object.entries(targets).map(([kind, target]) => {
+  const times = Object.entries(headings)
+    .filter(([name]) => figures[0]?.milliseconds[name as Measured] !== undefined)
+    .map(([name, heading]) => [
+      heading,
+      ({ milliseconds }: Figure) => {
+        const summary = milliseconds[name as Measured] as Summary;
+        const isCompared = name === 'http' || name === 'clickhouse';
+        return isCompared ? spread(summary) : decimal(summary.median);
+      },
+    ]);
+  const table = tableOf(figures, {
+    query: ({ query }) => query,
+    ...Object.fromEntries(times),
+    ratio: ({ ratio }) => spread(ratio, 2),
+    target: ({ target }) => `≥ ${decimal(target)}`,
+    '': ({ isMet }) => (isMet ? 'met' : 'missed'),
+    engines: ({ engineRatio }) => decimal(engineRatio.median, 2),
+    CPU: ({ engineCpuRatio }) => decimal(engineCpuRatio, 2),
+  });
+  const byKind = Object.entries(targets).map(([kind, target]) => {
     const ofKind = figures.filter((figure) => figure.kind === kind);
     const met = ofKind.filter(({ isMet }) => isMet).length;
-    const least = ofKind.reduce((a, b) => (a.ratio.median <= b.ratio.median ? a : b));
-    const which = `${decimal(least.ratio.median, 2)} (${least.question})`;
-    return `${kind}: ${met} of ${ofKind.length} meet ${decimal(target)}; the least is ${which}`;
+    const min = ofKind.reduce((a, b) => (a.ratio.median <= b.ratio.median ? a : b));
+    const which = `${decimal(min.ratio.median, 2)} (${min.query})`;
+    return `${kind}: ${met} of ${ofKind.length} meet ${decimal(target)}; the minimum is ${which}`;
   });
+  return [table, ...byKind, legend];
+}
+
+/** A chart of each kind of queries. */
+export function plotFigures(figures: readonly Figure[]): Plot[] {
+  return Object.entries(targets).map(([kind, target]) =>
+    ratioPlot({
+      title: `Time of ClickHouse, divided by the time of the service: ${kind}`,
+      note: 'ClickHouse in the measuring process; the whole HTTP response of the service. To the left of 1 ClickHouse is faster.',
+      target: { label: `target: ${decimal(target)} or more`, value: target },
+      bars: figures
+        .filter((figure) => figure.kind === kind)
+        .map(({ query, ratio }) => ({ label: query, value: ratio })),
+    }),
+  );
 }
 
 const legend =
-  "HTTP: the API in a process of its own, over a socket, with the key's check in Postgres and " +
-  'the answer as JSON; no answer is remembered, but what a file shows in all (its totals, its only ' +
-  'currency) is, and each purchase has its quarter of an hour stored. Engine: its engine within the measuring process. ' +
-  "DuckDB: the engine's statements, without the engine. ClickHouse: within the measuring process, " +
-  'without HTTP, key or JSON of the API. Ratio: ClickHouse / HTTP; engines, CPU: ClickHouse / engine.';
+  "HTTP: the API in its own process, over a socket, with the key's check in Postgres and the " +
+  'response as JSON, without a response cache. A file has stored totals, its only currency, and ' +
+  "each purchase's quarter of an hour. Engine: the API's engine in the measuring process. " +
+  "DuckDB: the engine's statements, without the engine. ClickHouse: in the measuring process, " +
+  'without HTTP, key check and JSON. Postgres: plain SQL with covering indexes, which suit the queries of the ' +
+  'suite `engines`. Ratio: ClickHouse / HTTP; engines, CPU: ClickHouse / engine.';

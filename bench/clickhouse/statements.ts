@@ -2,23 +2,22 @@ import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api
 import { rowsOf } from '../../src/duckdb/connection.ts';
 
 /**
- * Notes which statements an engine puts to DuckDB while it answers, and gives what puts
- * the same ones again, one after the other and without the engine: nothing, where it
- * knows the answer.
+ * Records the statements that an engine sends to DuckDB during `query`. Returns a function that
+ * runs them again, one after the other, without the engine.
  */
-export async function statementsOf(answer: () => Promise<unknown>): Promise<() => Promise<void>> {
+export async function statementsOf(query: () => Promise<unknown>): Promise<() => Promise<void>> {
   const { prototype } = DuckDBConnection;
   const { run, prepare } = prototype;
-  const noted: (() => Promise<unknown>)[] = [];
+  const recorded: (() => Promise<unknown>)[] = [];
   prototype.run = function (...given) {
-    noted.push(() => run.apply(this, given).then(rowsOf));
+    recorded.push(() => run.apply(this, given).then(rowsOf));
     return run.apply(this, given);
   };
   prototype.prepare = async function (text) {
     const prepared = await prepare.call(this, text);
     const bind = prepared.bind.bind(prepared);
     prepared.bind = (...values: Parameters<DuckDBPreparedStatement['bind']>) => {
-      noted.push(async () => {
+      recorded.push(async () => {
         const again = await prepare.call(this, text);
         again.bind(...values);
         await again
@@ -31,11 +30,11 @@ export async function statementsOf(answer: () => Promise<unknown>): Promise<() =
     return prepared;
   };
   try {
-    await answer();
+    await query();
   } finally {
     Object.assign(prototype, { run, prepare });
   }
   return async () => {
-    for (const again of noted) await again();
+    for (const runAgain of recorded) await runAgain();
   };
 }

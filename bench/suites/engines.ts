@@ -1,79 +1,75 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
-import { pairedRatios, summarize } from '../measurements.ts';
-import { createDatabase } from '../postgres.ts';
-import { questionsFor, requireSameAnswers } from '../questions.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import { seedShops } from '../shops.ts';
-import type { Bench, Suite } from '../suite.ts';
+import { inRounds, timed, wall } from '../measure/rounds.ts';
+import { ratioOf, summaryOf } from '../measure/statistics.ts';
+import { createPlainSqlEngine } from '../queries/plain-sql.ts';
+import {
+  commonQueries,
+  type PurchaseQuery,
+  requireEqualResults,
+} from '../queries/purchase-queries.ts';
+import { ratioPlot } from '../report/plots.ts';
+import { spread, tableOf } from '../report/tables.ts';
+import { defineSuite } from '../runner/suite.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
 
-export const engines: Suite = {
+export const engines = defineSuite({
   name: 'engines',
-  description: 'statistics and lists, DuckDB against Postgres, after comparing the answers',
+  description: 'statistics and lists: DuckDB, plain SQL in Postgres, and the fallback engine',
   isQuick: true,
-  async run(bench) {
-    const { purchases = 200_000, seed = 42, rounds = 15 } = bench.options;
-    const shop = await openEngines(bench, purchases, seed);
-    const questions = await questionsFor(shop);
-    await requireSameAnswers(shop, questions);
-    const figures = [];
-    for (const question of questions) {
-      bench.scope.signal.throwIfAborted();
-      const contenders = {
-        duckdb: () => question.ask(shop.duckdb),
-        postgres: () => question.ask(shop.postgres),
+  defaults: { purchases: 200_000, seed: 42, rounds: 15 },
+  async run({ options, scope, server }) {
+    const { purchases, seed, rounds } = options;
+    const size = { purchases, seed };
+    const { shop, database, duckdb } = await prepareShop({ scope, server }, size);
+    const queries = await commonQueries(shop.organizationId, database.pool);
+    const plainSql = await createPlainSqlEngine(scope, database);
+    const fallback = createPostgresEngine(database.pool);
+    await requireEqualResults(scope.signal, queries, [duckdb, plainSql, fallback]);
+    const measure = async ({ name, run }: PurchaseQuery) => {
+      const tasks = {
+        duckdb: timed(() => run(duckdb)),
+        postgres: timed(() => run(plainSql)),
+        fallback: timed(() => run(fallback)),
       };
-      const { duckdb, postgres } = await timeInRounds(contenders, rounds);
-      figures.push({
-        question: question.name,
-        duckdb: summarize(duckdb.wall),
-        postgres: summarize(postgres.wall),
-        ratio: summarize(pairedRatios(postgres.wall, duckdb.wall)),
-      });
-    }
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
+      return {
+        query: name,
+        duckdb: summaryOf(times.duckdb, wall),
+        postgres: summaryOf(times.postgres, wall),
+        fallback: summaryOf(times.fallback, wall),
+        postgresRatio: ratioOf(times.postgres, times.duckdb, wall),
+        fallbackRatio: ratioOf(times.fallback, times.duckdb, wall),
+      };
+    };
+    const figures: Awaited<ReturnType<typeof measure>>[] = [];
+    for (const query of queries) figures.push(await measure(query));
     return {
-      options: { purchases, seed, rounds },
       text: [
-        {
-          head: ['question', 'DuckDB ms', 'Postgres ms', 'ratio'],
-          rows: figures.map(({ question, duckdb, postgres, ratio }) => [
-            question,
-            spread(duckdb),
-            spread(postgres),
-            spread(ratio),
-          ]),
-        },
+        tableOf(figures, {
+          query: ({ query }) => query,
+          'DuckDB ms': ({ duckdb }) => spread(duckdb),
+          'Postgres ms': ({ postgres }) => spread(postgres),
+          'Fallback engine ms': ({ fallback }) => spread(fallback),
+          'Postgres / DuckDB': ({ postgresRatio }) => spread(postgresRatio, 2),
+          'Fallback / DuckDB': ({ fallbackRatio }) => spread(fallbackRatio, 2),
+        }),
+        'Postgres: the best plain SQL that a user would write, with parallel workers and covering ' +
+          'indexes. Fallback engine: the queries of the API until the first file of an ' +
+          'organization is published, with the indexes of the operational table.',
       ],
       plots: [
-        {
-          kind: 'bars',
-          title: 'How many times faster DuckDB answers',
-          note: 'Time in Postgres over time in DuckDB, round by round. To the left of 1 Postgres is faster.',
-          unit: '×',
-          scale: 'log',
-          baseline: 1,
-          bars: figures.map(({ question, ratio }) => ({ label: question, value: ratio })),
-        },
+        ratioPlot({
+          title: 'Time of plain SQL in Postgres, divided by the time of DuckDB',
+          note: 'Of each round. To the left of 1 Postgres is faster.',
+          bars: figures.map(({ query, postgresRatio }) => ({ label: query, value: postgresRatio })),
+        }),
+        ratioPlot({
+          title: 'Time of the fallback engine, divided by the time of DuckDB',
+          note: 'Of each round. To the left of 1 the fallback engine is faster.',
+          bars: figures.map(({ query, fallbackRatio }) => ({ label: query, value: fallbackRatio })),
+        }),
       ],
       figures: { milliseconds: figures },
     };
   },
-};
-
-/** One organization in Postgres and in a DuckDB file, both engines in this process. */
-export async function openEngines(bench: Bench, purchases: number, seed: number) {
-  const { scope } = bench;
-  const database = await createDatabase(bench);
-  const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
-  if (shop === undefined) throw new Error('nothing was seeded');
-  const dataDirectory = await loadFiles(scope, database);
-  return {
-    ...shop,
-    /** For a process over the same database and files. */
-    environment: { databaseUrl: database.url, DATA_DIR: dataDirectory },
-    database: database.pool,
-    duckdb: await openDuckDBEngine(scope, database, dataDirectory),
-    postgres: createPostgresEngine(database.pool),
-  };
-}
+});

@@ -1,170 +1,144 @@
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { loadFiles, openDuckDBEngine } from '../duckdb-engine.ts';
-import { pairedRatios, type Summary, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { createDatabase } from '../postgres.ts';
-import { type Question, questionsFor, requireSameAnswers } from '../questions.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import { seedShops } from '../shops.ts';
-import type { Bench, ReportText, Suite } from '../suite.ts';
+import { inRounds, type Time, timed, wall } from '../measure/rounds.ts';
+import { type Summary, summarize, summaryOf } from '../measure/statistics.ts';
+import {
+  commonQueries,
+  isStatistics,
+  type PurchaseQuery,
+  requireEqualResults,
+} from '../queries/purchase-queries.ts';
+import type { Plot } from '../report/plots.ts';
+import { spread, tableOf } from '../report/tables.ts';
+import { defineSuite, type ReportText } from '../runner/suite.ts';
+import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
 
-/** An exponent above this is called worse than linear: below lies what measuring blurs. */
+/** An exponent above this is reported as worse than linear: noise is smaller. */
 const linearExponent = 1.15;
 
-export const growth: Suite = {
+export const growth = defineSuite({
   name: 'growth',
-  description: 'how the time of each question grows with the purchases it is about',
+  description: 'how the time of each query grows with the number of its purchases',
   isQuick: true,
-  async run(bench) {
-    const { purchases = 300_000, seed = 42, rounds = 9 } = bench.options;
-    const sizes = sizesUpTo(purchases);
-    const shops = await openShops(bench, sizes, seed);
-    const times = await measure(bench, shops, rounds);
-    const figures = times.map(({ question, milliseconds }) => ({
-      question,
-      milliseconds: milliseconds.map(summarize),
-      steps: stepsBetween(sizes, milliseconds),
-    }));
+  defaults: { purchases: 300_000, seed: 42, rounds: 9 },
+  async run({ options: { purchases: max, seed, rounds }, scope, server }) {
+    const { signal } = scope;
+    const sizes = sizesUpTo(max);
+    const shopSizes = sizes.map((purchases) => ({ organizations: 1, purchases, seed }));
+    const shops = await prepareShops({ scope, server }, shopSizes);
+    const { pool } = shops.database;
+    const duckdb = await openDuckDBEngine(scope, shops);
+    const fallback = createPostgresEngine(pool);
+    const queries: PurchaseQuery[][] = [];
+    for (const { organizationId } of shops.shops) {
+      const ofShop = await commonQueries(organizationId, pool);
+      await requireEqualResults(signal, ofShop, [duckdb, fallback]);
+      queries.push(ofShop);
+    }
+    const figures: Figures[] = [];
+    for (const [index, { name }] of (queries[0] ?? []).entries()) {
+      const tasks = queries.map((ofShop) => timed(async () => ofShop[index]?.run(duckdb)));
+      const times = await inRounds(tasks, { rounds, signal });
+      figures.push(figuresOf(name, sizes, times));
+    }
     return {
-      options: { purchases, seed, rounds },
       text: describe(sizes, figures),
       plots: [
-        plot(sizes, figures, 'Statistics as an organization grows', isStatistics),
-        plot(sizes, figures, 'Lists as an organization grows', (name) => !isStatistics(name)),
+        plot(sizes, figures.filter(isStatistics), 'Statistics as an organization grows'),
+        plot(
+          sizes,
+          figures.filter((figure) => !isStatistics(figure)),
+          'Lists as an organization grows',
+        ),
       ],
-      figures: { sizes, linearExponent, questions: figures },
+      figures: { sizes, linearExponent, queries: figures },
     };
   },
-};
-
-const isStatistics = (question: string) => question.startsWith('statistics');
+});
 
 /**
- * Powers of ten from 10,000, or from a tenth where that is less, and the most itself. Sizes
- * less than twice as large as the one before would tell of nothing but noise.
+ * Powers of ten from 10,000, or from a tenth if that is less, and the maximum itself. The
+ * difference between sizes of less than factor two would be noise.
  */
-export function sizesUpTo(most: number): number[] {
+export function sizesUpTo(max: number): number[] {
   const sizes: number[] = [];
-  for (let size = Math.min(10_000, Math.floor(most / 10)); size * 2 <= most; size *= 10) {
+  for (let size = Math.min(10_000, Math.floor(max / 10)); size * 2 <= max; size *= 10) {
     sizes.push(size);
   }
-  return [...sizes, most];
-}
-
-type Shop = { readonly ask: readonly (() => Promise<unknown>)[]; readonly names: string[] };
-
-/** An organization of each size, all of them in one database and behind one engine. */
-async function openShops(bench: Bench, sizes: readonly number[], seed: number): Promise<Shop[]> {
-  const { scope } = bench;
-  const database = await createDatabase(bench);
-  const organizationIds: bigint[] = [];
-  for (const purchases of sizes) {
-    const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
-    if (shop === undefined) throw new Error('nothing was seeded');
-    organizationIds.push(shop.organizationId);
-  }
-  const duckdb = await openDuckDBEngine(scope, database, await loadFiles(scope, database));
-  const postgres = createPostgresEngine(database.pool);
-  const shops: Shop[] = [];
-  for (const organizationId of organizationIds) {
-    const shop = { organizationId, database: database.pool, duckdb, postgres };
-    const questions: Question[] = await questionsFor(shop);
-    scope.signal.throwIfAborted();
-    await requireSameAnswers(shop, questions);
-    shops.push({
-      ask: questions.map((question) => () => question.ask(duckdb)),
-      names: questions.map(({ name }) => name),
-    });
-  }
-  return shops;
-}
-
-/** For each question the times at each size, of the same rounds. */
-async function measure({ scope }: Bench, shops: readonly Shop[], rounds: number) {
-  const times: { readonly question: string; readonly milliseconds: readonly number[][] }[] = [];
-  for (const [index, question] of (shops[0]?.names ?? []).entries()) {
-    scope.signal.throwIfAborted();
-    const contenders = Object.fromEntries(
-      shops.map(({ ask }, size) => [`size ${size}`, ask[index] ?? null]),
-    );
-    const measured = await timeInRounds(contenders, rounds);
-    times.push({ question, milliseconds: Object.values(measured).map(({ wall }) => wall) });
-  }
-  return times;
+  return [...sizes, max];
 }
 
 /** Time grows as rows to the power of the exponent: 0 does not grow, 1 is linear. */
 type Step = { readonly from: number; readonly to: number; readonly exponent: Summary };
 
-function stepsBetween(sizes: readonly number[], milliseconds: readonly number[][]): Step[] {
-  return sizes.slice(1).map((to, index) => {
-    const from = sizes[index] ?? Number.NaN;
-    const ratios = pairedRatios(milliseconds[index + 1] ?? [], milliseconds[index] ?? []);
-    const exponents = ratios.map((ratio) => Math.log(ratio) / Math.log(to / from));
-    return { from, to, exponent: summarize(exponents) };
-  });
-}
-
 type Figures = {
-  readonly question: string;
+  readonly name: string;
+  /** By size. */
   readonly milliseconds: readonly Summary[];
   readonly steps: readonly Step[];
 };
 
-const rows = (size: number): string => size.toLocaleString('en');
+function figuresOf(
+  name: string,
+  sizes: readonly number[],
+  times: readonly (readonly Time[])[],
+): Figures {
+  const logarithms = times.map((ofSize) => ofSize.map(({ wall }) => Math.log(wall)));
+  const steps = sizes.slice(1).map((to, index) => {
+    const from = sizes[index] as number;
+    const [shorter = [], longer = []] = [logarithms[index], logarithms[index + 1]];
+    const exponents = longer.map(
+      (logarithm, round) => (logarithm - (shorter[round] ?? Number.NaN)) / Math.log(to / from),
+    );
+    return { from, to, exponent: summarize(exponents) };
+  });
+  return {
+    name,
+    milliseconds: times.map((ofSize) => summaryOf(ofSize, wall)),
+    steps,
+  };
+}
+
+const purchases = (size: number): string => size.toLocaleString('en');
+const nothing = { median: Number.NaN, lowerQuartile: Number.NaN, upperQuartile: Number.NaN };
 
 function describe(sizes: readonly number[], figures: readonly Figures[]): ReportText {
-  const worse = figures.flatMap(({ question, steps }) =>
+  const worse = figures.flatMap(({ name, steps }) =>
     steps
       .filter(({ exponent }) => exponent.median > linearExponent)
       .map(
         ({ from, to, exponent }) =>
-          `Worse than linear: ${question}, from ${rows(from)} to ${rows(to)} purchases ` +
+          `Worse than linear: ${name}, from ${purchases(from)} to ${purchases(to)} purchases ` +
           `with the exponent ${spread(exponent, 2)}.`,
       ),
   );
+  const milliseconds = sizes.map((size, index) => [
+    `${purchases(size)} purchases`,
+    (figure: Figures) => spread(figure.milliseconds[index] ?? nothing),
+  ]);
+  const exponents = sizes
+    .slice(1)
+    .map((to, index) => [
+      `${purchases(sizes[index] as number)} → ${purchases(to)}`,
+      (figure: Figures) => spread(figure.steps[index]?.exponent ?? nothing, 2),
+    ]);
+  const name = (figure: Figures) => figure.name;
   return [
-    {
-      head: ['ms', ...sizes.map((size) => `${rows(size)} purchases`)],
-      rows: figures.map(({ question, milliseconds }) => [
-        question,
-        ...milliseconds.map((time) => spread(time)),
-      ]),
-    },
-    {
-      head: [
-        'exponent',
-        ...sizes.slice(1).map((to, index) => `${rows(sizes[index] ?? 0)} → ${rows(to)}`),
-      ],
-      rows: figures.map(({ question, steps }) => [
-        question,
-        ...steps.map(({ exponent }) => spread(exponent, 2)),
-      ]),
-    },
-    `Time grows as purchases to the power of the exponent: 0 does not grow, 1 is linear.`,
+    tableOf(figures, { ms: name, ...Object.fromEntries(milliseconds) }),
+    tableOf(figures, { exponent: name, ...Object.fromEntries(exponents) }),
+    'Time grows as purchases to the power of the exponent: 0 does not grow, 1 is linear.',
     ...(worse.length === 0 ? [`None is worse than linear (above ${linearExponent}).`] : worse),
   ];
 }
 
-function plot(
-  sizes: readonly number[],
-  figures: readonly Figures[],
-  title: string,
-  belongs: (question: string) => boolean,
-): Plot {
-  return {
-    kind: 'curves',
-    title,
-    note: 'DuckDB alone, without HTTP. Both axes are logarithmic: linear growth climbs as steeply as the dotted line.',
-    x: { label: 'purchases', scale: 'log' },
-    y: { label: 'ms', scale: 'log' },
-    showsProportion: true,
-    curves: figures
-      .filter(({ question }) => belongs(question))
-      .map(({ question, milliseconds }) => ({
-        label: question,
-        points: sizes.map((x, index) => ({ x, y: milliseconds[index]?.median ?? Number.NaN })),
-      })),
-  };
-}
+const plot = (sizes: readonly number[], figures: readonly Figures[], title: string): Plot => ({
+  kind: 'curves',
+  title,
+  note: 'DuckDB alone, without HTTP. Both axes are logarithmic: linear growth is as steep as the dotted line.',
+  x: { label: 'purchases', scale: 'log' },
+  y: { label: 'ms', scale: 'log' },
+  showsProportion: true,
+  curves: figures.map(({ name, milliseconds }) => ({
+    label: name,
+    points: sizes.map((x, index) => ({ x, y: milliseconds[index]?.median ?? Number.NaN })),
+  })),
+});

@@ -1,124 +1,148 @@
-import { performance } from 'node:perf_hooks';
+import { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { to as copyTo } from 'pg-copy-streams';
+import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
+import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
-import { startProgram } from '../child-program.ts';
-import { median, pairedRatios, summarize } from '../measurements.ts';
-import type { Plot } from '../plots.ts';
-import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../postgres.ts';
-import { watchUsage } from '../process-usage.ts';
-import { drainPurchases } from '../purchase-drain.ts';
-import { decimal, mebibytes, spread } from '../report.ts';
-import { type Scope, withScope } from '../scope.ts';
-import { seedShops } from '../shops.ts';
-import type { ReportText, Suite } from '../suite.ts';
+import { watchUsage } from '../measure/process-usage.ts';
+import { time } from '../measure/rounds.ts';
+import { median, summaryOf } from '../measure/statistics.ts';
+import type { Plot } from '../report/plots.ts';
+import { decimal, mebibytes, spread } from '../report/tables.ts';
+import { type Scope, withScope } from '../runner/scope.ts';
+import { defineSuite, type ReportText } from '../runner/suite.ts';
+import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../setup/postgres.ts';
+import { startProgram } from '../setup/programs.ts';
+import { seedShop } from '../setup/shops.ts';
 
-export const load: Suite = {
+export const load = defineSuite({
   name: 'load',
   description: "the worker's first load, against reading the same rows to nowhere",
   isQuick: true,
-  async run(bench) {
-    const { purchases = 200_000, seed = 42, rounds = 3 } = bench.options;
-    const { scope } = bench;
-    const database = await createDatabase(bench);
-    const [shop] = await seedShops(scope, database, { organizations: 1, purchases, seed });
-    if (shop === undefined) throw new Error('nothing was seeded');
-    // Uncounted: the first reader finds nothing in memory.
-    await drainPurchases(database.pool, shop.organizationId);
-    const drains = [];
-    const passes = [];
+  defaults: { purchases: 200_000, seed: 42, rounds: 3 },
+  async run({ options: { purchases, seed, rounds }, scope, server }) {
+    const database = await createDatabase({ scope, server });
+    const { organizationId } = await seedShop(scope, database, { purchases, seed });
+    // Not measured: the first reader fills the caches.
+    await drainPurchases(database.pool, organizationId);
+    const measured: Round[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      drains.push(await drainPurchases(database.pool, shop.organizationId));
-      passes.push(await withScope(scope.signal, (inner) => loadOnce(inner, database)));
+      const drain = await drainPurchases(database.pool, organizationId);
+      const load = await withScope(scope.signal, (inner) => loadOnce(inner, database));
+      measured.push({ drain, load });
     }
     const { duckdbMemoryLimit } = readSettings(childEnvironment(database.url));
-    const figures = compare(purchases, drains, passes);
+    const figures = compare(purchases, measured);
     return {
-      options: { purchases, seed, rounds },
       text: describe(figures, duckdbMemoryLimit),
       plots: [plot(figures)],
-      figures: { ...figures, duckdbMemoryLimit, drains, passes },
+      figures: { ...figures, duckdbMemoryLimit, rounds: measured },
     };
   },
-};
+});
 
-type Drain = Awaited<ReturnType<typeof drainPurchases>>;
-type Pass = Awaited<ReturnType<typeof loadOnce>>;
+/** Reads all purchases of an organization with COPY, and drops them. */
+async function drainPurchases(database: Database, organizationId: bigint) {
+  let bytes = 0;
+  const nowhere = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      done();
+    },
+  });
+  // COPY takes no parameters. A bigint is only digits.
+  const statement = `
+    copy (
+      select ${purchaseSelectList}
+      from purchases
+      where organization_id = ${organizationId}
+      order by created_at, id
+    ) to stdout`;
+  const { wall } = await withConnection(database, (connection) =>
+    time(() => pipeline(connection.query(copyTo(statement)), nowhere)),
+  );
+  return { milliseconds: wall, bytes };
+}
 
-/**
- * One pass of a real worker process over an empty data folder, and one more when
- * nothing is left to do: what both take alike is starting up, not loading.
- */
+/** Runs a worker on an empty data folder, and again without work, to subtract its start. */
 async function loadOnce(scope: Scope, database: BenchmarkDatabase) {
   const dataDirectory = await scratchDirectory(scope);
-  const pass = async () => {
+  const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory, LOG_LEVEL: 'warn' };
+  const runWorker = async () => {
     const startedAt = performance.now();
-    const environment = { databaseUrl: database.url, DATA_DIR: dataDirectory, LOG_LEVEL: 'warn' };
     const worker = startProgram(scope, 'sync/main.ts', ['once'], environment);
     const usage = watchUsage(scope, worker.pid);
     await worker.done();
-    const milliseconds = performance.now() - startedAt;
-    return { milliseconds, used: usage.last() };
+    return { milliseconds: performance.now() - startedAt, used: usage.last() };
   };
-  const first = await pass();
-  const idle = await pass();
+  const first = await runWorker();
+  const idle = await runWorker();
   return {
     milliseconds: first.milliseconds,
     idleMs: idle.milliseconds,
     peakResidentBytes: first.used?.peakResidentBytes ?? Number.NaN,
     idleResidentBytes: idle.used?.peakResidentBytes ?? Number.NaN,
-    cpuShare: (1000 * (first.used?.cpuSeconds ?? Number.NaN)) / first.milliseconds,
+    cores: (1000 * (first.used?.cpuSeconds ?? Number.NaN)) / first.milliseconds,
   };
 }
 
-function compare(purchases: number, drains: readonly Drain[], passes: readonly Pass[]) {
+type Round = {
+  readonly drain: Awaited<ReturnType<typeof drainPurchases>>;
+  readonly load: Awaited<ReturnType<typeof loadOnce>>;
+};
+type Figures = ReturnType<typeof compare>;
+
+function compare(purchases: number, rounds: readonly Round[]) {
   const rate = (milliseconds: number) => (1000 * purchases) / milliseconds;
-  const drainRates = drains.map(({ milliseconds }) => rate(milliseconds));
-  const passRates = passes.map(({ milliseconds }) => rate(milliseconds));
-  const loadRates = passes.map(({ milliseconds, idleMs }) => rate(milliseconds - idleMs));
+  const rates = rounds.map(({ drain, load: { milliseconds, idleMs } }) => ({
+    drain: rate(drain.milliseconds),
+    process: rate(milliseconds),
+    load: rate(milliseconds - idleMs),
+  }));
+  const loads = rounds.map((round) => round.load);
   return {
     rowsPerSecond: {
-      drain: summarize(drainRates),
-      pass: summarize(passRates),
-      load: summarize(loadRates),
+      drain: summaryOf(rates, ({ drain }) => drain),
+      process: summaryOf(rates, ({ process }) => process),
+      load: summaryOf(rates, ({ load }) => load),
     },
-    /** How much of the drain's rate a pass, and the load alone, reach. */
-    passRatio: summarize(pairedRatios(passRates, drainRates)),
-    loadRatio: summarize(pairedRatios(loadRates, drainRates)),
-    drainedBytes: drains[0]?.bytes ?? Number.NaN,
-    idleMs: median(passes.map(({ idleMs }) => idleMs)),
-    peakResidentBytes: Math.max(...passes.map(({ peakResidentBytes }) => peakResidentBytes)),
-    idleResidentBytes: median(passes.map(({ idleResidentBytes }) => idleResidentBytes)),
-    cpuShare: median(passes.map(({ cpuShare }) => cpuShare)),
+    /** Of the drain's rate in the same round. */
+    processRatio: summaryOf(rates, ({ process, drain }) => process / drain),
+    loadRatio: summaryOf(rates, ({ load, drain }) => load / drain),
+    drainedBytes: rounds[0]?.drain.bytes ?? Number.NaN,
+    idleMs: median(loads.map(({ idleMs }) => idleMs)),
+    peakResidentBytes: Math.max(...loads.map(({ peakResidentBytes }) => peakResidentBytes)),
+    idleResidentBytes: median(loads.map(({ idleResidentBytes }) => idleResidentBytes)),
+    cores: median(loads.map(({ cores }) => cores)),
   };
 }
 
-function describe(figures: ReturnType<typeof compare>, duckdbMemoryLimit: string): ReportText {
-  const { rowsPerSecond, passRatio, loadRatio } = figures;
+function describe(figures: Figures, duckdbMemoryLimit: string): ReportText {
+  const { rowsPerSecond, processRatio, loadRatio } = figures;
+  const rows: string[][] = [
+    ['COPY to nowhere', spread(rowsPerSecond.drain, 0), '1.00'],
+    ['worker without its start', spread(rowsPerSecond.load, 0), spread(loadRatio, 2)],
+    ['worker, whole process', spread(rowsPerSecond.process, 0), spread(processRatio, 2)],
+  ];
   return [
-    {
-      head: ['first load', 'rows/s', 'of the drain'],
-      rows: [
-        ['COPY to nowhere', spread(rowsPerSecond.drain, 0), '1.00'],
-        ['worker, start-up taken off', spread(rowsPerSecond.load, 0), spread(loadRatio, 2)],
-        ['worker, whole process', spread(rowsPerSecond.pass, 0), spread(passRatio, 2)],
-      ],
-    },
-    `Drained: ${mebibytes(figures.drainedBytes)}. A pass with nothing to do takes ` +
-      `${decimal(figures.idleMs / 1000)} s; loading keeps ${decimal(figures.cpuShare)} cores busy.`,
+    { head: ['first load', 'rows/s', 'of COPY to nowhere'], rows },
+    `Read: ${mebibytes(figures.drainedBytes)}. A run without work takes ` +
+      `${decimal(figures.idleMs / 1000)} s. A load uses ${decimal(figures.cores)} cores.`,
     `Peak resident memory: ${mebibytes(figures.peakResidentBytes)}, of which ` +
-      `${mebibytes(figures.idleResidentBytes)} without loading anything; ` +
+      `${mebibytes(figures.idleResidentBytes)} without work. ` +
       `DUCKDB_MEMORY_LIMIT is ${duckdbMemoryLimit}.`,
   ];
 }
 
-const plot = ({ passRatio, loadRatio }: ReturnType<typeof compare>): Plot => ({
+const plot = ({ processRatio, loadRatio }: Figures): Plot => ({
   kind: 'bars',
-  title: 'How fast a first load is',
-  note: 'Rows a second, where reading the same rows to nowhere is 1.',
+  title: 'Rate of a first load',
+  note: 'Rows a second, divided by those of reading the same rows to nowhere.',
   unit: '×',
   scale: 'linear',
   baseline: 0,
   bars: [
-    { label: 'worker, start-up taken off', value: loadRatio },
-    { label: 'worker, whole process', value: passRatio },
+    { label: 'worker without its start', value: loadRatio },
+    { label: 'worker, whole process', value: processRatio },
   ],
 });

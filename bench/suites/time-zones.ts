@@ -1,82 +1,66 @@
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { pairedRatios, type Summary, summarize } from '../measurements.ts';
-import { spread } from '../report.ts';
-import { timeInRounds } from '../rounds.ts';
-import type { Suite } from '../suite.ts';
-import { openEngines } from './engines.ts';
+import { inRounds, timed, wall } from '../measure/rounds.ts';
+import { ratioOf, summaryOf } from '../measure/statistics.ts';
+import { spread, tableOf } from '../report/tables.ts';
+import { defineSuite } from '../runner/suite.ts';
+import { prepareShop } from '../setup/prepared-shops.ts';
 
-const zones = ['America/Sao_Paulo', 'America/New_York', 'Asia/Kolkata', 'Asia/Kathmandu'] as const;
-const aim = 1.5;
+const zones = ['America/Sao_Paulo', 'America/New_York', 'Asia/Kolkata', 'Asia/Kathmandu'];
+const target = 1.5;
 
-const newest = BigInt(Date.UTC(2025, 10, 1)) * 1000n;
-const questions: readonly { readonly name: string; readonly filters: PurchaseFilters }[] = [
-  { name: 'by day', filters: {} },
-  { name: 'of two months by day', filters: { createdSince: newest } },
-  { name: 'of paid by day', filters: { paymentStatus: 'paid' } },
-];
-
-type Figures = {
-  readonly question: string;
-  readonly zone: string;
-  readonly milliseconds: Summary;
-  readonly timesUtc: Summary;
+const queries: Readonly<Record<string, PurchaseFilters>> = {
+  'by day': {},
+  'of two months by day': { createdSince: BigInt(Date.UTC(2025, 10, 1)) * 1000n },
+  'of paid by day': { paymentStatus: 'paid' },
 };
 
-export const timeZones: Suite = {
+export const timeZones = defineSuite({
   name: 'time-zones',
   description: 'statistics by day in time zones, against those in UTC',
   isQuick: true,
-  async run(bench) {
-    const { purchases = 200_000, seed = 42, rounds = 25 } = bench.options;
-    const { duckdb, organizationId } = await openEngines(bench, purchases, seed);
-    const figures: Figures[] = [];
-    for (const { name, filters } of questions) {
-      const ask = (timeZone?: string) => async () => {
-        bench.scope.signal.throwIfAborted();
-        const zone = timeZone === undefined ? {} : { timeZone };
-        const query = { filters, groupBy: 'day', groupLimit: 10, ...zone } as const;
-        await duckdb.stats(organizationId, query);
-      };
-      const contenders = Object.fromEntries(zones.map((zone) => [zone, ask(zone)]));
-      const times = await timeInRounds({ UTC: ask(), ...contenders }, rounds);
-      for (const [zone, { wall }] of Object.entries(times)) {
-        const timesUtc = summarize(pairedRatios(wall, times.UTC.wall));
-        figures.push({ question: name, zone, milliseconds: summarize(wall), timesUtc });
+  defaults: { purchases: 200_000, seed: 42, rounds: 25 },
+  async run({ options: { purchases, seed, rounds }, scope, server }) {
+    const { shop, duckdb } = await prepareShop({ scope, server }, { purchases, seed });
+    const figures = [];
+    for (const [name, filters] of Object.entries(queries)) {
+      const query = { filters, groupBy: 'day', groupLimit: 10 } as const;
+      const stats = (zone: { readonly timeZone?: string }) =>
+        timed(() => duckdb.stats(shop.organizationId, { ...query, ...zone }));
+      const inZones = Object.fromEntries(zones.map((zone) => [zone, stats({ timeZone: zone })]));
+      const tasks = { UTC: stats({}), ...inZones };
+      const times = await inRounds(tasks, { rounds, signal: scope.signal });
+      for (const [zone, ofZone] of Object.entries(times)) {
+        const milliseconds = summaryOf(ofZone, wall);
+        const timesUtc = ratioOf(ofZone, times.UTC, wall);
+        figures.push({ query: name, zone, milliseconds, timesUtc });
       }
     }
     const worst = Math.max(...figures.map(({ timesUtc }) => timesUtc.median));
     return {
-      options: { purchases, seed, rounds },
       text: [
-        {
-          head: ['statistics', 'time zone', 'ms', 'times UTC'],
-          rows: figures.map(({ question, zone, milliseconds, timesUtc }) => [
-            question,
-            zone,
-            spread(milliseconds),
-            spread(timesUtc, 2),
-          ]),
-        },
-        `The greatest is ${worst.toFixed(2)}; the aim is ${aim} at most.`,
+        tableOf(figures, {
+          statistics: ({ query }) => query,
+          'time zone': ({ zone }) => zone,
+          ms: ({ milliseconds }) => spread(milliseconds),
+          'times UTC': ({ timesUtc }) => spread(timesUtc, 2),
+        }),
+        `The maximum is ${worst.toFixed(2)}. The target is at most ${target}.`,
       ],
       plots: [
         {
           kind: 'bars',
-          title: 'What a day in a time zone costs',
-          note: 'Time of statistics by day over that of the same in UTC, round by round. To the right of 1 the zone takes longer.',
+          title: 'Time of a time zone, divided by the time of UTC',
+          note: 'Statistics by day, of each round. To the right of 1 the time zone takes longer.',
           unit: '×',
           scale: 'linear',
           baseline: 1,
-          target: { label: `aim: ${aim} or less`, value: aim },
+          target: { label: `target: ${target} or less`, value: target },
           bars: figures
             .filter(({ zone }) => zone !== 'UTC')
-            .map(({ question, zone, timesUtc }) => ({
-              label: `${question}, ${zone}`,
-              value: timesUtc,
-            })),
+            .map(({ query, zone, timesUtc }) => ({ label: `${query}, ${zone}`, value: timesUtc })),
         },
       ],
-      figures: { statistics: figures, worst, aim },
+      figures: { statistics: figures, worst, target },
     };
   },
-};
+});

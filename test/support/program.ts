@@ -1,9 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { builtProgram } from '../../src/package-files.ts';
-
-const root = fileURLToPath(new URL('../..', import.meta.url));
+import { packageFile, programArguments } from '../../src/package-files.ts';
 
 export type Program = {
   readonly child: ChildProcess;
@@ -43,14 +40,11 @@ export function runProgram(
   { isMerged = false, ...options }: ProgramOptions = {},
 ): Program {
   const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
-  // Benchmarks and programs of the tests run from their sources.
-  const isBuilt = /^(src|sync)\//.test(path);
-  const program = isBuilt ? [builtProgram(path)] : ['--import', 'tsx', path];
-  const command = [process.execPath, ...program, ...args];
+  const command = [process.execPath, ...programArguments(path), ...args];
   const shell = isMerged ? ['sh', '-c', 'exec "$0" "$@" 2>&1'] : [];
   const [file = '', ...rest] = [...shell, ...command];
   const child = spawn(file, rest, {
-    cwd: root,
+    cwd: packageFile('.'),
     env: { ...inherited, ...settings, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...options,

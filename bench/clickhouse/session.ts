@@ -1,0 +1,76 @@
+import type { Sql } from 'sql-template-tag';
+import { OperatorError } from '../../src/operator-error.ts';
+
+/** A value as `JSONCompactEachRow` writes it, 64-bit integers as text. */
+export type ClickHouseValue = string | number | null | readonly ClickHouseValue[];
+export type ClickHouseRow = readonly ClickHouseValue[];
+
+/** A ClickHouse in this process, over a folder. */
+export type ClickHouse = {
+  readonly version: string;
+  /** Runs one statement. A bigint is bound as Int64, a text as String. */
+  query(statement: Sql): Promise<ClickHouseRow[]>;
+  close(): Promise<void>;
+};
+
+/** The used part of the package `chdb`, which `npm run bench:clickhouse` installs. */
+type Chdb = {
+  readonly Session: new (
+    directory: string,
+  ) => {
+    queryBindAsync(
+      statement: string,
+      values: Readonly<Record<string, string>>,
+      options: { readonly format: string },
+    ): Promise<{ text(): string }>;
+    close(): void;
+  };
+  drainPending(): Promise<void>;
+};
+
+/** Opens ClickHouse with DuckDB's number of threads, and without caches of conditions and results. */
+export async function openClickHouse(directory: string, threads: number): Promise<ClickHouse> {
+  const { Session, drainPending } = await loadChdb();
+  const session = new Session(directory);
+  const run = async (text: string, values: Readonly<Record<string, string>> = {}) => {
+    const result = await session.queryBindAsync(text, values, { format: 'JSONCompactEachRow' });
+    const lines = result.text().split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ClickHouseRow);
+  };
+  await run(`set max_threads = ${threads}`);
+  await run('set use_query_condition_cache = 0, use_query_cache = 0');
+  await run('set output_format_json_quote_64bit_integers = 1');
+  const [version] = (await run('select version()'))[0] ?? [];
+  return {
+    version: String(version),
+    query: ({ strings, values }) => run(textOf(strings, values), valuesOf(values)),
+    async close() {
+      session.close();
+      await drainPending();
+    },
+  };
+}
+
+async function loadChdb(): Promise<Chdb> {
+  // Not a literal: types are checked without the package.
+  const name: string = 'chdb';
+  try {
+    return (await import(name)) as Chdb;
+  } catch (error) {
+    const { message } = error as Error;
+    throw new OperatorError(
+      `ClickHouse cannot be loaded: ${message}\nnpm run bench:clickhouse installs it, on Linux with glibc and on macOS.`,
+    );
+  }
+}
+
+function textOf(strings: readonly string[], values: readonly unknown[]): string {
+  const placeholders = values.map(
+    (value, index) => `{p${index}:${typeof value === 'bigint' ? 'Int64' : 'String'}}`,
+  );
+  return strings.map((text, index) => `${text}${placeholders[index] ?? ''}`).join('');
+}
+
+function valuesOf(values: readonly unknown[]): Record<string, string> {
+  return Object.fromEntries(values.map((value, index) => [`p${index}`, String(value)]));
+}

@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Scope } from '../runner/scope.ts';
+
+/** The resources that a running process has used, from /proc (Linux only). */
+export type ProcessUsage = {
+  readonly residentBytes: number;
+  /** The part of the resident memory that no file backs. */
+  readonly anonymousBytes: number;
+  readonly peakResidentBytes: number;
+  readonly cpuSeconds: number;
+  /** Of its children that have ended. */
+  readonly childrenCpuSeconds: number;
+  /** Written to files, even if they are not on the disk yet. */
+  readonly writtenBytes: number;
+};
+
+/** The unit of processor time in /proc, on every Linux that Node supports. */
+const ticksPerSecond = 100;
+
+/** Null if the process has ended, and without /proc. */
+export function readUsage(pid: number): ProcessUsage | null {
+  const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  try {
+    const status = read('status');
+    const kibibytes = (name: string) =>
+      1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
+    // The program's name is in parentheses and may contain spaces.
+    const fields = read('stat')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    const usage = {
+      residentBytes: kibibytes('VmRSS'),
+      anonymousBytes: kibibytes('RssAnon'),
+      peakResidentBytes: kibibytes('VmHWM'),
+      cpuSeconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond,
+      childrenCpuSeconds: (Number(fields[13]) + Number(fields[14])) / ticksPerSecond,
+      writtenBytes: Number(/^write_bytes: (\d+)/m.exec(read('io'))?.[1]),
+    };
+    // A zombie has no memory.
+    return Number.isNaN(usage.residentBytes) ? null : usage;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH' || code === 'EACCES') return null;
+    throw error;
+  }
+}
+
+/** The resident memory of a process and its children. Shared memory counts more than once. */
+export function residentBytesOfFamily(pid: number): number {
+  let bytes = readUsage(pid)?.residentBytes ?? Number.NaN;
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8');
+      for (const child of children.split(' ')) {
+        if (child !== '') bytes += readUsage(Number(child))?.residentBytes ?? 0;
+      }
+    }
+  } catch {
+    // A thread has ended meanwhile.
+  }
+  return bytes;
+}
+
+const samplingIntervalMs = 20;
+
+/** Samples a process until the scope ends. `last` returns the usage shortly before its end. */
+export function watchUsage(scope: Scope, pid: number): { last(): ProcessUsage | null } {
+  let last = readUsage(pid);
+  const sampling = setInterval(() => {
+    last = readUsage(pid) ?? last;
+  }, samplingIntervalMs);
+  scope.afterwards(async () => clearInterval(sampling));
+  return { last: () => last };
+}

@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from 'node:util';
+import { formatInstant } from '../../src/domain/instant.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import {
+  conditionsOf,
+  type FilterConditions,
+  type PurchaseFilters,
+  type StatsDimension,
+} from '../../src/domain/purchase-query.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+
+/** One query, for an engine and for the API. */
+export type PurchaseQuery = {
+  readonly name: string;
+  /** Its URL without the origin. */
+  readonly url: string;
+  /** Runs it in an engine and returns the result. */
+  run(engine: PurchaseEngine): Promise<unknown>;
+};
+
+/** `name` names the filters, such as `paid`. */
+export function statsQuery(
+  organizationId: bigint,
+  name: string,
+  filters: PurchaseFilters,
+  groupBy?: StatsDimension,
+): PurchaseQuery {
+  const query = { filters, groupLimit: 10, ...(groupBy && { groupBy }) };
+  const of = name === '' ? '' : ` of ${name}`;
+  return {
+    name: `statistics${of}${groupBy === undefined ? '' : ` by ${groupBy}`}`,
+    url: urlOf('purchases/stats', filters, groupBy === undefined ? {} : { group_by: groupBy }),
+    run: async (engine) => (await engine.stats(organizationId, query)).result,
+  };
+}
+
+export function listQuery(
+  organizationId: bigint,
+  name: string,
+  filters: PurchaseFilters,
+  page: { readonly limit?: number; readonly startingAfter?: bigint } = {},
+): PurchaseQuery {
+  const { limit = 25, startingAfter } = page;
+  const after = startingAfter && { starting_after: encodeId('purchase', startingAfter) };
+  return {
+    name,
+    url: urlOf('purchases', filters, { limit: String(limit), ...after }),
+    run: async (engine) => (await engine.list(organizationId, { filters, limit, ...page })).result,
+  };
+}
+
+export const singleQuery = (organizationId: bigint, id: bigint): PurchaseQuery => ({
+  name: 'one purchase',
+  url: `/v1/purchases/${encodeId('purchase', id)}`,
+  run: async (engine) => (await engine.get(organizationId, id)).result,
+});
+
+/** The queries of dashboards and scripts. */
+export async function commonQueries(
+  organizationId: bigint,
+  database: Database,
+): Promise<PurchaseQuery[]> {
+  const deep = await deepPurchase(organizationId, database);
+  const createdSince = BigInt(Date.UTC(2025, 10, 1)) * 1000n;
+  return [
+    statsQuery(organizationId, '', {}),
+    statsQuery(organizationId, '', {}, 'status'),
+    statsQuery(organizationId, '', {}, 'day'),
+    statsQuery(organizationId, '', {}, 'utm_campaign'),
+    statsQuery(organizationId, 'paid', { paymentStatus: 'paid' }, 'utm_source'),
+    statsQuery(organizationId, 'two months', { createdSince }, 'day'),
+    listQuery(organizationId, 'first page', {}),
+    listQuery(organizationId, 'deep page', {}, { startingAfter: deep.id }),
+    listQuery(organizationId, 'first page of paid', { paymentStatus: 'paid' }),
+    listQuery(organizationId, "one customer's purchases", { customerId: deep.customer_id }),
+    singleQuery(organizationId, deep.id),
+  ];
+}
+
+export const isStatistics = ({ name }: { readonly name: string }): boolean =>
+  name.startsWith('statistics');
+
+/** A purchase than which a third of the organization's purchases is older. */
+export async function deepPurchase(
+  organizationId: bigint,
+  database: Database,
+): Promise<{ readonly id: bigint; readonly customer_id: bigint }> {
+  const { rows } = await database.query<{ id: bigint; customer_id: bigint }>(
+    `select id, customer_id from purchases where organization_id = $1 order by created_at
+     offset (select count(*) / 3 from purchases where organization_id = $1) limit 1`,
+    [organizationId],
+  );
+  return rows[0] as { id: bigint; customer_id: bigint };
+}
+
+/** Fails unless the engines return equal results: the time of a wrong result is worthless. */
+export async function requireEqualResults(
+  signal: AbortSignal,
+  queries: readonly PurchaseQuery[],
+  [first, ...others]: readonly [PurchaseEngine, ...PurchaseEngine[]],
+): Promise<void> {
+  for (const { name, run } of queries) {
+    signal.throwIfAborted();
+    const result = await run(first);
+    for (const other of others) {
+      if (!isDeepStrictEqual(await run(other), result)) {
+        throw new Error(`the engines differ on: ${name}`);
+      }
+    }
+  }
+}
+
+const parameters: FilterConditions<readonly [string, string]> = {
+  customerId: (id) => ['customer_id', encodeId('customer', id)],
+  paymentStatus: (status) => ['status', status],
+  platform: (platform) => ['platform', platform],
+  createdSince: (instant) => ['created_since', formatInstant(instant)],
+  createdUntil: (instant) => ['created_until', formatInstant(instant)],
+  minValueInCents: (cents) => ['min_value_in_cents', String(cents)],
+  maxValueInCents: (cents) => ['max_value_in_cents', String(cents)],
+  utm_source: (value) => ['utm_source', value],
+  utm_medium: (value) => ['utm_medium', value],
+  utm_campaign: (value) => ['utm_campaign', value],
+  utm_content: (value) => ['utm_content', value],
+  utm_term: (value) => ['utm_term', value],
+};
+
+function urlOf(path: string, filters: PurchaseFilters, more: Record<string, string>): string {
+  const given = Object.fromEntries(conditionsOf(filters, parameters));
+  return `/v1/${path}?${new URLSearchParams({ ...given, ...more })}`;
+}

@@ -1,0 +1,38 @@
+import { pino } from 'pino';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createApp } from '../../src/http/app.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { resources } from '../../src/resources/resources.ts';
+import { readSettings } from '../../src/settings.ts';
+import type { Scope } from '../runner/scope.ts';
+import { authorization, type BenchmarkShop } from './shops.ts';
+
+/** The API in this process, without sockets and caches: resolves with the body of a response. */
+export function createInProcessApi(
+  scope: Scope,
+  database: Database,
+  purchases: PurchaseEngine,
+): (url: string, shop: BenchmarkShop) => Promise<string> {
+  const app = createApp({
+    ...readSettings({}),
+    resources,
+    keyDatabase: database,
+    services: {
+      database,
+      purchases,
+      writeExport: () => {
+        throw new Error('benchmarks export from the real API only');
+      },
+      publicAppUrl: 'http://127.0.0.1:3000/app',
+    },
+    rateLimitPerMinute: Number.MAX_SAFE_INTEGER,
+    responseCacheBytes: 0,
+    log: pino({ level: 'silent' }),
+  });
+  scope.afterwards(() => app.close());
+  return async (url, shop) => {
+    const { statusCode, body } = await app.inject({ url, headers: authorization(shop) });
+    if (statusCode !== 200) throw new Error(`GET ${url} returned ${statusCode}: ${body}`);
+    return body;
+  };
+}

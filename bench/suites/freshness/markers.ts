@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import sql from 'sql-template-tag';
+import { encodeId } from '../../../src/domain/public-id.ts';
+import { median } from '../../measure/statistics.ts';
+import type { Scope } from '../../runner/scope.ts';
+import type { RunningService } from '../../setup/running-service.ts';
+import type { BenchmarkShop } from '../../setup/shops.ts';
+
+/** A purchase that was added to measure when it becomes visible. */
+export type Marker = {
+  readonly organizationId: string;
+  /** From the end of the commit to the end of the first response that shows it; null after the timeout. */
+  readonly lagMs: number | null;
+  /** The median time of a request. */
+  readonly requestMs: number;
+};
+
+/** More than two at a time would measure the cost of the requests. */
+const concurrency = 2;
+const requestIntervalMs = 15;
+const timeoutMs = 120_000;
+/** A random pause, so that markers are independent of the worker's intervals. */
+const maxPauseMs = 100;
+
+/** Adds purchases to the organizations in turn and waits until each is visible. */
+export async function measureVisibility(
+  scope: Scope,
+  service: RunningService,
+  forMs: number,
+): Promise<Marker[]> {
+  const until = performance.now() + forMs;
+  const markers: Marker[] = [];
+  const measure = async (first: number) => {
+    for (let turn = first; performance.now() < until; turn += concurrency) {
+      const shop = service.shops[turn % service.shops.length] as BenchmarkShop;
+      markers.push(await addMarker(scope, service, shop));
+      await sleep(Math.random() * maxPauseMs, undefined, { signal: scope.signal });
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, (_, first) => measure(first)));
+  return markers;
+}
+
+async function addMarker(
+  { signal }: Scope,
+  { database, get }: RunningService,
+  shop: BenchmarkShop,
+): Promise<Marker> {
+  const { rows } = await database.pool.query<{ id: bigint }>(sql`
+    insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+    select organization_id, id, 100 from customers
+    where organization_id = ${shop.organizationId} order by created_at limit 1
+    returning id`);
+  const path = `/v1/purchases/${encodeId('purchase', (rows[0] as { id: bigint }).id)}`;
+  const committedAt = performance.now();
+  const requests: number[] = [];
+  let lagMs: number | null = null;
+  while (lagMs === null && performance.now() - committedAt < timeoutMs) {
+    if (requests.length > 0) await sleep(requestIntervalMs, undefined, { signal });
+    const sentAt = performance.now();
+    const { status } = await get(path, shop, [200, 404]);
+    const receivedAt = performance.now();
+    requests.push(receivedAt - sentAt);
+    if (status === 200) lagMs = receivedAt - committedAt;
+  }
+  const organizationId = encodeId('organization', shop.organizationId);
+  return { organizationId, lagMs, requestMs: median(requests) };
+}
