@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import {
   currentFile,
   organizationDirectory,
@@ -9,7 +10,7 @@ import type { PreparedShops } from '../../setup/prepared-shops.ts';
 
 export type GenerationCount = {
   readonly generations: number;
-  /** The total size of their files, each of which was copied. */
+  /** The total size of their deltas, each of which was copied. */
   readonly bytes: number;
 };
 
@@ -36,7 +37,8 @@ export function countGenerations(
       if (stamp === known) continue;
       stamps.set(directory, stamp);
       count.generations += 1;
-      count.bytes += readPublished(directory)?.bytes ?? 0;
+      const delta = join(directory, readPublished(directory)?.file ?? '');
+      count.bytes += statSync(delta, { throwIfNoEntry: false })?.size ?? 0;
     }
   }, pollIntervalMs);
   scope.afterwards(async () => clearInterval(polling));

@@ -124,7 +124,7 @@ async function readNewest(
   );
   const current: DuckDBRow[] = [];
   let after: Sql = empty;
-  for (let size = 4 * limit; ; size *= 4) {
+  for (let size = limit + 4; ; size *= 4) {
     const top = newest(Math.min(size, maxTopRows));
     const rows = await queryRows(
       connection,
