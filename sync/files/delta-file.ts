@@ -81,7 +81,10 @@ export async function createDelta(
     await connection.run(createDeltaLayout(catalog));
     await createWatermark(connection, catalog, base, watermark);
     const file = await withBase(context, role, connection, base, watermark);
-    await connection.run(insertPlaceholder(file.catalogs));
+    await connection.run(insertPlaceholder(file.catalogs)).catch(async (error) => {
+      await file.close();
+      throw error;
+    });
     return file;
   } catch (error) {
     await detach(connection, catalog).catch(() => {});

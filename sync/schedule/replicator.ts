@@ -27,16 +27,16 @@ import { createPublisher } from '../publish/publisher.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { rereadRanges } from '../verification/reread.ts';
 
-/** What a run came to. */
+/** The result of a run. */
 export type RunOutcome =
-  /** What is published is what Postgres held a moment ago. */
+  /** The published generation shows the snapshot that the run took. */
   | {
       readonly kind: 'published';
       readonly publication: Publication;
       /** Why the delta should be compacted; null if it is small. */
       readonly compactReason: string | null;
     }
-  /** Changes cannot be applied: the file must be built first, because of `reason`. */
+  /** Changes cannot be applied. A load is required, for this reason. */
   | { readonly kind: 'must be built'; readonly reason: string };
 
 /** `load` reads everything from Postgres; `compact` merges the published base and delta. */
@@ -44,17 +44,14 @@ export type BuildKind = 'load' | 'compact';
 
 export type Replicator = {
   /**
-   * Brings the organization's purchases up to what Postgres holds now and
-   * publishes them where anything changed. A failure leaves published what was
-   * published, and the next call goes on from the last thing that was committed.
-   * An aborted signal is such a failure.
+   * Applies the changes since the last run, and publishes them. After a failure, also an aborted
+   * signal, the published generation stays, and the next call continues from the last commit.
    */
   run(signal: AbortSignal): Promise<RunOutcome>;
   /**
-   * Builds the organization's file beside the live one and lets it take its
-   * place. Runs go on meanwhile, as far as the live file can be brought up to date;
-   * a build that was broken off goes on where it stood. False where it could not be
-   * published in the end, which the next run does.
+   * Builds a base, and replaces the live delta by the new base's. Runs continue meanwhile if
+   * changes can be applied to the live delta. An interrupted load resumes. Resolves with false if
+   * only publishing failed: the next run publishes.
    */
   build(
     kind: BuildKind,
@@ -62,22 +59,22 @@ export type Replicator = {
     onProgress: (progress: LoadProgress) => void,
   ): Promise<boolean>;
   /**
-   * Reads ranges of the live file's purchases again, all or nothing, and publishes
-   * the outcome. False where only a build can mend the file.
+   * Reads ranges of purchases from Postgres again, in one transaction, and publishes. Resolves
+   * with false if only a load can repair the files.
    */
   reread(ranges: readonly PurchaseRange[], signal: AbortSignal): Promise<boolean>;
-  /** Snapshots that changes may still have to be told from. */
+  /** Snapshots whose later changes are still needed. */
   retainedSnapshots(): RetainedSnapshot[];
-  /** Whether a process before this one began a load and did not finish it. */
+  /** Whether an earlier process has begun a load and not completed it. */
   hasUnfinishedBuild(): Promise<boolean>;
-  /** The generation that a run has published or found published; null before, and while another one is made. */
+  /** The published generation; null before the first run, and while another one is published. */
   publishedGeneration(): PublishedGeneration | null;
   /**
    * Whether a report that readers cannot read a generation with `base` (empty: the file CURRENT)
    * calls for a rebuild: not if another base is published, nor again within ten minutes.
    */
   isDamageToRepair(base: string): boolean;
-  /** Whether readers have a generation, be it an old one. */
+  /** Whether any generation is published. */
   isPublished(): boolean;
   close(): Promise<void>;
 };
@@ -96,7 +93,7 @@ export type OrganizationSyncOptions = {
   readonly idleFiles: IdleFiles;
 };
 
-/** If a rebuild did not end it, another one does not either. */
+/** A second rebuild within this time would not repair what the first one did not. */
 const damageIntervalMs = 600_000;
 
 export function createReplicator(options: OrganizationSyncOptions): Replicator {
@@ -110,11 +107,11 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
   let damageIgnoredUntil = 0;
   /** The generation that is being compacted. */
   let compacting: PublishedGeneration | null = null;
-  // A run and the moment of replacing the live file exclude each other.
+  // Excludes a run while the live delta is replaced.
   const exclusively = new PQueue({ concurrency: 1 });
   const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
 
-  /** Nobody else works with the live file meanwhile, or closes it. */
+  /** Runs `work` while nothing else uses or closes the live delta. */
   const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     try {
       return await exclusively.add(async () => {
@@ -128,12 +125,15 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         }
       });
     } finally {
-      // Not within the queue: another organization may be about to close this one's.
+      // Outside the queue: another organization may be waiting to close this one's file.
       await idleFiles.closeSurplus();
     }
   };
 
-  /** Gives the number of changes, or why they cannot be told; `then` sees what the file then shows. */
+  /**
+   * Applies the changes and runs `then` in the same snapshot. Resolves with the number of changes,
+   * or with the reason why the change log lacks some.
+   */
   const bringUpToDate = async (
     file: DeltaFile | null,
     signal: AbortSignal,
@@ -151,13 +151,13 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     });
 
   /**
-   * Lets the file that was built, with what changed since, take the live one's place. False
-   * where nothing is left but publishing it.
+   * Applies the last changes to the delta `next`, and replaces the live delta by it. Resolves with
+   * false if only publishing failed.
    */
   const replaceLive = async (signal: AbortSignal): Promise<boolean> => {
     const next = await open('next');
-    if (next === null) throw new Error('the file that was built is gone');
-    // Also without changes: what readers are shown must never seem to be of an earlier moment.
+    if (next === null) throw new Error('the delta that was built is missing');
+    // Also without changes: the instant of the data never goes back.
     const outcome = await bringUpToDate(next, signal, (_source, confirm) =>
       moveWatermark(next, confirm),
     );
@@ -175,7 +175,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
 
   const publishLive = async (): Promise<void> => {
     const live = await open('live');
-    if (live === null) throw new Error('the file that was built is gone');
+    if (live === null) throw new Error('the live delta is missing');
     await publisher.publish(live);
   };
 
@@ -187,7 +187,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
           const live = await open('live');
           const outcome = await bringUpToDate(live, signal);
           if (live === null || typeof outcome === 'string') {
-            // Its changes can never be told again: nothing must be kept for it.
+            // The change log need not be retained for it any more.
             await files.remove('live');
             return { kind: 'must be built', reason: String(outcome) };
           }
@@ -209,15 +209,15 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         try {
           const live = await open('live');
           if (live === null) return false;
-          let isMended = false;
+          let isRepaired = false;
           await bringUpToDate(live, signal, async (source, confirm) => {
-            isMended = (await rereadRanges(live, source, ranges, signal)).repairable;
-            if (!isMended) return;
-            // What is published is not what the file shows now, though nothing has changed.
+            isRepaired = (await rereadRanges(live, source, ranges, signal)).repairable;
+            if (!isRepaired) return;
+            // The published generation differs, although Postgres has not changed.
             await moveWatermark(live, confirm);
           });
-          if (isMended) await publisher.publish(live);
-          return isMended;
+          if (isRepaired) await publisher.publish(live);
+          return isRepaired;
         } catch (error) {
           throw await afterFailure('live', error);
         }
@@ -242,15 +242,15 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return isPublished;
       } catch (error) {
-        // The file in its place, if it was replaced, is opened by the next run.
+        // If the live delta was replaced already, the next run opens the new one.
         await closeLive();
-        const told = await afterFailure('next', error);
-        // Nothing will go on with it.
+        const reported = await afterFailure('next', error);
+        // A compaction does not resume.
         if (kind === 'compact') {
           await files.remove('next');
           await files.removeBase();
         }
-        throw told;
+        throw reported;
       } finally {
         isBuilding = false;
         compacting = null;
@@ -272,13 +272,13 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         if (!existsSync(unfinishedBasePath(directory))) return false;
         const { progress } = await files.openBase();
         if (progress !== null) return true;
-        // Broken off before there was anything in it, or the base of a compaction.
+        // An interrupted compaction, or a load that was interrupted before it began.
         await files.removeBase();
         return false;
       }),
 
-    // While a snapshot is being published, a claim about the generation before it could be
-    // of a later instant: the data would seem to go back in time.
+    // While a snapshot is published, the up-to-date instant of the previous generation could be
+    // later than that snapshot: the data would seem to go back in time.
     publishedGeneration: () => (isLiveInUse ? null : publisher.current()),
 
     isDamageToRepair(base) {

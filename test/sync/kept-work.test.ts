@@ -133,16 +133,16 @@ describe('work that a failure comes after', () => {
     await expectEqual();
   });
 
-  it('of sorting is not lost because changes are applied meanwhile: the log is kept for it', async () => {
+  it('of a compaction is not lost because changes are applied meanwhile: the log is retained', async () => {
     await load();
     await sync.run(nobody);
-    const sorting = sync.build('compact', nobody, () => {});
+    const compacting = sync.build('compact', nobody, () => {});
     while (!existsSync(join(folder, 'next.duckdb'))) await sleep(1);
-    // Of what serves, and of what is sorted: a run may move the one at any time.
+    // Of the live delta, and of the generation that is compacted.
     expect(sync.retainedSnapshots()).toHaveLength(2);
     await changeAll();
     await sync.run(nobody);
-    await sorting;
+    await compacting;
     expect(sync.retainedSnapshots()).toHaveLength(1);
     await sync.run(nobody);
     await expectEqual();
