@@ -5,8 +5,8 @@ import { pipeline } from 'node:stream/promises';
 import { to as copyTo } from 'pg-copy-streams';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
-import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import type { ClickHouse } from './session.ts';
 
 export type ClickHouseTableOptions = {

@@ -7,9 +7,9 @@ import {
   type PurchaseFilters,
   type PurchaseStatsQuery,
 } from '../../src/domain/purchase-query.ts';
-import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
 import { purchasesMatching } from '../../src/engines/postgres/filters.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import type { Scope } from '../runner/scope.ts';
 import { type BenchmarkDatabase, connect, queryOnce } from '../setup/postgres.ts';
 import { createQueryEngine } from './query-engine.ts';

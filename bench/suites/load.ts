@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { to as copyTo } from 'pg-copy-streams';
-import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
 import { watchUsage } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';

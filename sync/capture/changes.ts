@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { type SourceRow, stream } from './row-stream.ts';
 
 /** A condition: the log entry is of a transaction that the snapshot `since` cannot see. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { LoadProgress } from '../capture/watermark.ts';
-import type { OrganizationReport } from '../status/report.ts';
+import { estimateProgress, type OrganizationReport } from '../status/report.ts';
 
 const logIntervalMs = 10_000;
 
@@ -19,11 +19,10 @@ export function createLoadProgressReport(
     first ??= loaded;
     const now = performance.now();
     const rowsPerSecond = Math.round(((loaded - first) / Math.max(1, now - startedAt)) * 1000);
-    report({ loaded, expected, rowsPerSecond });
+    const progress = { loaded, expected, rowsPerSecond };
+    report(progress);
     if (now - loggedAt < logIntervalMs) return;
     loggedAt = now;
-    const secondsLeft = Math.ceil(Math.max(0, expected - loaded) / Math.max(1, rowsPerSecond));
-    const percent = Math.floor((100 * loaded) / Math.max(1, expected, loaded));
-    log.info({ percent, loaded, rowsPerSecond, secondsLeft }, 'reading purchases');
+    log.info({ ...estimateProgress(progress), loaded, rowsPerSecond }, 'reading purchases');
   };
 }

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
-import { purchaseSelectList } from '../../src/engines/postgres/columns.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { isStaged, writeStaged } from '../apply/apply-changes.ts';
 import { type ChangedPurchase, stage } from '../apply/staging.ts';
 import { stream } from '../capture/row-stream.ts';

@@ -3,7 +3,7 @@ import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type Purchase, type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
-import { purchaseSelectList } from './columns.ts';
+import { purchaseSelectList } from '../../postgres/purchase-select-list.ts';
 import { purchasesMatching } from './filters.ts';
 
 export async function listPurchases(

@@ -3,11 +3,11 @@ import { ApiError } from './errors.ts';
 /** How many exports may run at the same time in this process. */
 export type ExportLimits = { readonly perKey: number; readonly inAll: number };
 
-/** When to try again is not known: an export takes as long as its reader does. */
+/** The duration of an export depends on its client, so this is a guess. In seconds. */
 const retryAfter = 10;
 
 export type ExportSlots = {
-  /** Takes a place until the returned function is called, once or again. Throws rate_limited where there is none. */
+  /** Takes a slot, which the first call of the returned function frees. Throws rate_limited if none is free. */
   take(keyId: bigint): () => void;
 };
 
@@ -26,10 +26,10 @@ export function createExportSlots({ perKey, inAll }: ExportLimits): ExportSlots 
       }
       running.set(keyId, ofKey + 1);
       total += 1;
-      let hasLeft = false;
+      let isFreed = false;
       return () => {
-        if (hasLeft) return;
-        hasLeft = true;
+        if (isFreed) return;
+        isFreed = true;
         const left = (running.get(keyId) as number) - 1;
         if (left === 0) running.delete(keyId);
         else running.set(keyId, left);

@@ -7,12 +7,12 @@ import type { FormatDescription } from '../formats/format.ts';
 import { signalOf } from '../request/client-disconnect.ts';
 import type { ExportSlots } from './export-slots.ts';
 
-/** What an export sends: a file, while it is written. */
+/** A file that is sent while it is written. */
 export type Export = {
   readonly format: FormatDescription;
   /** The file's name, without the instant and the extension. */
   readonly name: string;
-  /** Opens the file for as long as `take` runs; it is written as it is read. */
+  /** Opens the file until `take` settles. The file is written as it is read. */
   open(
     take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
     signal: AbortSignal,
@@ -21,13 +21,13 @@ export type Export = {
 
 export type ExportOptions = {
   readonly slots: ExportSlots;
-  /** An export in which nothing has moved for so long, whoever's fault it is, is broken off. */
+  /** An export is aborted if no bytes were sent for this time. */
   readonly stalledAfterMs: number;
 };
 
 /**
- * Sends an export. What fails before its first byte rejects, and is answered as any
- * error; afterwards the connection is broken, so that nobody takes a part for the whole.
+ * Sends an export. A failure before the first byte rejects, and has an error response. A later
+ * failure destroys the connection, so that no client takes a part for the whole.
  */
 export async function sendExport(
   request: FastifyRequest,
@@ -36,10 +36,10 @@ export async function sendExport(
   { slots, stalledAfterMs }: ExportOptions,
 ): Promise<FastifyReply> {
   const signal = signalOf(request);
-  const leave = slots.take(request.credential.keyId);
+  const freeSlot = slots.take(request.credential.keyId);
   const stalled = new AbortController();
   const watch = setTimeout(
-    () => stalled.abort(new Error(`nothing has moved for ${stalledAfterMs} ms`)),
+    () => stalled.abort(new Error(`no bytes were sent for ${stalledAfterMs} ms`)),
     stalledAfterMs,
   );
   let isBegun = false;
@@ -47,7 +47,7 @@ export async function sendExport(
     await open(
       async ({ result, asOf }, either) => {
         const parts = watched(result, watch);
-        // Before the head is sent: what fails here is still answered with an error.
+        // Before the head is sent: a failure here still has an error response.
         const first = request.method === 'HEAD' ? null : await parts.next();
         if (either.aborted) {
           await parts.return();
@@ -64,13 +64,13 @@ export async function sendExport(
           (async function* all() {
             if (!first.done) yield first.value;
             for await (const part of parts) yield part;
-            // Before the client can see the end, and ask for the next export.
-            leave();
+            // Before the client sees the end and requests the next export.
+            freeSlot();
           })(),
         );
-        // Whoever does not read on would not be told otherwise.
-        const breakOff = () => body.destroy(either.reason as Error);
-        either.addEventListener('abort', breakOff, { once: true });
+        // A client that does not read notices nothing else.
+        const abort = () => body.destroy(either.reason as Error);
+        either.addEventListener('abort', abort, { once: true });
         reply.send(body);
         try {
           await finished(body, { writable: false });
@@ -82,11 +82,11 @@ export async function sendExport(
     );
   } catch (error) {
     if (!isBegun) throw error;
-    // The body's end destroys the socket. Who left needs no word of it.
-    if (!signal.aborted) request.log.error({ err: error }, 'broke off an export');
+    // The end of the body has destroyed the socket. A client disconnect is no failure.
+    if (!signal.aborted) request.log.error({ err: error }, 'export aborted');
   } finally {
     clearTimeout(watch);
-    leave();
+    freeSlot();
   }
   return reply;
 }
@@ -98,7 +98,7 @@ function describe(
   asOf: bigint,
 ): void {
   const instant = formatInstant(asOf);
-  // Colons are not allowed in every file system's names.
+  // Some file systems allow no colons in names.
   const file = `${name}-${instant.replaceAll(/[-:]/g, '')}.${format.extension}`;
   reply
     .header('X-Data-As-Of', instant)
@@ -106,10 +106,10 @@ function describe(
     .type(format.contentType);
 }
 
-/** A client that reads less in the time that an export may stall reads nothing. */
+/** A client that reads less than this within `stalledAfterMs` counts as stalled. */
 const pieceBytes = 128 * 1024;
 
-/** The parts in pieces, none of them empty: that would end a stream of bytes early. */
+/** The parts in pieces. None is empty: an empty piece would end the stream. */
 async function* watched(
   parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,

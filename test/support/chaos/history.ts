@@ -1,11 +1,11 @@
 import sql, { raw } from 'sql-template-tag';
-import { purchaseSelectList } from '../../../src/engines/postgres/columns.ts';
 import {
   type Connection,
   type Database,
   exactTypes,
   withConnection,
 } from '../../../src/postgres/pool.ts';
+import { purchaseSelectList } from '../../../src/postgres/purchase-select-list.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { addShop } from './writers.ts';
 

@@ -1,5 +1,5 @@
-import { type PurchaseColumnKind, purchaseColumns } from '../../domain/purchase.ts';
-import { microsecondsOf } from '../../postgres/instants.ts';
+import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
+import { microsecondsOf } from './instants.ts';
 
 const expressions: Readonly<Record<PurchaseColumnKind, (column: string) => string>> = {
   purchase_id: (column) => column,
