@@ -131,6 +131,23 @@ describe('a page of many purchases', () => {
   });
 });
 
+describe('a page after a purchase that was deleted', () => {
+  it('begins at the place that the purchase had', async () => {
+    const deleted = BigInt(count + 17 * 1000);
+    const rows = await queryRows(
+      connection,
+      sql`
+        select id from current
+        where (created_at, id) < (select (created_at, id) from base.purchase where id = ${deleted})
+        order by created_at desc, id desc limit 50`,
+    );
+    const query = { filters: {}, limit: 50, startingAfter: deleted };
+    const { purchases } = await listPurchases(connection, generation, query);
+    expect(purchases.map(({ id }) => id)).toEqual(rows.map(([id]) => id));
+    expect(purchases).toHaveLength(50);
+  });
+});
+
 describe('the window of time', () => {
   it('begins where so many purchases are expected, however few or many there are', () => {
     const extent = { purchases: 1_000_000, first: 0n, last: year };
