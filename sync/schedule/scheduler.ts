@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
-import { describeFailure } from '../failure.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
@@ -58,7 +57,7 @@ export function createScheduler(options: {
   const { replicator, queues, reporter, signal, log, onFailure } = options;
   const state = createOrganizationState();
   const runRetries = createRetries(log);
-  const buildRetries = createRetries(log);
+  const buildRetries = { load: createRetries(log), compact: createRetries(log) };
   let hasChanges = true;
   let isRunning = false;
   let isStarted = false;
@@ -97,7 +96,9 @@ export function createScheduler(options: {
     if (isRefresh) {
       nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
     }
-    if (outcome.compactReason !== null) buildInBackground('compact', outcome.compactReason);
+    if (outcome.compactReason !== null && buildRetries.compact.isDue()) {
+      buildInBackground('compact', outcome.compactReason);
+    }
   };
 
   const attemptRun = async () => {
@@ -170,21 +171,17 @@ export function createScheduler(options: {
     }
     state.buildPublished();
     hasChanges = true;
-    buildRetries.succeeded();
+    buildRetries[kind].succeeded();
     report({ activity: 'following', reason: null, progress: null, failure: null });
     if (!isPublished) await queueChanges(run);
   };
 
   const reportFailedBuild = (kind: BuildKind, error: unknown) => {
     onFailure(error);
-    if (kind === 'load') {
-      report({ failure: buildRetries.failed(error) });
-      return;
-    }
-    // Not repeated: a later run finds the delta large again.
-    const { message, advice } = describeFailure(error);
-    log.warn({ advice }, `not compacted: ${message}`);
-    report({ activity: 'following', reason: null, progress: null });
+    const failure = buildRetries[kind].failed(error);
+    if (kind === 'load') report({ failure });
+    // Without a compaction, everything is published nonetheless. The pause bounds the wasted work.
+    else report({ activity: 'following', reason: null, progress: null });
   };
 
   return {
@@ -199,7 +196,7 @@ export function createScheduler(options: {
       hasChanges || isRunning || !isLiveUsable() ? null : replicator.publishedGeneration(),
     startDueWork() {
       const required = state.requiredLoad();
-      if (required !== null && building === null && buildRetries.isDue()) {
+      if (required !== null && building === null && buildRetries.load.isDue()) {
         buildInBackground('load', required.reason);
       }
       const now = performance.now();

@@ -1,6 +1,6 @@
 import PQueue from 'p-queue';
 import { pino } from 'pino';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
@@ -34,6 +34,32 @@ describe('a build that could not be published', () => {
       expect(runs).toBe(1);
     },
   );
+});
+
+describe('a compaction that fails', () => {
+  it('is repeated after a pause, not by each run', async () => {
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000_000);
+    onTestFinished(() => clock.mockRestore());
+    let builds = 0;
+    const scheduler = taskOf({
+      isPublished: () => true,
+      hasUnfinishedBuild: async () => false,
+      build: async () => {
+        builds += 1;
+        throw new Error('no room');
+      },
+      run: async () => {
+        const compactReason = '30000 rows of changes';
+        return { kind: 'published', publication: { copyMs: 0 }, compactReason };
+      },
+    });
+    await scheduler.bringUpToDate();
+    await scheduler.bringUpToDate();
+    expect(builds).toBe(1);
+    clock.mockReturnValue(1_000_000 + 60_000);
+    await scheduler.bringUpToDate();
+    expect(builds).toBe(2);
+  });
 });
 
 describe('a build that fails', () => {
