@@ -11,10 +11,7 @@ function bytesOf(size: string): number {
   return Number(number) * (unitBytes[unit] ?? Number.NaN);
 }
 
-/**
- * The number of idle files that may stay open. Until a file is closed, DuckDB keeps a quarter of a
- * MiB for each of its row groups with deleted rows.
- */
+/** The number of idle organizations whose files may stay open: DuckDB keeps memory for each open file. */
 export function maxIdle(memoryLimit: string, bytesPerFile: number): number {
   return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesPerFile));
 }

@@ -5,7 +5,6 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { removeOrganizationFolder } from '../files/folders.ts';
-import type { IdleFiles } from '../files/idle-files.ts';
 import { listOrganizationsOf, type Shard } from '../shard.ts';
 import { createReporter, type OrganizationReport } from '../status/report.ts';
 import type { WorkerFailures } from '../status/worker-failure.ts';
@@ -32,7 +31,6 @@ export function createOrganizationSchedulers(options: {
   readonly shard: Shard;
   readonly loadChunkRows?: number;
   readonly maxDeltaRows?: number;
-  readonly idleFiles: IdleFiles;
   readonly failures: WorkerFailures;
   readonly signal: AbortSignal;
   readonly log: Logger;
