@@ -11,7 +11,10 @@ function bytesOf(size: string): number {
   return Number(number) * (unitBytes[unit] ?? Number.NaN);
 }
 
-/** The number of idle organizations whose files may stay open: DuckDB keeps memory for each open file. */
+/**
+ * The number of idle files that may stay open. Until a file is closed, DuckDB keeps a quarter of a
+ * MiB for each of its row groups with deleted rows.
+ */
 export function maxIdle(memoryLimit: string, bytesPerFile: number): number {
   return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesPerFile));
 }

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../../src/backoff.ts';
 import { loggedWait } from '../../src/commands/database.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
+import { maxIdle } from '../../src/duckdb/memory.ts';
 import { createLog } from '../../src/log.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
@@ -186,6 +187,9 @@ async function waitAsStandby(
   return null;
 }
 
+/** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
+const memoryOfIdleFile = 4 * 2 ** 20;
+
 async function withWorker(
   { settings, database, folderId, log, onReport }: WorkerContext,
   options: Partial<WorkerOptions>,
@@ -204,6 +208,7 @@ async function withWorker(
     dataDirectory: settings.dataDirectory,
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,
+    maxIdleFiles: maxIdle(settings.duckdbMemoryLimit, memoryOfIdleFile),
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
     onReport,

@@ -5,6 +5,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { removeOrganizationFolder } from '../files/folders.ts';
+import type { IdleFiles } from '../files/idle-files.ts';
 import { listOrganizationsOf, type Shard } from '../shard.ts';
 import { createReporter, type OrganizationReport } from '../status/report.ts';
 import type { WorkerFailures } from '../status/worker-failure.ts';
@@ -31,6 +32,7 @@ export function createOrganizationSchedulers(options: {
   readonly shard: Shard;
   readonly loadChunkRows?: number;
   readonly maxDeltaRows?: number;
+  readonly idleFiles: IdleFiles;
   readonly failures: WorkerFailures;
   readonly signal: AbortSignal;
   readonly log: Logger;

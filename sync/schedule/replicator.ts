@@ -18,6 +18,7 @@ import type { LoadProgress } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { unfinishedBasePath } from '../files/base-file.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
+import type { IdleFiles } from '../files/idle-files.ts';
 import { createOrganizationFiles } from '../files/organization-files.ts';
 import { buildNext } from '../load/build.ts';
 import { whyCompact } from '../load/compact.ts';
@@ -88,13 +89,15 @@ export type OrganizationSyncOptions = {
   /** Rows of a chunk of a load or a compaction, and the rows of changes that a delta may have; smaller in tests. */
   readonly loadChunkRows?: number;
   readonly maxDeltaRows?: number;
+  /** Of all organizations. */
+  readonly idleFiles: IdleFiles;
 };
 
 /** A second rebuild within this time would not repair what the first one did not. */
 const damageIntervalMs = 600_000;
 
 export function createReplicator(options: OrganizationSyncOptions): Replicator {
-  const { organizationId, database, dataDirectory, dataFolderId, log } = options;
+  const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
@@ -106,21 +109,26 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
   let compacting: PublishedGeneration | null = null;
   // Excludes a run while the live delta is replaced.
   const exclusively = new PQueue({ concurrency: 1 });
+  const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
 
-  /**
-   * Runs `work` while nothing else uses the live delta, and closes the delta afterwards: DuckDB
-   * keeps memory for open files, and opening both takes two milliseconds.
-   */
-  const withLive = <Result>(work: () => Promise<Result>): Promise<Result> =>
-    exclusively.add(async () => {
-      isLiveInUse = true;
-      try {
-        return await work();
-      } finally {
-        await close('live').catch(() => {});
-        isLiveInUse = false;
-      }
-    });
+  /** Runs `work` while nothing else uses or closes the live delta. */
+  const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await exclusively.add(async () => {
+        idleFiles.take(closeLive);
+        isLiveInUse = true;
+        try {
+          return await work();
+        } finally {
+          isLiveInUse = false;
+          idleFiles.leave(closeLive);
+        }
+      });
+    } finally {
+      // Outside the queue: another organization may be waiting to close this one's file.
+      await idleFiles.closeSurplus();
+    }
+  };
 
   /**
    * Applies the changes and runs `then` in the same snapshot. Resolves with the number of changes,
@@ -234,6 +242,8 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return isPublished;
       } catch (error) {
+        // If the live delta was replaced already, the next run opens the new one.
+        await closeLive();
         const reported = await afterFailure('next', error);
         // A compaction does not resume.
         if (kind === 'compact') {
@@ -282,6 +292,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
 
     async close() {
       await exclusively.onIdle();
+      idleFiles.take(closeLive);
       await files.release();
     },
   };

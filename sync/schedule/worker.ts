@@ -3,12 +3,14 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../../src/backoff.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { isInstanceLost } from '../../src/duckdb/damage.ts';
+import { isOutOfMemory } from '../../src/duckdb/memory.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.ts';
 import { describeFailure } from '../failure.ts';
 import { removeOrphanedFolders } from '../files/folders.ts';
+import { createIdleFiles } from '../files/idle-files.ts';
 import { everyOrganization, type Shard, shardName } from '../shard.ts';
 import type { OrganizationReport } from '../status/report.ts';
 import { createWorkerFailures } from '../status/worker-failure.ts';
@@ -27,6 +29,8 @@ export type WorkerOptions = {
   readonly dataFolderId: string;
   /** Organizations whose changes are applied at once, and as many that are built at once. */
   readonly concurrency: number;
+  /** Unused files that stay open. */
+  readonly maxIdleFiles: number;
   readonly pollIntervalMs: number;
   readonly log: Logger;
   /** All organizations by default. */
@@ -62,15 +66,19 @@ export function createWorker(options: WorkerOptions): Worker {
   const closing = new AbortController();
   /** Aborted when the DuckDB instance is unusable. */
   const lost = new AbortController();
+  const idleFiles = createIdleFiles(options.maxIdleFiles);
   const failures = createWorkerFailures(dataDirectory, shard, log);
   const schedulers = createOrganizationSchedulers({
     ...options,
     shard,
     onReport,
+    idleFiles,
     failures,
     signal: closing.signal,
     onFailure: (error) => {
       if (isInstanceLost(error)) lost.abort(error);
+      // The retry has more memory then.
+      if (isOutOfMemory(error)) void idleFiles.closeAll();
     },
   });
   const requests = createRequestHandlers({ ...options, shard, schedulers, signal: closing.signal });
@@ -149,9 +157,15 @@ export function createWorker(options: WorkerOptions): Worker {
   return {
     async once(organizations) {
       await removeForeignEntries(database);
-      const results = await Promise.allSettled(
-        organizations.map((id) => schedulers.of(id).bringUpToDate()),
-      );
+      const bringUpToDate = async (id: bigint) => {
+        const scheduler = schedulers.of(id);
+        await scheduler.bringUpToDate().catch(async (error) => {
+          if (!isOutOfMemory(error)) throw error;
+          await idleFiles.closeAll();
+          await scheduler.bringUpToDate();
+        });
+      };
+      const results = await Promise.allSettled(organizations.map(bringUpToDate));
       const messages = results.flatMap((result, index) => {
         if (result.status === 'fulfilled') return [];
         const { message } = describeFailure(result.reason);

@@ -30,6 +30,7 @@ export async function createTestWorker(
     dataDirectory,
     dataFolderId: await dataFolderId(dataDirectory),
     concurrency: 2,
+    maxIdleFiles: 16,
     pollIntervalMs: 20,
     log: pino({ level: 'silent' }),
     ...options,

@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
 import {
   type PostgresOfItsOwn,
@@ -45,6 +46,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
       dataDirectory,
       dataFolderId: randomUUID(),
       log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
     });
     await sync.build('load', signal, () => {});
   });

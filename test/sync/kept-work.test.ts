@@ -11,6 +11,7 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
 import { type Disk, mountDisk } from '../support/disk.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -70,6 +71,7 @@ describe('work that a failure comes after', () => {
       dataDirectory: disk.path,
       dataFolderId: folderId,
       log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
       loadChunkRows: 2_000,
     });
   const load = () => sync.build('load', nobody, () => {});

@@ -53,6 +53,7 @@ describe('a worker that has to stop', () => {
       dataDirectory: directory,
       dataFolderId: await dataFolderId(directory),
       concurrency: 1,
+      maxIdleFiles: 1,
       pollIntervalMs: 20,
       log: pino({ level: 'silent' }),
     });

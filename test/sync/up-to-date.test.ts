@@ -15,6 +15,7 @@ import {
 import { readUpToDate, writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
 import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler, type Scheduler } from '../../sync/schedule/scheduler.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
@@ -133,6 +134,7 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       dataDirectory: directory.path,
       dataFolderId: randomUUID(),
       log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
     });
     try {
       await sync.build('load', signal, () => {});

@@ -1,0 +1,38 @@
+/** Closes a file after its present use. The next use opens the file again. */
+export type Close = () => Promise<void>;
+
+/** A bounded number of unused files stays open, because DuckDB keeps memory for each open file. */
+export type IdleFiles = {
+  /** Marks a file as used, so that it is not closed. */
+  take(close: Close): void;
+  /** Marks a file as unused. */
+  leave(close: Close): void;
+  /** Closes the least recently used files beyond the maximum. */
+  closeSurplus(): Promise<void>;
+  /** Closes all unused files, to free memory. */
+  closeAll(): Promise<void>;
+};
+
+export function createIdleFiles(maxIdle: number): IdleFiles {
+  /** The least recently used file comes first. */
+  const idle = new Set<Close>();
+
+  const evictBeyond = async (count: number): Promise<void> => {
+    // A copy: files that become unused during the loop are not closed.
+    for (const close of [...idle]) {
+      if (idle.size <= count) return;
+      if (idle.delete(close)) await close();
+    }
+  };
+
+  return {
+    take(close) {
+      idle.delete(close);
+    },
+    leave(close) {
+      idle.add(close);
+    },
+    closeSurplus: () => evictBeyond(maxIdle),
+    closeAll: () => evictBeyond(0),
+  };
+}
