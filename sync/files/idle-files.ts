@@ -1,7 +1,11 @@
 /** Closes a file after its present use. The next use opens the file again. */
 export type Close = () => Promise<void>;
 
-/** A bounded number of unused files stays open, because DuckDB keeps memory for each open file. */
+/**
+ * A bounded number of unused files stays open: DuckDB keeps memory for each open file. Without
+ * them, a generation of a million purchases took 120 ms of processor time instead of 70, because
+ * cached blocks and dictionary keys are lost.
+ */
 export type IdleFiles = {
   /** Marks a file as used, so that it is not closed. */
   take(close: Close): void;
