@@ -158,7 +158,7 @@ export const insertPlaceholder = ({ base, delta }: { base: string; delta: string
     from ${delta}.watermark
   )`;
 
-export const placeholderCustomer = -1;
+const placeholderCustomer = -1;
 
 /** The DDL of an empty delta, attached as `catalog`. */
 export const createDeltaLayout = (catalog: string): string => `

@@ -32,7 +32,8 @@ export function dictionaryEntries(
 /**
  * Groups the matching purchases by `key`: columns key, purchase_count and revenue. Signed sums
  * over the delta take out what it supersedes, which an anti join of all rows with the superseded
- * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key there is one row, also without a match.
+ * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key
+ * there is one row, also without a match.
  */
 export function groupedPurchases(
   { base, delta }: StoreCatalogs,

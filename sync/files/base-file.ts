@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
@@ -11,6 +11,7 @@ import { createBaseLayout, layoutVersion, requireBase } from '../../src/purchase
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { createLoadProgress, type LoadProgress, readLoadProgress } from '../capture/watermark.ts';
 import type { FileContext } from './delta-file.ts';
+import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
 import { syncToDisk } from './sync-to-disk.ts';
 
 /** A base while it is written. */
@@ -69,27 +70,16 @@ async function attachExisting(file: BaseFile): Promise<void> {
 export async function resetBase(file: BaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   await connection.run(`detach database if exists ${catalog}`);
-  await removeUnfinishedBase(path);
+  await removeDuckDBFile(path);
   file.progress = null;
   file.beginning = null;
-  // From storage version 1.5 on, a write-ahead log names its file.
-  await connection.run(`attach ${quotePath(path)} as ${catalog} (storage_version 'v1.5.0')`);
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (${storageVersion})`);
   await connection.run(createBaseLayout(catalog));
   await connection.run(createLoadProgress(catalog));
 }
 
-export async function closeBase({ connection, catalog }: BaseFile): Promise<void> {
-  try {
-    await connection.run(`detach database if exists ${catalog}`);
-  } finally {
-    connection.closeSync();
-  }
-}
-
-export async function removeUnfinishedBase(path: string): Promise<void> {
-  await rm(path, { force: true });
-  await rm(`${path}.wal`, { force: true });
-}
+export const closeBase = ({ connection, catalog }: BaseFile): Promise<void> =>
+  detachAndClose(connection, catalog);
 
 /** Completes and closes the base, and gives it a name of its own, which is returned. */
 export async function finishBase(file: BaseFile): Promise<string> {

@@ -11,6 +11,7 @@ import { organizationDirectory } from '../../src/purchase-store/published-genera
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { createDictionaryKeys, type DictionaryKeys } from '../apply/dictionary-keys.ts';
 import { createWatermark, readWatermark, type Watermark } from '../capture/watermark.ts';
+import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
 
 /** Changes are applied to `live`, and its copies are published. `next` replaces `live` after a build. */
 export type DeltaRole = 'live' | 'next';
@@ -52,10 +53,10 @@ export async function openDelta(context: FileContext, role: DeltaRole): Promise<
     if (found?.watermark.organizationId === context.organizationId) {
       return await withBase(context, role, connection, found.base, found.watermark);
     }
-    await detach(connection, catalog);
+    await detachAndClose(connection, catalog);
     return null;
   } catch (error) {
-    await detach(connection, catalog).catch(() => {});
+    await detachAndClose(connection, catalog).catch(() => {});
     if (String(error).includes('Could not set lock')) {
       throw new OperatorError(`Another process has ${path} open: only one worker may do so.`);
     }
@@ -73,10 +74,9 @@ export async function createDelta(
   watermark: Watermark,
 ): Promise<DeltaFile> {
   const { path, catalog } = placeOf(context, role);
-  await removeDelta(path);
+  await removeDuckDBFile(path);
   const connection = await context.instance.connect();
   try {
-    // From storage version 1.5 on, a write-ahead log names its file.
     await connection.run(`attach ${quotePath(path)} as ${catalog} (${deltaOptions})`);
     await connection.run(createDeltaLayout(catalog));
     await createWatermark(connection, catalog, base, watermark);
@@ -87,13 +87,13 @@ export async function createDelta(
     });
     return file;
   } catch (error) {
-    await detach(connection, catalog).catch(() => {});
+    await detachAndClose(connection, catalog).catch(() => {});
     throw error;
   }
 }
 
 /** Each column of a small table takes a block. */
-const deltaOptions = `storage_version 'v1.5.0', block_size 16384`;
+const deltaOptions = `${storageVersion}, block_size 16384`;
 
 /** Replaces the closed delta `live` by the closed delta `next`. */
 export async function replaceLiveDelta(directory: string): Promise<void> {
@@ -101,11 +101,6 @@ export async function replaceLiveDelta(directory: string): Promise<void> {
   // DuckDB must not find the write-ahead log of the old file.
   await rm(`${live}.wal`, { force: true });
   await rename(deltaPath(directory, 'next'), live);
-}
-
-export async function removeDelta(path: string): Promise<void> {
-  await rm(path, { force: true });
-  await rm(`${path}.wal`, { force: true });
 }
 
 function placeOf({ dataDirectory, organizationId }: FileContext, role: DeltaRole) {
@@ -131,14 +126,6 @@ async function withBase(
     directory,
     dictionaryKeys: createDictionaryKeys(connection, catalogs),
     watermark,
-    close: () => detach(connection, catalog).finally(() => attached.release()),
+    close: () => detachAndClose(connection, catalog).finally(() => attached.release()),
   };
-}
-
-async function detach(connection: DuckDBConnection, catalog: string): Promise<void> {
-  try {
-    await connection.run(`detach database if exists ${catalog}`);
-  } finally {
-    connection.closeSync();
-  }
 }

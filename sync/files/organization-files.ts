@@ -13,7 +13,6 @@ import {
   createBases,
   finishBase,
   openUnfinishedBase,
-  removeUnfinishedBase,
   unfinishedBasePath,
 } from './base-file.ts';
 import {
@@ -23,9 +22,9 @@ import {
   deltaPath,
   type FileContext,
   openDelta,
-  removeDelta,
   replaceLiveDelta,
 } from './delta-file.ts';
+import { removeDuckDBFile } from './duckdb-file.ts';
 import { createOwnership } from './ownership.ts';
 
 /** The writable files of an organization. Each file is opened at its first use. */
@@ -77,7 +76,7 @@ export function createOrganizationFiles(options: {
         return openDelta(context, role);
       },
       close: (file) => file.close(),
-      remove: () => removeDelta(deltaPath(directory, role)),
+      remove: () => removeDuckDBFile(deltaPath(directory, role)),
       snapshotOf: ({ watermark }) => watermark,
     });
   const deltas = { live: slotFor('live'), next: slotFor('next') };
@@ -88,7 +87,7 @@ export function createOrganizationFiles(options: {
       return openUnfinishedBase(context);
     },
     close: closeBase,
-    remove: () => removeUnfinishedBase(unfinishedBasePath(directory)),
+    remove: () => removeDuckDBFile(unfinishedBasePath(directory)),
     snapshotOf: ({ progress, beginning }) =>
       progress?.since ?? (beginning === null ? null : { snapshot: beginning, token: null }),
   });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { copyFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
@@ -157,8 +157,8 @@ async function removeOldGenerations(
 
 /** Removes the bases that no delta uses. Call it while no build is about to use another base. */
 export async function removeUnusedBases({ directory, base }: DeltaFile): Promise<void> {
+  if (existsSync(deltaPath(directory, 'next'))) return;
   const names = await readdir(directory);
-  if (names.includes(basename(deltaPath(directory, 'next')))) return;
   const used = new Set(names.map((name) => generationPattern.exec(name)?.[1]));
   for (const name of names) {
     const number = numberOfBase(name);

@@ -63,7 +63,7 @@ describe('npm run sync -- verify', { timeout: 60_000 }, () => {
         `${publicId()} Livraria Ipê: 49 purchases compared, equal (1 changed since)\n` +
         `${encodeId('organization', newcomer)} Newcomer: nothing is published yet\n`,
     });
-    // Whoever asks for it by name expects it to be there.
+    // An organization that is named must have been published.
     expect((await verify('--organization', encodeId('organization', newcomer))).code).toBe(1);
     expect((await verify('--organization', publicId())).code).toBe(0);
   });

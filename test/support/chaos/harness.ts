@@ -20,7 +20,7 @@ export type Scene = Stage & {
   readonly reader: GenerationReader;
   /** Rejects where a worker ends that should not. */
   readonly failed: Promise<never>;
-  /** What happened last, for whoever looks into a failure. */
+  /** The last events, which explain a failure. */
   describe(): string;
   close(): Promise<void>;
 };
