@@ -81,18 +81,21 @@ export async function resetBase(file: BaseFile): Promise<void> {
 export const closeBase = ({ connection, catalog }: BaseFile): Promise<void> =>
   detachAndClose(connection, catalog);
 
-/** Completes and closes the base, and gives it a name of its own, which is returned. */
+/** Completes the base, and gives it a name of its own, which is returned. Closes it in any case. */
 export async function finishBase(file: BaseFile): Promise<string> {
   const { connection, catalog, path, directory } = file;
   const name = `base-${randomBytes(6).toString('hex')}.duckdb`;
-  // A crash before the rename leaves the progress, and the next call repeats the rest.
-  await connection.run(`delete from ${catalog}.base`);
-  await runStatement(
-    connection,
-    sql`insert into ${raw(catalog)}.base values (${layoutVersion}, ${name})`,
-  );
-  await connection.run(`checkpoint ${catalog}`);
-  await closeBase(file);
+  try {
+    // A crash before the rename leaves the progress, and the next call repeats the rest.
+    await connection.run(`delete from ${catalog}.base`);
+    await runStatement(
+      connection,
+      sql`insert into ${raw(catalog)}.base values (${layoutVersion}, ${name})`,
+    );
+    await connection.run(`checkpoint ${catalog}`);
+  } finally {
+    await closeBase(file);
+  }
   await syncToDisk(path);
   await rename(path, join(directory, name));
   await syncToDisk(directory);

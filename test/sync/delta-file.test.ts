@@ -43,6 +43,15 @@ describe('the files that purchases are written to', { timeout: 60_000 }, () => {
     connection.closeSync();
   });
 
+  it('opens an unfinished base again that could not be completed', async () => {
+    const context = contextOf(1n);
+    const base = await openUnfinishedBase(context);
+    await base.connection.run(`drop table ${base.catalog}.base`);
+    await expect(finishBase(base)).rejects.toThrow('base does not exist');
+    await finishBase(await openUnfinishedBase(context));
+    expect(existsSync(base.path)).toBe(false);
+  });
+
   it('closes, opens and checks files while many others are open', async () => {
     const others = [];
     for (let organization = 100n; organization < 150n; organization += 1n) {
