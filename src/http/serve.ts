@@ -77,7 +77,11 @@ function snapshotHandler(route: SnapshotRoute, { purchases, cache, freshness }: 
     const { body, contentType, asOf, hasMore, entityTag, next } =
       requirement === null
         ? await respond()
-        : await freshness.respondWhenFresh(requirement, respond);
+        : await freshness.respondWhenFresh(requirement, async (requireFresh) => {
+            const response = await respond();
+            requireFresh(response.asOf);
+            return response;
+          });
     reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
     if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
     if (entityTag !== null) reply.header('ETag', entityTag);
@@ -101,22 +105,24 @@ function serveExport(
       const requirement = readFreshnessRequirement(request, apiRequest.purchases);
       const inQuery = apiRequest.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
-      const opened: Export = {
-        format: formats[format],
-        name,
-        open: (take, signal) =>
-          open(
-            apiRequest,
-            format,
-            (file, either) => {
-              if (requirement !== null) freshness.requireFresh(file.asOf, requirement);
-              return take(file, either);
-            },
-            signal,
-          ),
+      const send = (requireFresh?: (asOf: bigint) => void) => {
+        const opened: Export = {
+          format: formats[format],
+          name,
+          open: (take, signal) =>
+            open(
+              apiRequest,
+              format,
+              (file, either) => {
+                requireFresh?.(file.asOf);
+                return take(file, either);
+              },
+              signal,
+            ),
+        };
+        return sendExport(request, reply, opened, options);
       };
-      if (requirement !== null) await freshness.wait(requirement);
-      return sendExport(request, reply, opened, options);
+      return requirement === null ? send() : freshness.respondWhenFresh(requirement, send);
     },
   });
 }

@@ -124,6 +124,23 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     });
   });
 
+  it('waits for the next generation if the first one that is published meanwhile is older', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const unserved = await addShop();
+      await whileFollowing(async () => {
+        for (let served = false; !served; ) {
+          served = published(unserved) !== null;
+          const asOf = await now();
+          for (const url of [stats, exported]) {
+            const response = await ask(url, unserved, asOf);
+            expect(response.statusCode, response.body).toBe(200);
+            expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
+          }
+        }
+      });
+    }
+  });
+
   it('is given of data that have not changed for long, whose instant goes on', async () => {
     await whileFollowing(async () => {
       const first = await ask(stats, shop, await now());

@@ -36,81 +36,72 @@ export function readFreshnessRequirement(
 
 export type MinimumFreshness = {
   /**
-   * Calls `respond` once the purchases show `minimum` or later. Rejects with conflict after the
-   * maximum wait.
+   * Calls `respond` once the purchases show `minimum` or later, and again if its data prove to be
+   * older: while Postgres served it, an older first generation may have been published. `respond`
+   * passes the instant of its data to `requireFresh`. Rejects with conflict after the maximum wait.
    */
   respondWhenFresh<Response>(
     requirement: FreshnessRequirement,
-    respond: () => Promise<Response>,
+    respond: (requireFresh: (asOf: bigint) => void) => Promise<Response>,
   ): Promise<Response>;
-  /** Resolves once the purchases show `minimum` or later. Rejects as `respondWhenFresh` does. */
-  wait(requirement: FreshnessRequirement): Promise<void>;
-  /** Throws conflict if `asOf` is earlier than the minimum. */
-  requireFresh(asOf: bigint, requirement: FreshnessRequirement): void;
   /** Ends all waits as if the maximum wait were over. */
   stopWaiting(): void;
 };
+
+class StaleDataError extends Error {}
 
 export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
   const deadlines = new Set<AbortController>();
   let isStopping = false;
 
-  const requireFresh = (asOf: bigint, { minimum }: FreshnessRequirement) => {
-    if (asOf >= minimum) return;
-    throw new ApiError(
+  const conflict = (asOf: bigint, { minimum }: FreshnessRequirement) =>
+    new ApiError(
       'conflict',
       `The data are as of ${formatInstant(asOf)} and did not become as fresh as ${formatInstant(minimum)}, ` +
         `which ${minimumAsOfHeader} asks for, within ${maxWaitMs} ms. Please try again.`,
       { param: minimumAsOfHeader, asOf },
     );
-  };
-
-  /** Runs `work` with a function that waits. All its waits share the maximum wait. */
-  const withDeadline = async <Result>(
-    requirement: FreshnessRequirement,
-    work: (wait: () => Promise<void>) => Promise<Result>,
-  ): Promise<Result> => {
-    const { minimum, organizationId, purchases, request } = requirement;
-    const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(), maxWaitMs);
-    deadlines.add(deadline);
-    if (isStopping) deadline.abort();
-    const disconnect = signalOf(request);
-    const signal = AbortSignal.any([disconnect, deadline.signal]);
-    const wait = async () => {
-      try {
-        await purchases.waitUntilFresh(organizationId, minimum, signal);
-      } catch (error) {
-        if (!deadline.signal.aborted || disconnect.aborted) throw error;
-        requireFresh((await purchases.freshness(organizationId)) ?? 0n, requirement);
-      }
-    };
-    try {
-      return await work(wait);
-    } finally {
-      clearTimeout(timer);
-      deadlines.delete(deadline);
-    }
-  };
 
   return {
-    respondWhenFresh: (requirement, respond) =>
-      withDeadline(requirement, async (wait) => {
-        const { minimum, organizationId, purchases } = requirement;
+    async respondWhenFresh(requirement, respond) {
+      const { minimum, organizationId, purchases, request } = requirement;
+      const deadline = new AbortController();
+      const timer = setTimeout(() => deadline.abort(), maxWaitMs);
+      deadlines.add(deadline);
+      if (isStopping) deadline.abort();
+      const disconnect = signalOf(request);
+      const wait = async () => {
+        try {
+          const signal = AbortSignal.any([disconnect, deadline.signal]);
+          await purchases.waitUntilFresh(organizationId, minimum, signal);
+        } catch (error) {
+          if (!deadline.signal.aborted || disconnect.aborted) throw error;
+          const asOf = (await purchases.freshness(organizationId)) ?? 0n;
+          if (asOf < minimum) throw conflict(asOf, requirement);
+        }
+      };
+      const requireFresh = (asOf: bigint) => {
+        if (asOf < minimum) throw new StaleDataError();
+      };
+      try {
         for (;;) {
           await wait();
           const version = await purchases.version(organizationId);
           if (version !== null && version.asOf < minimum) continue;
-          const [outcome] = await Promise.allSettled([respond()]);
-          // While Postgres served the response, a first generation that is older than `minimum`
-          // may have been published.
-          if (version === null && (await purchases.version(organizationId)) !== null) continue;
-          if (outcome.status === 'rejected') throw outcome.reason;
-          return outcome.value;
+          try {
+            return await respond(requireFresh);
+          } catch (error) {
+            if (error instanceof StaleDataError) continue;
+            // Perhaps the failure is that of the older generation, which lacks a purchase.
+            if (version === null && (await purchases.version(organizationId)) !== null) continue;
+            throw error;
+          }
         }
-      }),
-    wait: (requirement) => withDeadline(requirement, (wait) => wait()),
-    requireFresh,
+      } finally {
+        clearTimeout(timer);
+        deadlines.delete(deadline);
+      }
+    },
     stopWaiting() {
       isStopping = true;
       for (const deadline of deadlines) deadline.abort();
