@@ -89,7 +89,8 @@ export interface PurchaseReader {
   /**
    * Calls `take` with a source that has each matching purchase exactly once, as of one instant,
    * in no particular order. The source is valid until `take` settles. If the engine closes, it
-   * aborts the signal that `take` receives. Resolves with the result of `take`.
+   * aborts the signal that `take` receives. Resolves with the result of `take`. If the data prove
+   * to be damaged, another engine may call `take` again.
    */
   export<Result>(
     organizationId: bigint,

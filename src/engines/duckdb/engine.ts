@@ -107,11 +107,7 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
           result: await generations.withEviction(() => query(connection, generation)),
           asOf,
         }))
-        .catch((error: unknown) => {
-          // NoGenerationError makes another engine run the query.
-          if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
-          throw new NoGenerationError('the file cannot be read', { cause: error });
-        }),
+        .catch(rejectUnreadable),
     );
 
   return {
@@ -129,11 +125,13 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
       ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        generations.use(organizationId, source, async ({ generation, descriptors, asOf }) => {
-          const purchases = await listFew(parts, generation, filters, either);
-          const result = purchases === null ? { descriptors } : { purchases: oneBatch(purchases) };
-          return take({ result, asOf }, either);
-        }),
+        generations
+          .use(organizationId, source, async ({ generation, descriptors, asOf }) => {
+            const few = await listFew(parts, generation, filters, either);
+            const result = few === null ? { descriptors } : { purchases: oneBatch(few) };
+            return take({ result, asOf }, either);
+          })
+          .catch(rejectUnreadable),
       ),
     freshness: async (organizationId) =>
       (await generations.version(organizationId, source))?.asOf ?? null,
@@ -141,6 +139,12 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
     waitUntilFresh: (organizationId, instant, signal) =>
       waitUntilFresh(organizationId, source, instant, signal),
   };
+}
+
+/** NoGenerationError makes another engine run the query. */
+function rejectUnreadable(error: unknown): never {
+  if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
+  throw new NoGenerationError('the file cannot be read', { cause: error });
 }
 
 /** All matching purchases; null if there are more than `maxListedPurchases`. */

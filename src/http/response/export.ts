@@ -46,6 +46,7 @@ export async function sendExport(
   try {
     await open(
       async ({ result, asOf }, either) => {
+        if (isBegun) throw new Error('a part of the export was already sent');
         const parts = watched(result, watch);
         // Before the head is sent: a failure here still has an error response.
         const first = request.method === 'HEAD' ? null : await parts.next();
