@@ -15,8 +15,15 @@ import type { TestWorker } from '../support/sync.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
+const engines = [
+  'postgres',
+  'duckdb',
+  'duckdb, all purchases in the delta',
+  'duckdb, purchases in base and delta',
+] as const;
+
 /** What every engine promises, each over the same rows. */
-describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
+describe.each(engines)('the engine %s', (name) => {
   let database: TestDatabase;
   let worker: TestWorker;
   let engine: PurchaseEngine;
@@ -32,6 +39,7 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
   /** A new organization with two customers and these purchases. */
   const store = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);
+    if (name === 'duckdb, all purchases in the delta') await worker.once([organization]);
     const customers = [
       await addCustomer(database.pool, organization),
       await addCustomer(database.pool, organization),
@@ -45,8 +53,23 @@ describe.each(['postgres', 'duckdb'] as const)('the %s engine', (name) => {
     }
     return { organization, ids, customers };
   };
-  const publish = async ({ organization }: Shop) => {
-    if (name === 'duckdb') await worker.once([organization]);
+  const publish = async ({ organization, customers }: Shop) => {
+    if (name === 'postgres') return;
+    if (name === 'duckdb, purchases in base and delta') {
+      const negateHalf = () =>
+        database.pool.query(
+          `update purchases set purchase_value_in_cents = -purchase_value_in_cents
+           where organization_id = $1 and id % 2 = 0`,
+          [organization],
+        );
+      const values = { customer_id: customers[1] as bigint, currency: 'EUR', utm_source: 'gone' };
+      const superseded = await addPurchase(database.pool, organization, values);
+      await negateHalf();
+      await worker.once([organization]);
+      await negateHalf();
+      await database.pool.query('delete from purchases where id = $1', [superseded]);
+    }
+    await worker.once([organization]);
   };
   /** What `store` stores, in the engine. */
   const shop = async (purchases: Stored[]): Promise<Shop> => {
