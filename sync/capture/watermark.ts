@@ -82,7 +82,7 @@ export async function writeWatermark(
 }
 
 /** Only the worker reads this table of a base. */
-export function createLoadProgress(catalog: string): string {
+function createLoadProgress(catalog: string): string {
   return `
     create or replace table ${catalog}.load_progress (
       layout_version integer, organization_id bigint, source varchar, fingerprint varchar,

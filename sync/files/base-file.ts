@@ -9,10 +9,11 @@ import { isDamage } from '../../src/duckdb/damage.ts';
 import { createSharedFiles, type SharedFiles } from '../../src/duckdb/shared-files.ts';
 import { createBaseLayout, layoutVersion, requireBase } from '../../src/purchase-store/layout.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { createLoadProgress, type LoadProgress, readLoadProgress } from '../capture/watermark.ts';
+import { type LoadProgress, readLoadProgress } from '../capture/watermark.ts';
 import type { FileContext } from './delta-file.ts';
 import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
 import { syncToDisk } from './sync-to-disk.ts';
+import { inTransaction } from './transaction.ts';
 
 /** A base while it is written. */
 export type BaseFile = {
@@ -29,7 +30,7 @@ export type BaseFile = {
 export const unfinishedBasePath = (directory: string): string =>
   join(directory, 'base.unfinished.duckdb');
 
-/** Opens the unfinished base, or creates an empty one if it is missing or damaged. */
+/** Opens the unfinished base. Without progress, `resetBase` must create it. */
 export async function openUnfinishedBase({
   instance,
   dataDirectory,
@@ -47,7 +48,7 @@ export async function openUnfinishedBase({
   };
   try {
     if (existsSync(file.path)) await attachExisting(file);
-    if (file.progress?.since.organizationId !== organizationId) await resetBase(file);
+    if (file.progress?.since.organizationId !== organizationId) file.progress = null;
     return file;
   } catch (error) {
     await closeBase(file).catch(() => {});
@@ -66,7 +67,7 @@ async function attachExisting(file: BaseFile): Promise<void> {
   }
 }
 
-/** Replaces the unfinished base by an empty one. */
+/** Creates an empty unfinished base, in the place of any other. */
 export async function resetBase(file: BaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   await connection.run(`detach database if exists ${catalog}`);
@@ -74,8 +75,9 @@ export async function resetBase(file: BaseFile): Promise<void> {
   file.progress = null;
   file.beginning = null;
   await connection.run(`attach ${quotePath(path)} as ${catalog} (${storageVersion})`);
-  await connection.run(createBaseLayout(catalog));
-  await connection.run(createLoadProgress(catalog));
+  await inTransaction(connection, async () => {
+    await connection.run(createBaseLayout(catalog));
+  });
 }
 
 export const closeBase = ({ connection, catalog }: BaseFile): Promise<void> =>

@@ -12,6 +12,7 @@ import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { createDictionaryKeys, type DictionaryKeys } from '../apply/dictionary-keys.ts';
 import { createWatermark, readWatermark, type Watermark } from '../capture/watermark.ts';
 import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
+import { inTransaction } from './transaction.ts';
 
 /** Changes are applied to `live`, and its copies are published. `next` replaces `live` after a build. */
 export type DeltaRole = 'live' | 'next';
@@ -78,8 +79,10 @@ export async function createDelta(
   const connection = await context.instance.connect();
   try {
     await connection.run(`attach ${quotePath(path)} as ${catalog} (${deltaOptions})`);
-    await connection.run(createDeltaLayout(catalog));
-    await createWatermark(connection, catalog, base, watermark);
+    await inTransaction(connection, async () => {
+      await connection.run(createDeltaLayout(catalog));
+      await createWatermark(connection, catalog, base, watermark);
+    });
     const file = await withBase(context, role, connection, base, watermark);
     await connection.run(insertPlaceholder(file.catalogs)).catch(async (error) => {
       await file.close();

@@ -37,7 +37,7 @@ export type OrganizationFiles = {
   remove(role: DeltaRole): Promise<void>;
   /** Closes the unfinished base and deletes it. */
   removeBase(): Promise<void>;
-  /** The unfinished base, empty at first. */
+  /** The unfinished base, which may have to be created (`resetBase`). */
   openBase(): Promise<BaseFile>;
   /** Completes and closes the base, and returns its name. */
   finishBase(): Promise<string>;
