@@ -1,18 +1,29 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect } from 'vitest';
+import { pino } from 'pino';
+import { describe, expect, vi } from 'vitest';
 import { UnknownCursorError } from '../../src/domain/purchase-engine.ts';
+import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { createIdleFiles } from '../../sync/files/idle-files.ts';
+import { createReplicator } from '../../sync/schedule/replicator.ts';
+import { mountDisk } from '../support/disk.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
-import { runProgram } from '../support/program.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
+
+// Another process fills the disk after the worker has looked: DuckDB's writes then fail.
+vi.mock('../../sync/files/disk-space.ts', async (original) => ({
+  ...(await original<typeof import('../../sync/files/disk-space.ts')>()),
+  requireSpace: async () => {},
+}));
 
 const purchases = 60;
 
@@ -34,7 +45,64 @@ const it = test
     }
     await sync();
     return ids;
-  });
+  })
+  .extend('disk', async ({ directory }, { onCleanup }) => {
+    const disk = await mountDisk(join(directory, 'disk'), 400);
+    onCleanup(disk.unmount);
+    return disk;
+  })
+  /** Of `shop`, with its files on `disk`. */
+  .extend('replicator', async ({ database, directory, disk, shop }, { onCleanup }) => {
+    const spillDirectory = join(directory, 'spill');
+    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    const replicator = createReplicator({
+      organizationId: shop.organizationId,
+      database: database.pool,
+      instance,
+      dataDirectory: disk.path,
+      dataFolderId: randomUUID(),
+      log: pino({ level: 'silent' }),
+      idleFiles: createIdleFiles(1),
+      loadChunkRows: 2_000,
+    });
+    onCleanup(async () => {
+      await replicator.close();
+      instance.closeSync();
+    });
+    return replicator;
+  })
+  .extend('insertPurchases', ({ database, shop }) => async (count: number) => {
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
+       select $1, $2, n, md5(n::text) from generate_series(1, $3::int) as n`,
+      [shop.organizationId, await addCustomer(database.pool, shop.organizationId), count],
+    );
+  })
+  .extend('changePurchases', ({ database }) => async () => {
+    await database.pool.query(
+      `update purchases set order_number = md5(coalesce(order_number, '')) where id % 7 = 0`,
+    );
+  })
+  /** Waits until a compaction has published what Postgres holds, and left no other base. */
+  .extend('compacted', ({ database, directory, shop, folder }) => async () => {
+    const stored = await storedPurchases(database.pool, shop.organizationId);
+    const published = () => publishedPurchases(directory, shop.organizationId);
+    const isSettled = async () => {
+      if (readdirSync(folder).some((name) => /unfinished|next/.test(name))) return false;
+      return JSON.stringify(await published(), digits) === JSON.stringify(stored, digits);
+    };
+    while (!(await isSettled())) await sleep(200);
+    expect(await published()).toEqual(stored);
+  })
+  /** Runs a worker whose loads and compactions have many steps. */
+  .extend(
+    'startWorker',
+    ({ program }) =>
+      () =>
+        program('test/support/chaos/small-chunks.ts', [], { SYNC_POLL_INTERVAL_MS: '10' }),
+  );
+
+const silent = new AbortController().signal;
 
 describe('a compaction', () => {
   it('does not disturb a walk through pages', async ({
@@ -105,40 +173,89 @@ describe('a compaction', () => {
   it.for(steps)(
     'loses nothing if the worker is killed when %s',
     { timeout: 120_000 },
-    async ([_, isReached], { database, directory, shop, folder }) => {
-      const customer = await addCustomer(database.pool, shop.organizationId);
-      await database.pool.query(
-        `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
-       select $1, $2, n from generate_series(1, 3000) as n`,
-        [shop.organizationId, customer],
-      );
-      const startWorker = () =>
-        runProgram('test/support/chaos/small-chunks.ts', [], {
-          DATABASE_URL: database.url,
-          DATA_DIR: directory,
-          SYNC_POLL_INTERVAL_MS: '10',
-        });
-      const changeSome = () =>
-        database.pool.query(
-          `update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id % 7 = 0`,
-        );
+    async (
+      [_, isReached],
+      { folder, insertPurchases, changePurchases, startWorker, compacted },
+    ) => {
+      await insertPurchases(3_000);
       const worker = startWorker();
       while (readPublished(folder) === null) await sleep(5);
-      await changeSome();
+      await changePurchases();
       while (!isReached(readdirSync(folder))) await sleep(1);
       await worker.end('SIGKILL');
-      await changeSome();
-      const next = startWorker();
-      const stored = await storedPurchases(database.pool, shop.organizationId);
-      const isSettled = async () =>
-        !existsSync(join(folder, 'next.duckdb')) &&
-        JSON.stringify(await publishedPurchases(directory, shop.organizationId), digits) ===
-          JSON.stringify(stored, digits);
-      while (!(await isSettled())) await sleep(200);
-      await next.end('SIGTERM');
-      expect(await publishedPurchases(directory, shop.organizationId)).toEqual(stored);
+      await changePurchases();
+      startWorker();
+      await compacted();
     },
   );
+
+  it('is done once if a worker that has lost its lock resumes in the middle of it', {
+    timeout: 120_000,
+  }, async ({ database, folder, insertPurchases, changePurchases, startWorker, compacted }) => {
+    await insertPurchases(3_000);
+    const first = startWorker();
+    while (readPublished(folder) === null) await sleep(5);
+    await changePurchases();
+    while (!readdirSync(folder).includes('base.unfinished.duckdb')) await sleep(1);
+    first.child.kill('SIGSTOP');
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name like 'crm-data-service sync lock%'`,
+    );
+    const second = startWorker();
+    await second.printed(/only one worker may/);
+    await changePurchases();
+    first.child.kill('SIGCONT');
+    await first.printed(/was lost[\s\S]*is a standby/);
+    await compacted();
+  });
+
+  it('leaves the published generation if the disk is full at any step, and succeeds later', async ({
+    skip,
+    database,
+    shop,
+    disk,
+    replicator,
+    insertPurchases,
+    changePurchases,
+  }) => {
+    if (!disk.canBeFilled) skip();
+    await insertPurchases(8_000);
+    await replicator.build('load', silent, () => {});
+    const folder = organizationDirectory(disk.path, shop.organizationId);
+    const compact = () => replicator.build('compact', silent, () => {});
+    const failures: string[] = [];
+    for (let freeBytes = 2 ** 18; ; freeBytes += 2 ** 18) {
+      await changePurchases();
+      await replicator.run(silent);
+      const before = readPublished(folder);
+      await disk.fill(freeBytes);
+      const failure = await compact().then(
+        () => null,
+        (error: unknown) => String(error),
+      );
+      await disk.free();
+      if (failure === null) break;
+      failures.push(failure);
+      expect(readPublished(folder)).toEqual(before);
+      expect(readdirSync(folder).filter((name) => /unfinished|next/.test(name))).toEqual([]);
+    }
+    // In a transaction, and when the base is completed.
+    for (const step of [/Failed to commit/, /Checkpoint failed/]) {
+      expect(
+        failures.some((failure) => step.test(failure)),
+        failures.join('\n'),
+      ).toBe(true);
+    }
+    // The generation before the published one keeps its base.
+    for (let publications = 0; publications < 2; publications += 1) {
+      await changePurchases();
+      await replicator.run(silent);
+    }
+    expect(basesIn(readdirSync(folder))).toHaveLength(1);
+    const stored = await storedPurchases(database.pool, shop.organizationId);
+    expect(await publishedPurchases(disk.path, shop.organizationId)).toEqual(stored);
+  });
 });
 
 const basesIn = (names: readonly string[]) =>
