@@ -2,8 +2,13 @@ import { existsSync } from 'node:fs';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import { createBases, finishBase, openUnfinishedBase } from '../../sync/files/base-file.ts';
-import { createDelta, openDelta } from '../../sync/files/delta-file.ts';
+import {
+  createBases,
+  finishBase,
+  openUnfinishedBase,
+  resetBase,
+} from '../../sync/files/base-file.ts';
+import { createDelta, type FileContext, openDelta } from '../../sync/files/delta-file.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 describe('the files that purchases are written to', { timeout: 60_000 }, () => {
@@ -26,9 +31,14 @@ describe('the files that purchases are written to', { timeout: 60_000 }, () => {
     dataDirectory: directory.path,
     organizationId,
   });
+  const createBase = async (context: FileContext) => {
+    const base = await openUnfinishedBase(context);
+    await resetBase(base);
+    return base;
+  };
   const create = async (organizationId: bigint) => {
     const context = contextOf(organizationId);
-    const base = await finishBase(await openUnfinishedBase(context));
+    const base = await finishBase(await createBase(context));
     const shown = { source: '', fingerprint: '', token: '', snapshot: '1:1:', asOf: 1n };
     return createDelta(context, 'live', base, { organizationId, ...shown });
   };
@@ -45,10 +55,10 @@ describe('the files that purchases are written to', { timeout: 60_000 }, () => {
 
   it('opens an unfinished base again that could not be completed', async () => {
     const context = contextOf(1n);
-    const base = await openUnfinishedBase(context);
+    const base = await createBase(context);
     await base.connection.run(`drop table ${base.catalog}.base`);
     await expect(finishBase(base)).rejects.toThrow('base does not exist');
-    await finishBase(await openUnfinishedBase(context));
+    await finishBase(await createBase(context));
     expect(existsSync(base.path)).toBe(false);
   });
 
