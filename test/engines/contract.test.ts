@@ -87,7 +87,7 @@ describe.each(engines)('the engine %s', (name) => {
     return (await engine.stats(organization, query)).result;
   };
 
-  it('answers an organization without purchases with nothing', async () => {
+  it('returns empty results for an organization without purchases', async () => {
     const { organization } = await shop([]);
     expect(await statsOf(organization, {}, 'day')).toEqual({
       purchaseCount: 0n,
@@ -116,7 +116,7 @@ describe.each(engines)('the engine %s', (name) => {
     });
   });
 
-  it('names the currency where there is one, and says where there are several', async () => {
+  it('returns the only currency, or that there are several', async () => {
     const { organization } = await shop([
       { currency: 'BRL', platform: 'bling' },
       { currency: null, platform: 'bling' },
@@ -149,7 +149,7 @@ describe.each(engines)('the engine %s', (name) => {
     expect(groups[1]).toEqual({ key: 'often', purchaseCount: 2n, revenueInCents: 200n });
   });
 
-  it('tells whether there were more groups than asked for', async () => {
+  it('returns whether there are more groups than the limit', async () => {
     const { organization } = await shop(
       ['a', 'b', 'c'].map((source) => ({ utm_source: source, purchase_value_in_cents: 1 })),
     );
@@ -165,7 +165,7 @@ describe.each(engines)('the engine %s', (name) => {
     }
   });
 
-  it('takes a day to be a day in UTC', async () => {
+  it('groups by days in UTC', async () => {
     const { organization } = await shop([
       { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
       { created_at: '2026-03-02T00:00:00+00:00', purchase_value_in_cents: 2 },
@@ -180,7 +180,7 @@ describe.each(engines)('the engine %s', (name) => {
     ]);
   });
 
-  it('filters by each filter in lists and statistics alike', async () => {
+  it('applies each filter to lists and statistics', async () => {
     const plain = { created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: 100 };
     /** Each filter with the only purchase that it finds. */
     const cases: readonly [PurchaseFilters, Stored][] = [
@@ -223,7 +223,7 @@ describe.each(engines)('the engine %s', (name) => {
     }
   });
 
-  it('keeps one organization from seeing another', async () => {
+  it('returns no purchases of another organization', async () => {
     const { organization } = await shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
     const other = await shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
     expect((await engine.get(organization, other.ids[0] as bigint)).result).toBeNull();
@@ -235,7 +235,7 @@ describe.each(engines)('the engine %s', (name) => {
     ]);
   });
 
-  it('says how fresh it is: not before the last write it shows', async () => {
+  it('returns an instant that is not before the last write it shows', async () => {
     const before = BigInt(Date.now()) * 1000n;
     const { organization } = await shop([{}]);
     const { asOf } = await engine.list(organization, { filters: {}, limit: 1 });

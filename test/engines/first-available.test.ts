@@ -23,9 +23,7 @@ afterAll(async () => {
   await engine.close();
 });
 
-it('answers from Postgres what DuckDB had a moment ago and has not when it is asked', async ({
-  shop,
-}) => {
+it('a query runs in Postgres if the DuckDB file disappears before it', async ({ shop }) => {
   const { result } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
   expect(result.purchaseCount).toBe(3n);
   const page = await engine.list(shop.organizationId, { filters: {}, limit: 2 });

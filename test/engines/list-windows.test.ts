@@ -148,8 +148,8 @@ describe('a page after a purchase that was deleted', () => {
   });
 });
 
-describe('the window of time', () => {
-  it('begins where so many purchases are expected, however few or many there are', () => {
+describe('the time window', () => {
+  it('holds the expected number of purchases, however few or many there are', () => {
     const extent = { purchases: 1_000_000, first: 0n, last: year };
     const expected = (year * 8n * 26n) / 1_000_000n;
     expect(year - narrowWindow(year, extent, 26)).toBeGreaterThanOrEqual(expected);

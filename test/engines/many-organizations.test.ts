@@ -107,14 +107,14 @@ const countOf = async (organization: bigint): Promise<bigint> => {
 };
 
 describe('more organizations than there is memory for', { timeout: 60_000 }, () => {
-  it('are all answered, one after the other and again', async () => {
+  it('are all served, one after the other and again', async () => {
     for (const organization of [...organizations, ...organizations]) {
       expect(await countOf(organization)).toBe(remaining);
     }
     expect(failures).toEqual([]);
   });
 
-  it.skipIf(!canTellOpenFiles)('stay attached as far as there is memory', async () => {
+  it.skipIf(!canTellOpenFiles)('stay attached within the memory limit', async () => {
     for (const organization of small) expect(await countOf(organization)).toBe(2_047n);
     // Asked for once more: it is not its turn to go.
     const [kept, ...others] = small.slice(-memoryMiB) as [bigint, ...bigint[]];
@@ -128,7 +128,7 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     expect(failures).toEqual([]);
   });
 
-  it('go on with what they have where what is published next cannot be served', async () => {
+  it('keep their generation if the next one cannot be served', async () => {
     const [stuck] = small as [bigint];
     expect(await countOf(stuck)).toBe(2_047n);
     const folder = organizationDirectory(directory.path, stuck);
@@ -146,7 +146,7 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
     }
   });
 
-  it('are all answered at once', async () => {
+  it('are all served concurrently', async () => {
     const counts = await Promise.all(organizations.map(countOf));
     expect(counts).toEqual(organizations.map(() => remaining));
     expect(failures).toEqual([]);

@@ -73,13 +73,13 @@ describe('the query pool of DuckDB', () => {
     expect([...started].sort()).toEqual(names.sort());
   };
 
-  it('ends a question at its deadline and goes on with the next', async () => {
+  it('ends a query at its deadline, and continues with the next', async () => {
     open({ timeoutMs: 500 });
     expect(await ask('a').outcome).toBeInstanceOf(QueryTimeoutError);
     await works();
   });
 
-  it('ends a question whose client leaves between two of its queries', async () => {
+  it('ends a query whose client disconnects between two statements', async () => {
     open();
     const asking = ask('a', async (connection) => {
       await connection.run('select 1');
@@ -92,7 +92,7 @@ describe('the query pool of DuckDB', () => {
     await works();
   });
 
-  it('lets a question leave the queue without waiting for those before it', async () => {
+  it('removes an aborted query from the queue at once', async () => {
     open();
     const first = ask('a1');
     const second = ask('a2');
@@ -104,7 +104,7 @@ describe('the query pool of DuckDB', () => {
     expect(started).toEqual(['a1', 'z']);
   });
 
-  it('counts the time that a question waits towards its deadline', async () => {
+  it('counts the time in the queue towards the deadline of a query', async () => {
     open({ timeoutMs: 100 });
     let end = () => {};
     const first = ask('a1', () => new Promise<void>((resolve) => (end = resolve)));
@@ -149,7 +149,7 @@ describe('the query pool of DuckDB', () => {
     await untilStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
   });
 
-  it('refuses at once what would wait beyond the limits, of one client or of all', async () => {
+  it('refuses queries beyond the queue limits, of one client or of all', async () => {
     open({ queueLimit: 3, queueLimitPerClient: 2 });
     const running = ask('a1');
     const [second, third] = [ask('a2'), ask('a3')];
@@ -167,7 +167,7 @@ describe('the query pool of DuckDB', () => {
     await works('a');
   });
 
-  it('answers without a queue what need not wait', async () => {
+  it('runs a query without a queue if a slot is free', async () => {
     open({ queueLimit: 0, queueLimitPerClient: 0 });
     const running = ask('a1');
     expect(await ask('b1').outcome).toBeInstanceOf(QueueFullError);
@@ -176,7 +176,7 @@ describe('the query pool of DuckDB', () => {
     await works('b');
   });
 
-  it('answers what waits before it closes', async () => {
+  it('runs the queries in the queue before it closes', async () => {
     open();
     const running = ask('a1');
     const waiting = ask('b1', light);

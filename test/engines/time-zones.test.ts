@@ -112,7 +112,7 @@ describe('a day in a time zone', () => {
     expect(await daysBy(engines.duckdb, shops.near, zone)).toEqual(expected);
   });
 
-  it.each(zones)('%s has the same days where purchases are many', async (zone) => {
+  it.each(zones)('%s has the same days for many purchases', async (zone) => {
     const [sorted, purchases] = [dense(), instants.dense.length];
     const [first, last] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
     expect(dayGrouping({ purchases, first, last, currency: null }, {}, zone).day).not.toBeNull();
@@ -121,7 +121,7 @@ describe('a day in a time zone', () => {
     expect(await daysBy(engines.duckdb, shops.dense, zone)).toEqual(expected);
   });
 
-  it.each(zones)('%s is told of the days between bounds as well', async (zone) => {
+  it.each(zones)('%s has the same days within time bounds', async (zone) => {
     const [createdSince, createdUntil] = [
       microseconds('1999-10-20T00:00Z'),
       microseconds('2011-12-31T11:00Z'),
@@ -148,7 +148,7 @@ describe('a day in a time zone', () => {
     }
   });
 
-  it('is none where there are no purchases, nor any between the bounds', async () => {
+  it('is missing if no purchase matches', async () => {
     for (const engine of Object.values(engines)) {
       expect(await daysBy(engine, shops.empty, 'Europe/Dublin')).toEqual({});
       const createdSince = microseconds('9000-01-01T00:00Z');

@@ -93,7 +93,7 @@ describe('authentication', () => {
   ];
 
   it.for(badKeys)(
-    'answers %s with the very 401 that any other gets',
+    'refuses %s with the same 401 as a missing key',
     async ([_name, header], { database, shop, withHeader }) => {
       const usual = await withHeader(undefined);
       expectRefusal(usual, 'authentication_error');
@@ -102,25 +102,25 @@ describe('authentication', () => {
     },
   );
 
-  it.for(routes)('asks for a key on %s', async (url, { api }) => {
+  it.for(routes)('requires a key on %s', async (url, { api }) => {
     expectRefusal(await api.get(url), 'authentication_error');
   });
 
-  it('says with every 401 how to authenticate', async ({ api }) => {
+  it('sends WWW-Authenticate with a 401', async ({ api }) => {
     expect((await api.get('/v1/me')).headers['www-authenticate']).toMatch(/^Bearer\b/);
   });
 
-  it('lets in a key that is sent as it should be', async ({ get }) => {
+  it('accepts a valid key', async ({ get }) => {
     expect((await get('/v1/me')).statusCode).toBe(200);
   });
 
-  it('takes the name of the scheme in any case', async ({ shop, withHeader }) => {
+  it('accepts the scheme name in any case', async ({ shop, withHeader }) => {
     expect((await withHeader(`bearer ${shop.secret}`)).statusCode).toBe(200);
     expect((await withHeader(`BEARER ${shop.secret}`)).statusCode).toBe(200);
   });
 
   it.for(['api_key', 'key', 'token', 'access_token', 'authorization', 'Authorization', 'bearer'])(
-    'never takes a key from the query parameter %s',
+    'accepts no key in the query parameter %s',
     async (name, { api, shop }) => {
       for (const value of [shop.secret, `Bearer%20${shop.secret}`]) {
         for (const url of routes) {
@@ -141,14 +141,14 @@ describe('authentication', () => {
     expect(response.body).not.toContain(shop.secret);
   });
 
-  it('refuses a revoked key at the very next request', async ({ database, api, shop }) => {
+  it('refuses a revoked key at the next request', async ({ database, api, shop }) => {
     const key = await addKey(database.pool, shop.organizationId);
     expect((await api.get('/v1/me', key.secret)).statusCode).toBe(200);
     await revokeApiKey(database.pool, key.id);
     for (const url of routes) expectRefusal(await api.get(url, key.secret), 'authentication_error');
   });
 
-  it('refuses a key from the moment on at which it expires', async ({ database, api, shop }) => {
+  it('refuses a key from the instant of its expiry', async ({ database, api, shop }) => {
     const inAnHour = new Date(Date.now() + 3_600_000);
     const key = await addKey(database.pool, shop.organizationId, { expiresAt: inAnHour });
     expect((await api.get('/v1/me', key.secret)).statusCode).toBe(200);
@@ -156,7 +156,7 @@ describe('authentication', () => {
     expectRefusal(await api.get('/v1/me', key.secret), 'authentication_error');
   });
 
-  it('leaves the organization its other keys when one is revoked', async ({
+  it('accepts the other keys of an organization when one is revoked', async ({
     database,
     shop,
     get,
@@ -166,19 +166,22 @@ describe('authentication', () => {
     expect((await get('/v1/me')).statusCode).toBe(200);
   });
 
-  it.for(routes)('denies %s to a key that may only write', async (url, { database, api, shop }) => {
-    const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
-    const response = await api.get(url, writer.secret);
-    expectRefusal(response, 'permission_denied');
-    expect(response.headers).not.toHaveProperty('www-authenticate');
-  });
+  it.for(routes)(
+    'denies %s to a key with the scope write only',
+    async (url, { database, api, shop }) => {
+      const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
+      const response = await api.get(url, writer.secret);
+      expectRefusal(response, 'permission_denied');
+      expect(response.headers).not.toHaveProperty('www-authenticate');
+    },
+  );
 
-  it('denies everything to a key without any scope', async ({ database, api, shop }) => {
+  it('denies requests of a key without a scope', async ({ database, api, shop }) => {
     const powerless = await addKey(database.pool, shop.organizationId, { scopes: [] });
     expectRefusal(await api.get('/v1/me', powerless.secret), 'permission_denied');
   });
 
-  it('tells a key which organization, name and scopes it has', async ({ database, api }) => {
+  it('returns the organization, name and scopes of a key', async ({ database, api }) => {
     const organization = await addOrganization(database.pool, 'Loja "Ação" 🛒');
     const key = await addKey(database.pool, organization, {
       name: 'BI',

@@ -23,7 +23,7 @@ const it = test
     while ((await waiting()) !== count) await sleep(10);
   });
 
-describe('a caller who hangs up', () => {
+describe('a client disconnect', () => {
   const { log, lines } = recordedLog();
   let pool: Database;
   let app: FastifyInstance;
@@ -74,7 +74,7 @@ describe('a caller who hangs up', () => {
   );
 
   it.for(['/v1/tags', '/v1/purchases'])(
-    'while the key is checked leaves no question behind: %s',
+    'during the key check is no error: %s',
     async (url, { database, shop, untilWaiting }) => {
       lines.length = 0;
       const others = await connectionsOf(app);

@@ -12,7 +12,7 @@ import { checkedFetch } from '../support/sockets.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import { expectRefusal } from './refusal.ts';
 
-describe('what a caller accepts', () => {
+describe('the header Accept-Encoding', () => {
   it.each<[string | undefined, string | null]>([
     [undefined, null],
     ['', null],
@@ -34,12 +34,12 @@ describe('what a caller accepts', () => {
     ['gzip;q=high', null],
     ['xgzip', null],
     [',, ;q=1,', null],
-  ])('%s is answered with %s', (header, encoding) => {
+  ])('%s results in %s', (header, encoding) => {
     expect(preferredEncoding(header)).toBe(encoding);
   });
 });
 
-describe('compressed answers', () => {
+describe('compressed responses', () => {
   let api: TestApi;
   let shop: FullShop;
   const failing = new PassThrough();
@@ -72,27 +72,30 @@ describe('compressed answers', () => {
   ];
 
   describe.each(large)('of %s', (_what, url) => {
-    it.each(encodings)('hold in %s what the plain one does, in fewer bytes', async (encoding) => {
-      const plain = await get(url());
-      const sent = await get(url(), { 'accept-encoding': encoding });
-      expect(plain.headers).not.toHaveProperty('content-encoding');
-      expect(sent.headers['content-encoding']).toBe(encoding);
-      const withoutId = (text: string) => text.replaceAll(/req_[a-f0-9]{24}/g, '');
-      expect(withoutId(bodyOf(sent))).toBe(withoutId(plain.body));
-      expect(sent.rawPayload.length).toBeLessThan(plain.rawPayload.length);
-      expect(sent.headers['content-length']).toBe(String(sent.rawPayload.length));
-      expect(sent.statusCode).toBe(plain.statusCode);
-      expect(sent.headers['content-type']).toBe(plain.headers['content-type']);
-      for (const { headers } of [plain, sent]) {
-        expect(
-          String(headers.vary)
-            .split(', ')
-            .filter((name) => name === 'Accept-Encoding'),
-        ).toHaveLength(1);
-      }
-    });
+    it.each(encodings)(
+      'have in %s the content of the plain one, in fewer bytes',
+      async (encoding) => {
+        const plain = await get(url());
+        const sent = await get(url(), { 'accept-encoding': encoding });
+        expect(plain.headers).not.toHaveProperty('content-encoding');
+        expect(sent.headers['content-encoding']).toBe(encoding);
+        const withoutId = (text: string) => text.replaceAll(/req_[a-f0-9]{24}/g, '');
+        expect(withoutId(bodyOf(sent))).toBe(withoutId(plain.body));
+        expect(sent.rawPayload.length).toBeLessThan(plain.rawPayload.length);
+        expect(sent.headers['content-length']).toBe(String(sent.rawPayload.length));
+        expect(sent.statusCode).toBe(plain.statusCode);
+        expect(sent.headers['content-type']).toBe(plain.headers['content-type']);
+        for (const { headers } of [plain, sent]) {
+          expect(
+            String(headers.vary)
+              .split(', ')
+              .filter((name) => name === 'Accept-Encoding'),
+          ).toHaveLength(1);
+        }
+      },
+    );
 
-    it('are described by HEAD as they are', async () => {
+    it('have the same headers for HEAD', async () => {
       const headers = { authorization: `Bearer ${shop.secret}`, 'accept-encoding': 'gzip' };
       const asked = await get(url(), headers);
       const head = await api.app.inject({ method: 'HEAD', url: url(), headers });
@@ -105,7 +108,7 @@ describe('compressed answers', () => {
   });
 
   it.each(['/v1/me', '/healthz', '/docs/favicon-32x32.png'])(
-    'are not made of %s, which is short or compressed already',
+    'exclude %s, which is short or already compressed',
     async (url) => {
       const response = await get(url, { 'accept-encoding': 'gzip, br' });
       expect(response.statusCode).toBe(200);
@@ -119,7 +122,7 @@ describe('compressed answers', () => {
   ])('of %s', (_what, url) => {
     const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
 
-    it('have the tag of the plain one, weakened, for its bytes are others', async () => {
+    it('have the ETag of the plain one as a weak tag', async () => {
       const plain = tagOf(await get(url(), { 'accept-encoding': 'identity' }));
       expect(plain).toMatch(/^"[^"]+"$/);
       for (const encoding of encodings) {
@@ -127,7 +130,7 @@ describe('compressed answers', () => {
       }
     });
 
-    it('are unchanged for whoever has them in any encoding, by a strong or weak tag', async () => {
+    it('are 304 for the tag of any encoding, strong or weak', async () => {
       const asked = ['identity', 'gzip', 'br'];
       for (const had of asked) {
         const tag = tagOf(await get(url(), { 'accept-encoding': had }));
@@ -172,7 +175,7 @@ describe('compressed answers', () => {
     while (!endless.destroyed) await sleep(5);
   });
 
-  it('give way to the error of a stream that fails before its first byte', async () => {
+  it('become an error response if a stream fails before its first byte', async () => {
     setTimeout(() => failing.destroy(new Error('broken')), 10);
     const response = await get('/failing', { 'accept-encoding': 'gzip' });
     expectRefusal(response, 'internal_error');

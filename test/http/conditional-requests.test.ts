@@ -40,14 +40,14 @@ describe('conditional requests', () => {
   const dated = tagged.filter(([name]) => name !== 'the identity');
   const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
 
-  it.for(tagged)('tag %s with a quoted string', async ([_name, url], { api }) => {
+  it.for(tagged)('have for %s an ETag that is a quoted string', async ([_name, url], { api }) => {
     const response = await api.get(url(), secret);
     expect(response.statusCode).toBe(200);
     expect(tagOf(response)).toMatch(/^"[\x21\x23-\x7e]+"$/);
     expect(tagOf(await api.get(url(), secret))).toBe(tagOf(response));
   });
 
-  it('do not concern lists', async ({ api }) => {
+  it('do not apply to lists', async ({ api }) => {
     const ofCustomer = `/v1/customers/${encodeId('customer', customerId)}/purchases`;
     for (const url of ['/v1/purchases', ofCustomer]) {
       const response = await api.get(url, secret, { 'if-none-match': '*' });
@@ -68,7 +68,7 @@ describe('conditional requests', () => {
     ['a list after a tag with a comma', (tag) => `"a,b", ${tag}`],
   ];
   describe.each(tagged)('of %s', (_name, url) => {
-    it.for(matching)('are answered with 304 where %s is sent', async ([_case, header], { api }) => {
+    it.for(matching)('result in 304 if %s is sent', async ([_case, header], { api }) => {
       const tag = tagOf(await api.get(url(), secret));
       const response = await api.get(url(), secret, { 'if-none-match': header(tag) });
       expect(response.statusCode).toBe(304);
@@ -84,7 +84,7 @@ describe('conditional requests', () => {
     ['a star in quotes', () => '"*"'],
     ['nothing', () => ''],
     ['an empty tag', () => '""'],
-  ] as const)('are answered in full where %s is sent', async ([_case, header], { api }) => {
+  ] as const)('result in the full response if %s is sent', async ([_case, header], { api }) => {
     const tag = tagOf(await api.get('/v1/me', secret));
     const response = await api.get('/v1/me', secret, { 'if-none-match': header(tag) });
     expect(response.statusCode).toBe(200);
@@ -92,7 +92,7 @@ describe('conditional requests', () => {
   });
 
   it.for(tagged)(
-    'leave the 304 of %s every header but those of a body',
+    'result in a 304 of %s with all headers except those of a body',
     async ([name, url], { api }) => {
       const full = await api.get(url(), secret);
       const response = await api.get(url(), secret, { 'if-none-match': '*' });
@@ -112,14 +112,14 @@ describe('conditional requests', () => {
     },
   );
 
-  it('are cached by nobody but the caller, and never without asking', async ({ api }) => {
+  it('result in private responses that must be revalidated', async ({ api }) => {
     const { headers } = await api.get('/v1/me', secret);
     expect(headers['cache-control']).toBe('private, no-cache');
     expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');
   });
 
   it.for(dated)(
-    'keep the tag of %s where only the data have aged',
+    'keep the ETag of %s if only the instant of the data changes',
     async ([_name, url], { api }) => {
       const before = await api.get(url(), secret);
       const after = await api.get(url(), secret);
@@ -128,7 +128,7 @@ describe('conditional requests', () => {
     },
   );
 
-  it.for(dated)('change the tag of %s with the content', async ([_name, url], { api, change }) => {
+  it.for(dated)('change the ETag of %s with its content', async ([_name, url], { api, change }) => {
     const before = tagOf(await api.get(url(), secret));
     await change();
     const after = await api.get(url(), secret, { 'if-none-match': before });
@@ -136,7 +136,7 @@ describe('conditional requests', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('change the tag of the identity with the name of the organization', async ({
+  it('change the ETag of the identity with the name of the organization', async ({
     database,
     api,
   }) => {
@@ -149,7 +149,7 @@ describe('conditional requests', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('have the same tags in another instance, and from a published generation', async ({
+  it('have the same ETags in another instance, and from a published generation', async ({
     database,
     api,
     change,
@@ -175,7 +175,7 @@ describe('conditional requests', () => {
     }
   });
 
-  it('are looked at after the key, the route, the parameters and existence', async ({
+  it('are evaluated after the key, the route, the parameters and existence', async ({
     database,
     api,
   }) => {

@@ -53,7 +53,7 @@ describe('connections', () => {
     socket.destroy();
   });
 
-  it('whose request does not arrive in time are told so', async ({ startServer }) => {
+  it('whose request does not arrive in time receive 400', async ({ startServer }) => {
     const { client } = await startServer({ requestTimeoutMs: 200 });
     const [answer] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
     expect(answer?.status).toBe(400);

@@ -35,7 +35,7 @@ describe.each([
     api.app.inject({ method: 'OPTIONS', url, headers });
   const from = (origin: string) => ({ origin });
 
-  it('an origin that is not listed gets no header, and OPTIONS is refused as ever', async () => {
+  it('an origin that is not listed gets no header, and its preflight is refused', async () => {
     const strangers = [
       'https://evil.example',
       'https://app.example.com.evil.example',
@@ -60,7 +60,7 @@ describe.each([
     }
   });
 
-  it('Vary names the origin where answers depend on it, beside all else', async () => {
+  it('Vary names Origin only if CORS is on', async () => {
     for (const headers of [{}, from(listed), from('https://evil.example')]) {
       for (const key of [secret, undefined]) {
         const { vary } = (await api.get('/v1/me', key, headers)).headers;
@@ -93,13 +93,13 @@ describe.each([
     },
   );
 
-  it('OPTIONS that is no preflight is refused, readably', async () => {
+  it('OPTIONS that is no preflight is refused with CORS headers', async () => {
     const response = await options('/v1/me', from(listed));
     expectRefusal(response, 'authentication_error');
     expect(response.headers['access-control-allow-origin']).toBe(listed);
   });
 
-  it('a page of a listed origin may read an answer and all that its headers tell', async () => {
+  it('a page of a listed origin may read responses and their headers', async () => {
     const response = await api.get('/v1/purchases?limit=1', secret, from(listed));
     expect(response.statusCode).toBe(200);
     expect(response.headers['access-control-allow-origin']).toBe(listed);
@@ -120,7 +120,7 @@ describe.each([
     expect(unchanged.headers['access-control-allow-origin']).toBe(listed);
   });
 
-  it('refusals may be read too', async () => {
+  it('a page of a listed origin may read errors', async () => {
     for (const [url, key] of [
       ['/v1/me', undefined],
       ['/v1/me', 'crm_live_wrong'],

@@ -65,7 +65,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
     ['without seconds', '2026-01-01T00:00Z'],
     ['from the first year', '0001-01-01T00:00:00Z'],
     ['from a leap day', '2024-02-29T00:00:00Z'],
-  ] as const)('take in everything, %s', async ([_how, value], { matching }) => {
+  ] as const)('match everything, %s', async ([_how, value], { matching }) => {
     expect(await matching('created_since', value)).toEqual([second, first]);
   });
 

@@ -10,7 +10,7 @@ const it = test.extend(
 );
 
 describe('the limits', () => {
-  it('are of 600 requests a minute where nothing else is set', async ({ shop, startApi }) => {
+  it('are 600 requests a minute by default', async ({ shop, startApi }) => {
     const { rateLimitPerMinute } = readSettings({});
     expect(rateLimitPerMinute).toBe(600);
     const api = await startApi({ rateLimitPerMinute });
@@ -21,7 +21,7 @@ describe('the limits', () => {
     });
   });
 
-  it('are of 600 requests without a valid key a minute where nothing else is set', () => {
+  it('are 600 requests without a valid key a minute by default', () => {
     expect(readSettings({}).failedKeysPerMinute).toBe(600);
   });
 

@@ -29,7 +29,7 @@ describe('errors', () => {
     });
   });
 
-  it('are of exactly the eight types of the specification', () => {
+  it('have exactly the eight types of the specification', () => {
     expect(errorStatuses).toStrictEqual(statusOf);
   });
 
@@ -41,7 +41,7 @@ describe('errors', () => {
   );
 
   it.for(['unexpected', 'synchronously', 'text', 'with-a-status'])(
-    'that nobody foresaw (%s) tell the caller nothing but their id',
+    'that are unexpected (%s) show no details except their request id',
     async (kind, { ask, recorded: { lines } }) => {
       const response = await ask(`/throws/${kind}`);
       const { error } = expectRefusal(response, 'internal_error');
@@ -50,26 +50,23 @@ describe('errors', () => {
     },
   );
 
-  it('that are answered as such are told apart by their ids', async ({ ask }) => {
+  it('have unique request ids', async ({ ask }) => {
     const responses = await Promise.all(Array.from({ length: 50 }, () => ask('/v1/nothing')));
     const ids = responses.map((response) => expectRefusal(response, 'invalid_request').error);
     expect(new Set(ids.map(({ request_id }) => request_id)).size).toBe(50);
   });
 
-  it.for(['Request-Id', 'X-Request-Id'])(
-    'do not take their id from an inbound %s',
-    async (name, { ask }) => {
-      const sent = 'req_0123456789abcdef01234567';
-      for (const url of ['/v1/me', '/v1/nothing', '/v1/purchases/%ZZ']) {
-        const response = await ask(url, { headers: { [name]: sent } });
-        expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
-        expect(response.headers['request-id']).not.toBe(sent);
-        expect(response.body).not.toContain(sent);
-      }
-    },
-  );
+  it.for(['Request-Id', 'X-Request-Id'])('ignore an inbound %s', async (name, { ask }) => {
+    const sent = 'req_0123456789abcdef01234567';
+    for (const url of ['/v1/me', '/v1/nothing', '/v1/purchases/%ZZ']) {
+      const response = await ask(url, { headers: { [name]: sent } });
+      expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
+      expect(response.headers['request-id']).not.toBe(sent);
+      expect(response.body).not.toContain(sent);
+    }
+  });
 
-  it('and answers alike carry a request id', async ({ ask }) => {
+  it('and successful responses have a request id', async ({ ask }) => {
     for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/healthz']) {
       const response = await ask(url);
       expect(response.statusCode).toBe(200);
@@ -97,7 +94,7 @@ describe('errors', () => {
     });
 
     it.for(['/nothing', '//', '*', '/docs/nothing', '/v2/me', '/v11/me'])(
-      'answer %s, outside /v1, with 400 and ask for no key',
+      'answer %s, outside /v1, with 400 without a key',
       async (url, { api }) => {
         expectRefusal(await api.get(url), 'invalid_request');
       },
@@ -141,7 +138,7 @@ describe('errors', () => {
       expectRefusal(await ask(url, { headers: chunked }), 'invalid_request');
     });
 
-    it('let a body of no bytes pass', async ({ ask }) => {
+    it('do not occur for an empty body', async ({ ask }) => {
       const empty = await ask('/v1/me', { headers: { 'content-length': '0' } });
       expect(empty.statusCode).toBe(200);
     });

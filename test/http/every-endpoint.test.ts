@@ -47,7 +47,7 @@ async function shownBy(endpoint: Endpoint): Promise<Item[]> {
 }
 
 describe.each(endpoints)('GET /v1$path', (endpoint) => {
-  it('answers a key that may read with JSON that names its type', async () => {
+  it('returns JSON that names its object type to a key with the scope read', async () => {
     const shown = await shownBy(endpoint);
     expect(shown.length).toBeGreaterThan(0);
     for (const item of shown) {
@@ -59,7 +59,7 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     }
   });
 
-  it('writes money as whole cents, times in UTC, and null nowhere but in statistics', async () => {
+  it('returns money in whole cents, times in UTC, and null in statistics only', async () => {
     const isTime = /(^|_)(at|for|date)$/;
     const check = (value: unknown, name: string): void => {
       if (typeof value === 'object' && value !== null) {
@@ -75,13 +75,13 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     check(await shownBy(endpoint), '');
   });
 
-  it('asks for a key, and for one that may read', async () => {
+  it('requires a key with the scope read', async () => {
     expectRefusal(await api.get(urlOf(endpoint)), 'authentication_error');
     const { secret } = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
     expectRefusal(await api.get(urlOf(endpoint), secret), 'permission_denied');
   });
 
-  it('takes neither a method that could write nor a body', async () => {
+  it('refuses methods that write, and request bodies', async () => {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
       const headers = bearer(shop.secret);
       const response = await api.app.inject({ method, url: urlOf(endpoint), headers });
@@ -97,14 +97,14 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     expectRefusal(response, 'invalid_request');
   });
 
-  it('takes no organization and no parameter that nobody documents', async () => {
+  it('refuses an organization and other undocumented parameters', async () => {
     for (const name of ['organization_id', 'organization', 'fields', 'page']) {
       const url = `${urlOf(endpoint)}?${name}=${other.ids.organization[0]}`;
       expectRefusal(await api.get(url, shop.secret), 'validation_error', name);
     }
   });
 
-  it('says how much of the rate limit is left, and refuses beyond it', async ({ startApi }) => {
+  it('returns the remaining rate limit, and refuses requests beyond it', async ({ startApi }) => {
     const limited = await startApi({ rateLimitPerMinute: 1 });
     const { secret } = await addKey(database.pool, shop.organizationId);
     const first = await limited.get(urlOf(endpoint), secret);
@@ -123,7 +123,7 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
 });
 
 describe.each(tagged)('the ETag of /v1$path', (endpoint) => {
-  it('is quoted, and answered with an empty 304 while the content is the same', async () => {
+  it('is a quoted string, and results in an empty 304 while the content is unchanged', async () => {
     const { headers } = await api.get(urlOf(endpoint), shop.secret);
     const etag = String(headers.etag);
     expect(etag).toMatch(/^"[^"]+"$/);
@@ -138,7 +138,7 @@ describe.each(tagged)('the ETag of /v1$path', (endpoint) => {
 describe.each(withId)('the id in /v1$path', (endpoint) => {
   const resource = /\{(\w+)\}/.exec(endpoint.path)?.[1] as IdentifiedResource;
 
-  it('is not found where it is nobody’s or another organization’s', async () => {
+  it('is 404 if it is unknown or of another organization', async () => {
     const theirs = other.ids[resource][0] as string;
     for (const id of [theirs, encodeId(resource, 10n ** 12n), `${prefixes[resource]}A-z_0`]) {
       expectRefusal(
@@ -151,7 +151,7 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
     }
   });
 
-  it('is refused and named where it has not the prefix and the characters of one', async () => {
+  it('is 422 and named if its prefix or characters are invalid', async () => {
     const prefix = prefixes[resource];
     const foreign = Object.values(prefixes).filter((one) => one !== prefix);
     const malformed = [prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', prefix.toUpperCase()];
@@ -168,7 +168,7 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
 describe.each(lists)('the list /v1$path', (endpoint) => {
   const ask = (query: string) => api.get(`${urlOf(endpoint)}?${query}`, shop.secret);
 
-  it('has pages of 25 where nothing else is asked for, and of 1 to 100 where it is', async () => {
+  it('has pages of 25 by default, and of 1 to 100 by limit', async () => {
     const first = (await ask('')).json();
     expect(Object.keys(first).sort()).toEqual(['data', 'has_more']);
     expect(first.data).toHaveLength(25);
@@ -183,7 +183,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     }
   });
 
-  it('is walked by the last id of each page, each item once', async () => {
+  it('returns each item once when paged by the last id', async () => {
     const walked: string[] = [];
     for (let cursor = ''; ; cursor = `&starting_after=${walked.at(-1)}`) {
       const page = (await ask(`limit=4${cursor}`)).json();
@@ -195,7 +195,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     expect(walked).toEqual(await readIds(api, shop.secret, urlOf(endpoint)));
   });
 
-  it('takes no cursor of another type or of another organization', async () => {
+  it('refuses a cursor of another type or of another organization', async () => {
     const resource = endpoint.object as IdentifiedResource;
     const types = Object.keys(prefixes) as IdentifiedResource[];
     const cursors = types.filter((type) => type !== resource).map(firstId);
@@ -204,7 +204,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     }
   });
 
-  it('takes the orders that are its own and no other', async () => {
+  it('accepts only its own values of sort', async () => {
     for (const sort of ['updated', 'total_spent', 'created', 'name', '']) {
       const response = await ask(`sort=${sort}`);
       if (endpoint.sorts?.includes(sort)) expect(response.statusCode).toBe(200);
@@ -212,7 +212,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     }
   });
 
-  it('carries no ETag and heeds no If-None-Match', async () => {
+  it('has no ETag and ignores If-None-Match', async () => {
     const response = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': '*' });
     expect(response.statusCode).toBe(200);
     expect(response.headers).not.toHaveProperty('etag');
@@ -220,7 +220,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
 });
 
 describe('the service', () => {
-  it('answers everything from a Postgres in which it may write nothing', async ({ directory }) => {
+  it('serves every endpoint with read-only transactions in Postgres', async ({ directory }) => {
     const url = new URL(database.url);
     url.searchParams.set('options', '-c default_transaction_read_only=on');
     const readOnly: Database = createPool(url.href, { max: 4, applicationName: 'test' });
@@ -237,7 +237,7 @@ describe('the service', () => {
     }
   });
 
-  it('refuses each parameter of each endpoint that has an empty value, and names it', async () => {
+  it('refuses and names each parameter of each endpoint that has an empty value', async () => {
     const { paths } = (await api.get('/openapi.json')).json() as {
       paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
     };

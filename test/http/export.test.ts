@@ -99,7 +99,7 @@ describe('the export of purchases', () => {
       expect(rows.map(([id]) => id).sort()).toEqual(ids.sort());
     });
 
-    it('is a file that says which instant it shows; CSV unless something else is liked', async () => {
+    it('is a file with its instant in its name, CSV by default', async () => {
       const plain = await get(small);
       expect(plain.headers['content-type']).toBe('text/csv; charset=utf-8; header=present');
       const instant = String(plain.headers['x-data-as-of']).replaceAll(/[-:]/g, '');
@@ -120,7 +120,7 @@ describe('the export of purchases', () => {
       );
     });
 
-    it('counts as one request, and refuses what it does not take', async () => {
+    it('counts as one request, and refuses other parameters', async () => {
       const countedTwice = async (): Promise<number[]> => {
         const [first, second] = [(await get(small)).headers, (await get(small)).headers];
         // Another minute may have begun, and counts anew.

@@ -12,10 +12,7 @@ describe('requests without a valid key', () => {
     expect(names.filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
   };
 
-  it('are throttled by address, while valid keys of that address go on', async ({
-    shop,
-    startApi,
-  }) => {
+  it('are limited for each address, without effect on valid keys', async ({ shop, startApi }) => {
     const api = await startApi({ failedKeysPerMinute: 3 });
     for (let count = 0; count < 3; count += 1) {
       expectRefusal(await api.get('/v1/me', 'crm_live_wrong'), 'authentication_error');
@@ -24,7 +21,7 @@ describe('requests without a valid key', () => {
     expect((await api.get('/v1/me', shop.secret)).statusCode).toBe(200);
   });
 
-  it('are told apart by X-Forwarded-For only where the proxy is trusted', async ({ startApi }) => {
+  it('are counted by X-Forwarded-For only if the proxy is trusted', async ({ startApi }) => {
     const forwarded = (address: string) => ({ 'x-forwarded-for': address });
     const trusting = await startApi({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
     for (const address of ['192.0.2.1', '192.0.2.2']) {
@@ -42,10 +39,7 @@ describe('requests without a valid key', () => {
     expectRefusal(await wary.get('/v1/me', undefined, forwarded('192.0.2.2')), 'rate_limited');
   });
 
-  it('and with one count together where API processes share their limits', async ({
-    shop,
-    startApi,
-  }) => {
+  it('have one count if API processes share their limits', async ({ shop, startApi }) => {
     const options = {
       failedKeysPerMinute: 2,
       rateLimitPerMinute: 3,

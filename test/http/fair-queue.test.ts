@@ -7,7 +7,7 @@ import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
-describe('a key that asks more than there is room for', () => {
+describe('a key whose queries exceed the queue limit', () => {
   let engine: PurchaseEngine;
   let api: TestApi;
   let greedy: string;
@@ -61,7 +61,7 @@ describe('a key that asks more than there is room for', () => {
     return api.get(`/v1/purchases/stats?min_value_in_cents=${asked}`, secret);
   };
 
-  it('is refused with a 429 that says when to come back, and no other key is', async () => {
+  it('is refused with 429 and Retry-After, and other keys are not', async () => {
     holdBack(7);
     const flood = Array.from({ length: 6 }, () => ask(greedy));
     const other = ask(modest);
@@ -78,7 +78,7 @@ describe('a key that asks more than there is room for', () => {
     expect((await other).statusCode).toBe(200);
   });
 
-  it('is answered again once there is room', async () => {
+  it('is served again once the queue has space', async () => {
     holdBack(1);
     expect((await ask(greedy)).statusCode).toBe(200);
   });

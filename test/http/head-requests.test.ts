@@ -76,7 +76,7 @@ describe('HEAD', () => {
   });
 
   it.for(urls.filter(([, , status]) => status === 200))(
-    'of %s heeds If-None-Match as GET does',
+    'of %s evaluates If-None-Match as GET does',
     async ([_name, url], { ask }) => {
       const get = await ask('GET', url(), { 'if-none-match': '*' });
       const head = await ask('HEAD', url(), { 'if-none-match': '*' });

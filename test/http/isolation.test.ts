@@ -53,7 +53,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   }
 
-  it('sees its own data and nothing else where it asks for all', async ({ api }) => {
+  it('sees only its own data in unfiltered requests', async ({ api }) => {
     for (const [shop, theirs] of [
       [own, other],
       [other, own],
@@ -70,7 +70,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   });
 
-  it('finds nothing of another in any answer to a plain question', async ({ api }) => {
+  it('finds no data of another in any response', async ({ api }) => {
     const dimensions = ['status', 'platform', 'currency', 'day', 'utm_source', 'utm_term'];
     for (const url of [
       '/v1/me',
@@ -91,7 +91,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     (id: string) => `/v1/purchases?limit=1&platform=popup&starting_after=${id}`,
   ];
   it.for(purchaseQuestions.map((ask) => [ask('{purchase}'), ask] as const))(
-    'gets from %s with another’s id what it gets with nobody’s',
+    'gets the same from %s with another’s id as with an unknown id',
     async ([_url, ask], { api }) => {
       const usual = await api.get(ask(encodeId('purchase', nowhere)), own.secret);
       expect([400, 404]).toContain(usual.statusCode);
@@ -103,7 +103,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     },
   );
 
-  it('gets with another’s cursor on its own customer’s list what it gets with nobody’s', async ({
+  it('gets the same with another’s cursor on its own customer’s list as with an unknown one', async ({
     api,
   }) => {
     const list = `/v1/customers/${encodeId('customer', own.customerId)}/purchases`;
@@ -124,7 +124,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     [(id: string) => `/v1/purchases/stats?customer_id=${id}&group_by=utm_source`, 200],
   ] as const;
   it.for(customerQuestions.map(([ask, status]) => [ask('{customer}'), ask, status] as const))(
-    'gets from %s with another’s id what it gets with nobody’s',
+    'gets the same from %s with another’s id as with an unknown id',
     async ([_url, ask, status], { api }) => {
       const usual = await api.get(ask(encodeId('customer', nowhere)), own.secret);
       const response = await api.get(ask(encodeId('customer', other.customerId)), own.secret);
@@ -134,7 +134,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     },
   );
 
-  it('gets with another’s labels what it gets with labels that nobody has', async ({ api }) => {
+  it('gets the same with another’s labels as with unknown labels', async ({ api }) => {
     for (const name of ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term']) {
       const ask = (value: string) =>
         api.get(`/v1/purchases/stats?${name}=${value}&group_by=${name}`, own.secret);
@@ -145,7 +145,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   });
 
-  it('does not see what another’s purchase says of its own customer', async ({ api }) => {
+  it('does not see another’s purchase that references its own customer', async ({ api }) => {
     const customer = encodeId('customer', own.customerId);
     const list = await api.get(`/v1/customers/${customer}/purchases`, own.secret);
     expect(list.json().data).toHaveLength(own.purchaseIds.length);
@@ -154,7 +154,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     for (const response of [list, stats]) expectNothingForeign(response);
   });
 
-  it('cannot name another in a parameter or a header', async ({ api }) => {
+  it('cannot select another by a parameter or a header', async ({ api }) => {
     const organization = encodeId('organization', other.organizationId);
     const named = await api.get(`/v1/purchases?organization_id=${organization}`, own.secret);
     expect(named.statusCode).toBe(422);
@@ -164,7 +164,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     expect(lasting(response)).toStrictEqual(lasting(usual));
   });
 
-  it('does not validate what another has cached', async ({ api }) => {
+  it('gets no 304 for an ETag of another', async ({ api }) => {
     const tag = String((await api.get('/v1/purchases/stats', other.secret)).headers.etag);
     const response = await api.get('/v1/purchases/stats', own.secret, { 'if-none-match': tag });
     expect(response.statusCode).toBe(200);

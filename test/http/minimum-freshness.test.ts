@@ -23,7 +23,7 @@ import { recordedLog } from './recorded-log.ts';
 const stats = '/v1/purchases/stats';
 const exported = '/v1/purchases/export?format=ndjson';
 
-describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_000 }, () => {
+describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
   const { log, lines } = recordedLog();
   let database: TestDatabase;
   let folder: string;
@@ -82,14 +82,14 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     };
   });
 
-  it('comes at once from Postgres while there is no generation', async () => {
+  it('comes from Postgres at once while there is no generation', async () => {
     const asOf = await now();
     const response = await ask(stats, shop, asOf, impatient);
     expect([response.statusCode, response.json()]).toMatchObject([200, total(100)]);
     expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
   });
 
-  it('never shows a total from before a write to whoever has written', async () => {
+  it('never shows a total from before the client’s own write', async () => {
     const other = await addShop();
     let revenue = 100;
     await whileFollowing(async () => {
@@ -141,7 +141,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     }
   });
 
-  it('is given of data that have not changed for long, whose instant goes on', async () => {
+  it('succeeds if the data have not changed, because their instant advances', async () => {
     await whileFollowing(async () => {
       const first = await ask(stats, shop, await now());
       const asOf = await now();
@@ -163,7 +163,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     });
   });
 
-  it('is refused in time where no worker runs, with the instant there is', async () => {
+  it('is 409 after the maximum wait if no worker runs, with the instant of the data', async () => {
     await whileFollowing(async () => {
       expect((await ask(stats, shop, await now(), impatient)).statusCode).toBe(200);
     });
@@ -189,7 +189,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     expect((await ask(stats, shop, shown, impatient)).statusCode).toBe(200);
   });
 
-  it('may be of an instant that is soon, and is refused of one that does not come', async () => {
+  it('waits for an instant in the near future, and is 409 for a distant one', async () => {
     await whileFollowing(async () => {
       const inTwoSeconds = (parseInstant(await now(), 'up') ?? 0n) + 2_000_000n;
       expect((await ask(stats, shop, formatInstant(inTwoSeconds))).statusCode).toBe(200);
@@ -200,7 +200,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
   });
 
   it.each([['yesterday'], [''], ['2026-02-30T00:00:00Z'], ['1700000000']])(
-    'is refused where %o is asked for, which is no instant',
+    'is 422 for %o, which is no instant',
     async (asOf) => {
       const response = await ask(stats, shop, asOf);
       expect(response.statusCode).toBe(422);
@@ -211,11 +211,11 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     },
   );
 
-  it('takes an instant with an offset', async () => {
+  it('accepts an instant with an offset', async () => {
     expect((await ask(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
   });
 
-  it('is not kept from one organization by another that fails', async () => {
+  it('succeeds for one organization while another fails', async () => {
     await whileFollowing(async () => {
       const failing = await addShop();
       await untilPublished(failing);
@@ -234,7 +234,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     });
   });
 
-  it('keeps nobody else waiting, and nobody who has left', async () => {
+  it('blocks no other request, and ends at a client disconnect', async () => {
     const client = await listenAndConnect(api.app);
     const future = '9999-01-01T00:00:00Z';
     const request =
@@ -259,7 +259,7 @@ describe('an answer at least as fresh as X-Min-Data-As-Of asks', { timeout: 120_
     client.close();
   });
 
-  it('is refused at once where the service stops', async () => {
+  it('is 409 at once if the service stops', async () => {
     const stopping = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000 });
     const refresh = join(purchasesDirectory(folder), 'refresh');
     rmSync(refresh, { recursive: true, force: true });

@@ -57,7 +57,7 @@ describe('the link to the next page', () => {
     ['email campaigns', () => '/v1/email-campaigns'],
     ['template campaigns', () => '/v1/template-campaigns'],
   ] as const)(
-    'leads through all %s, page by page, and again from memory',
+    'leads through all %s, page by page, and again from the cache',
     async ([_list, url], { api, walk }) => {
       const ids = await readIds(api, shop.secret, url());
       expect(ids).toHaveLength(9);
@@ -68,7 +68,7 @@ describe('the link to the next page', () => {
     },
   );
 
-  it('keeps what was asked, however that was written, and replaces the cursor', async ({
+  it('keeps the parameters in any spelling, and replaces the cursor', async ({
     api,
     ask,
     walk,
@@ -90,7 +90,7 @@ describe('the link to the next page', () => {
     expect(await walk(asked)).toEqual({ ids: all, pages });
   });
 
-  it('cannot be broken out of by what was asked', async ({ database, ask, walk }) => {
+  it('escapes the parameters', async ({ database, ask, walk }) => {
     const inject = '%3E;%20rel=%22prev%22,%20%3Chttps://evil.example%0D%0AX-Evil:%201%C3%A9';
     const url = `/v1/segments?limit=1&q=${inject}`;
     await database.pool.query('update segments set name = $1', [
@@ -101,7 +101,7 @@ describe('the link to the next page', () => {
     expect((await walk(url)).ids).toHaveLength(9);
   });
 
-  it('is what HEAD tells as well, and refusals do not have one', async ({ api, ask }) => {
+  it('is on HEAD too, and not on errors', async ({ api, ask }) => {
     const headers = { authorization: `Bearer ${shop.secret}` };
     for (const path of ['/v1/purchases?limit=2', '/v1/tags?limit=2']) {
       const { headers: asked } = await ask(path);

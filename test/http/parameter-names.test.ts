@@ -55,7 +55,7 @@ describe('the names of parameters', () => {
 
   const names = (): string[] => [...new Set(routes.flatMap(({ takes }) => Object.keys(takes)))];
 
-  it('that a route documents are taken, one by one and all at once', async ({ api }) => {
+  it('that a route documents are accepted, one by one and together', async ({ api }) => {
     for (const { url, takes } of routes) {
       const all = Object.entries(takes).map(
         ([name, value]) => `${name}=${encodeURIComponent(value)}`,
@@ -79,7 +79,7 @@ describe('the names of parameters', () => {
     ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
     ...['foo', 'Limit', 'LIMIT', 'page', 'sort', 'organization_id', 'customerId', 'limit[]'],
     ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000)],
-  ])('that nobody documents (%s) are refused and named', async (name, { api }) => {
+  ])('that are undocumented (%s) are refused and named', async (name, { api }) => {
     for (const { url } of routes) {
       const encoded = encodeURIComponent(name);
       for (const query of [`${encoded}=1`, encoded, `${encoded}=`]) {
@@ -124,7 +124,7 @@ describe('the names of parameters', () => {
     expect(response.json().data).toHaveLength(1);
   });
 
-  it('may be missing from a query string that has nothing in it', async ({ api }) => {
+  it('may be missing in an empty query string', async ({ api }) => {
     for (const { url } of routes) {
       for (const query of ['?', '?&', '?&&']) {
         expect((await api.get(`${url}${query}`, secret)).statusCode).toBe(200);
@@ -146,7 +146,7 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('are not looked for behind a second question mark', async ({ api }) => {
+  it('are not read after a second question mark', async ({ api }) => {
     const response = await api.get('/v1/purchases?limit=1?status=paid', secret);
     expectRefusal(response, 'validation_error', 'limit');
   });

@@ -80,13 +80,13 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       ['00005', 5],
       ['25', 25],
       ['100', 26],
-    ] as const)('of %s is taken', async ([value, length], { ask }) => {
+    ] as const)('of %s is accepted', async ([value, length], { ask }) => {
       for (const route of lists) {
         expect((await ask(route, `limit=${value}`)).json().data).toHaveLength(length);
       }
     });
 
-    it('is 25 where it is not given', async ({ ask }) => {
+    it('is 25 by default', async ({ ask }) => {
       for (const route of lists) {
         const { data, has_more: hasMore } = (await ask(route, '')).json();
         expect(data).toHaveLength(25);
@@ -102,7 +102,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('group_limit', () => {
-    it.for(['1', '10', '50'])('of %s is taken', (value, { expectTaken }) =>
+    it.for(['1', '10', '50'])('of %s is accepted', (value, { expectTaken }) =>
       expectTaken(['stats'], `group_by=day&group_limit=${value}`),
     );
 
@@ -114,7 +114,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
 
   describe('status', () => {
     it.for(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
-      '%s is taken',
+      '%s is accepted',
       (value, { expectTaken }) => expectTaken(filtered, `status=${value}`),
     );
 
@@ -126,7 +126,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
 
   describe('platform', () => {
     it.for(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
-      '%s is taken',
+      '%s is accepted',
       (value, { expectTaken }) => expectTaken(filtered, `platform=${value}`),
     );
 
@@ -138,7 +138,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
 
   describe('group_by', () => {
     it.for(['status', 'platform', 'currency', 'day', ...utmNames])(
-      '%s is taken',
+      '%s is accepted',
       (value, { expectTaken }) => expectTaken(['stats'], `group_by=${value}`),
     );
 
@@ -150,7 +150,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
 
   describe.each(amountNames)('%s', (name) => {
     it.for(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
-      'of %s is taken',
+      'of %s is accepted',
       (value, { expectTaken }) => expectTaken(filtered, `${name}=${value}`),
     );
 
@@ -161,7 +161,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('customer_id', () => {
-    it('that is well-formed is taken, though it may be nobody’s', async ({ expectTaken }) => {
+    it('that is well-formed is accepted, even if it is unknown', async ({ expectTaken }) => {
       for (const value of [customer, 'cus_nobody', 'cus_a-b_c', `cus_${'a'.repeat(2000)}`]) {
         await expectTaken(['list', 'stats'], `customer_id=${value}`);
       }
@@ -177,7 +177,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
 
   describe('of a path', () => {
     it.for(['cus_abc', 'PUR_abc', 'pur_', 'abc', '1', 'pur_a%20b', 'pur_a.b', 'pur_%00', '%20'])(
-      'where a purchase is expected is refused where it is "%s"',
+      'that should be a purchase is refused if it is "%s"',
       async (id, { api }) => {
         const response = await api.get(`/v1/purchases/${id}`, secret);
         const { error } = expectRefusal(response, 'validation_error', 'purchase_id');
@@ -186,7 +186,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
     );
 
     it.for(['pur_abc', 'CUS_abc', 'cus_', 'abc', '1', 'cus_a%2Fb', 'cus_%F0%9F%9B%92', 'stats'])(
-      'where a customer is expected is refused where it is "%s"',
+      'that should be a customer is refused if it is "%s"',
       async (id, { api }) => {
         const response = await api.get(`/v1/customers/${id}/purchases`, secret);
         const { error } = expectRefusal(response, 'validation_error', 'customer_id');
@@ -196,7 +196,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('starting_after', () => {
-    it('that is a purchase of the organization is taken', ({ expectTaken }) =>
+    it('that is a purchase of the organization is accepted', ({ expectTaken }) =>
       expectTaken(lists, `starting_after=${ownPurchase}`));
 
     it('that names no purchase of the organization is an invalid cursor', async ({ ask }) => {
@@ -214,7 +214,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       }
     });
 
-    it('is an invalid cursor before anything is looked for', async ({ ask }) => {
+    it('that is unknown is an invalid cursor, also if no purchase matches', async ({ ask }) => {
       for (const route of lists) {
         const response = await ask(route, `starting_after=${nobody}&platform=popup`);
         expectRefusal(response, 'invalid_request', 'starting_after');
@@ -228,7 +228,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       ['256 characters of two bytes', '%C3%A9'.repeat(256)],
       ['256 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(256)],
       ['odd characters', "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'"],
-    ] as const)('of %s is taken', ([_name, value], { expectTaken }) =>
+    ] as const)('of %s is accepted', ([_name, value], { expectTaken }) =>
       expectTaken(['stats'], `${name}=${value}`),
     );
 
@@ -241,7 +241,6 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       expectRefused(['stats'], name, value),
     );
 
-    it('belongs to the statistics and to no list', ({ expectRefused }) =>
-      expectRefused(lists, name, 'a'));
+    it('is a parameter of statistics only', ({ expectRefused }) => expectRefused(lists, name, 'a'));
   });
 });

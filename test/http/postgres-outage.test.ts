@@ -25,7 +25,7 @@ const routes = [
 
 const { databaseSilenceMs } = readSettings({});
 
-describe('while Postgres is gone', () => {
+describe('the API during an outage of Postgres', () => {
   let database: TestDatabase;
   let secret: string;
   const running: { app: FastifyInstance; pool: Database }[] = [];
@@ -93,7 +93,7 @@ describe('while Postgres is gone', () => {
     }
   }
 
-  it('answers 500 without details where nothing listens on its port', async () => {
+  it('responds 500 without details if Postgres refuses connections', async () => {
     const nowhere = new URL(database.url);
     nowhere.port = String(await closedPort());
     const { get } = start(nowhere.href);
@@ -105,7 +105,7 @@ describe('while Postgres is gone', () => {
     }
   });
 
-  it('says when to try again, in the header alone, whatever keeps Postgres from answering', async () => {
+  it('sends Retry-After, as a header only, for each cause of an outage', async () => {
     const role = `limited_${name()}`;
     const server = inject('postgresUrl');
     await administer(server, `create role ${role} login password 'secret' connection limit 0`);
@@ -128,7 +128,7 @@ describe('while Postgres is gone', () => {
   });
 
   it.each(['memory', 'postgres'] as const)(
-    'answers while Postgres stays silent, all of many requests (limits in %s)',
+    'responds to each of many requests while Postgres is frozen (limits in %s)',
     async (rateLimitStore) => {
       const proxy = await createPostgresProxy(database.url);
       try {
@@ -151,7 +151,7 @@ describe('while Postgres is gone', () => {
     },
   );
 
-  it('waits for a key check that is slow while Postgres answers others', async () => {
+  it('waits for a slow key check while Postgres responds to others', async () => {
     const { get } = start(database.url, { rateLimitStore: 'postgres', databaseSilenceMs: 1_500 });
     const { secret: another } = await addKey(database.pool, await addOrganization(database.pool));
     expect((await get('/v1/me')).statusCode).toBe(200);
@@ -170,7 +170,7 @@ describe('while Postgres is gone', () => {
     expect((await slow).statusCode).toBe(200);
   });
 
-  it('answers 500 without details where its connections were cut and no new one is let in', async () => {
+  it('responds 500 without details if Postgres ends its connections and refuses new ones', async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
     await shutOut();
@@ -181,7 +181,7 @@ describe('while Postgres is gone', () => {
     await expectOutage(get, routes);
   });
 
-  it('gives each failure an id under which the reason stands in the log', async () => {
+  it('logs the cause of each failure with its request id', async () => {
     const { get, lines } = start(database.url);
     await shutOut();
     const { error } = expectRefusal(await get('/v1/me'), 'internal_error');
@@ -201,14 +201,14 @@ describe('while Postgres is gone', () => {
     expect(lines.filter((line) => reveals(line, secret))).toEqual([]);
   });
 
-  it('still refuses what cannot be a key as such', async () => {
+  it('still responds 401 to a malformed key', async () => {
     const { get } = start(database.url);
     await shutOut();
     expectRefusal(await get('/v1/me', null), 'authentication_error');
     expectRefusal(await get('/v1/me', `${secret}x`), 'authentication_error');
   });
 
-  it('says to the probe of readiness, and only to it, that it cannot answer', async () => {
+  it('reports the outage on /readyz, and not on /healthz', async () => {
     const { get } = start(database.url);
     expect((await get('/readyz', null)).statusCode).toBe(200);
     await shutOut();
@@ -216,7 +216,7 @@ describe('while Postgres is gone', () => {
     expect((await get('/healthz', null)).statusCode).toBe(200);
   });
 
-  it('says to the probe of readiness which table the role of the API cannot read', async () => {
+  it('names on /readyz the table that its role cannot read', async () => {
     const role = await createWorkerRole(database);
     try {
       const { get } = start(role.url);
@@ -233,7 +233,7 @@ describe('while Postgres is gone', () => {
     }
   });
 
-  it('says to the probe of readiness that the schema is missing', async () => {
+  it('reports a missing schema on /readyz', async () => {
     const url = new URL(database.url);
     url.searchParams.set('options', '-c search_path=nowhere');
     const response = await start(url.href).get('/readyz', null);
@@ -241,7 +241,7 @@ describe('while Postgres is gone', () => {
     expect(response.json().problem).toBe('The table api_keys is not in the search path.');
   });
 
-  it('answers again by itself once Postgres is back', async () => {
+  it('recovers without a restart when Postgres is back', async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
     await shutOut();
@@ -252,7 +252,7 @@ describe('while Postgres is gone', () => {
     }
   });
 
-  it('survives the loss of connections that stand idle', async () => {
+  it('survives the loss of idle connections', async () => {
     const { get } = start(database.url);
     await Promise.all(routes.map((url) => get(url)));
     await administer(

@@ -18,7 +18,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     return list.data.length;
   }
 
-  it('take each payment status, and any for all of them', async () => {
+  it('accept each payment status, and any for all', async () => {
     const statuses = ['pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'];
     for (const [index, status] of statuses.entries()) {
       // The status of the order is another one.
@@ -30,7 +30,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('status=any')).toBe(7);
   });
 
-  it('take each platform', async () => {
+  it('accept each platform', async () => {
     const platforms = ['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'];
     for (const platform of [...platforms, 'elsewhere', null]) await shop.add({ platform });
     await shop.publish();
@@ -59,7 +59,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('min_value_in_cents=0')).toBe(4);
   });
 
-  it('take one customer, but not beside the customer of the path', async () => {
+  it('accept a customer, but not on the list of one customer', async () => {
     const customerId = await addCustomer(shop.database.pool, shop.organizationId);
     await shop.add();
     const id = await shop.add({ customer_id: customerId });
@@ -83,7 +83,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
     expect(await found('status=paid&platform=popup&min_value_in_cents=10')).toBe(1);
   });
 
-  it('match the tracking values of statistics with the purchase’s own, whole and exactly', async () => {
+  it('compare tracking values of statistics exactly', async () => {
     const names = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
     for (const name of names) {
       for (const value of ['Verão 1', 'verão 1', 'Verão', 'Verão 1 ', null]) {

@@ -10,7 +10,7 @@ const idsIn = (body: { data: { id: string }[] }) => body.data.map(({ id }) => id
 describe.each(servings)('purchases, %s,', (serving) => {
   const shop = servedShop(serving);
 
-  it('come newest first, page by page, each exactly once', async () => {
+  it('are listed newest first, each exactly once', async () => {
     const instants = ['2026-01-01', '2026-01-03', '2026-01-02', '2026-01-03', '2026-01-03'];
     const ids: bigint[] = [];
     for (const day of instants) ids.push(await shop.add({ created_at: `${day}T00:00:00Z` }));
@@ -34,7 +34,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
-  it('go on after a purchase that the filters leave out', async () => {
+  it('continue after a purchase that the filters exclude', async () => {
     const older = await shop.add({ created_at: '2026-01-01T00:00:00Z', platform: 'popup' });
     const cursor = await shop.add({ created_at: '2026-01-02T00:00:00Z', platform: 'bling' });
     await shop.add({ created_at: '2026-01-03T00:00:00Z', platform: 'popup' });
@@ -76,7 +76,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     expectRefusal(await shop.get(customerUrl(stranger)), 'not_found');
   });
 
-  it('say as of which instant they are', async () => {
+  it('have the instant of their data in a header', async () => {
     const id = await shop.add();
     await shop.publish();
     // Known to Postgres only, and so the proof of who answers.

@@ -70,7 +70,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
-  it('leave out, rather than return as null, what has no value', async () => {
+  it('omit fields without a value', async () => {
     const instant = '2026-01-01T00:00:00Z';
     const [texts = []] = await shown({ created_at: instant, updated_at: instant });
     for (const text of texts) {
@@ -101,7 +101,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
-  it('show amounts digit by digit', async () => {
+  it('show amounts exactly', async () => {
     const amounts = [2n ** 53n + 1n, -(2n ** 53n) - 1n, 2n ** 63n - 1n, -(2n ** 63n)];
     const all = await shown(
       ...amounts.map((cents) => ({ purchase_value_in_cents: cents, total_amount_in_cents: cents })),
@@ -143,7 +143,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
   });
 
-  it('show the values of coupons digit by digit', async () => {
+  it('show the values of coupons exactly', async () => {
     const values = ['12345678901234567890', '0.1234567890123456789', '10.50', '-0.0000001', '7'];
     const all = await shown(
       ...values.map((value) => ({ coupons: `[{"id":${value},"value":${value}}]` })),

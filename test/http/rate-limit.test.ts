@@ -39,7 +39,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
   };
   const remaining = (response: LightMyRequestResponse) => response.headers['x-ratelimit-remaining'];
 
-  it('counts down with every answer and then refuses', async () => {
+  it('decreases with each response, and then requests are refused', async () => {
     const secret = await freshKey();
     for (const left of ['2', '1', '0']) {
       const response = await api.get('/v1/me', secret);
@@ -60,7 +60,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     }
   });
 
-  it('lets exactly so many of many simultaneous requests pass', async () => {
+  it('admits exactly that many of many concurrent requests', async () => {
     const secret = await freshKey();
     const responses = await Promise.all(
       Array.from({ length: 12 }, () => api.get('/v1/me', secret)),
@@ -70,7 +70,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(responses.filter(({ statusCode }) => statusCode === 429)).toHaveLength(9);
   });
 
-  it('says in the 429 after how many whole seconds to come back', async () => {
+  it('sends Retry-After in whole seconds with a 429', async () => {
     const secret = await freshKey();
     await useUp(secret);
     const refused = await api.get('/v1/me', secret);
@@ -82,7 +82,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(JSON.parse(refused.body)).toHaveProperty('retry_after', seconds);
   });
 
-  it('ends its window at a UTC date-time that lies ahead', async () => {
+  it('ends its window at a UTC date-time in the future', async () => {
     const before = Date.now();
     const response = await api.get('/v1/me', await freshKey());
     const reset = String(response.headers['x-ratelimit-reset']);
@@ -91,7 +91,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(Date.parse(reset)).toBeLessThanOrEqual(Date.now() + 60_000);
   });
 
-  it('is of a minute from the first request on', async () => {
+  it('has a window of a minute from the first request on', async () => {
     const secret = await freshKey();
     setClock('2030-01-01T00:00:00.000Z');
     const first = await api.get('/v1/me', secret);
@@ -102,7 +102,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     }
   });
 
-  it('rounds up the seconds to wait, to 1 at the least', async () => {
+  it('rounds Retry-After up, to at least 1', async () => {
     const secret = await freshKey();
     setClock('2030-01-01T00:00:00.000Z');
     await useUp(secret);
@@ -118,7 +118,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     }
   });
 
-  it('begins anew when the window has ended, whatever was refused in it', async () => {
+  it('starts a new window when the last one has ended', async () => {
     const secret = await freshKey();
     setClock('2030-01-01T00:00:00.000Z');
     await useUp(secret);
@@ -132,7 +132,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(response.headers['x-ratelimit-reset']).toBe('2030-01-01T00:02:00.001Z');
   });
 
-  it('is a key’s own, within one organization too', async () => {
+  it('is separate for each key of an organization', async () => {
     const [one, other] = [await freshKey(), await freshKey()];
     await useUp(one);
     expectRefusal(await api.get('/v1/me', one), 'rate_limited');
@@ -157,7 +157,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     ['400 of a malformed path', '/v1/purchases/%ZZ', 400],
     ['404', `/v1/purchases/${encodeId('purchase', 999_999_999n)}`, 404],
     ['422', '/v1/purchases?limit=x', 422],
-  ])('counts a request that is answered with %s and says so', async (_name, url, status) => {
+  ])('counts a request with the response %s, which has the headers', async (_name, url, status) => {
     const secret = await freshKey();
     const response = await api.get(url, secret);
     expect(response.statusCode).toBe(status);
@@ -169,7 +169,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(remaining(await api.get('/v1/me', secret))).toBe('1');
   });
 
-  it('counts a request that is answered with 304', async () => {
+  it('counts a request with the response 304', async () => {
     const secret = await freshKey();
     const response = await api.get('/v1/me', secret, { 'if-none-match': '*' });
     expect(response.statusCode).toBe(304);
@@ -177,13 +177,13 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(remaining(await api.get('/v1/me', secret))).toBe('1');
   });
 
-  it('counts a request that is answered with 403', async () => {
+  it('counts a request with the response 403', async () => {
     const { secret } = await addKey(database.pool, organizationId, { scopes: ['write'] });
     expect(remaining(await api.get('/v1/me', secret))).toBe('2');
     expect(remaining(await api.get('/v1/me', secret))).toBe('1');
   });
 
-  it('counts HEAD and methods that do not exist', async () => {
+  it('counts HEAD and unsupported methods', async () => {
     const headers = { authorization: `Bearer ${await freshKey()}` };
     const head = await api.app.inject({ method: 'HEAD', url: '/v1/me', headers });
     expect(remaining(head)).toBe('2');
@@ -191,14 +191,14 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(remaining(post)).toBe('1');
   });
 
-  it('is nothing that an answer without a valid key speaks of', async () => {
+  it('has no headers on responses without a valid key', async () => {
     const response = await api.get('/v1/me');
     expect(Object.keys(response.headers).filter((name) => /ratelimit|retry/.test(name))).toEqual(
       [],
     );
   });
 
-  it('does not concern health checks', async () => {
+  it('does not apply to health checks', async () => {
     for (let request = 0; request < 3 * requestsPerMinute; request += 1) {
       expect((await api.get('/healthz')).statusCode).toBe(200);
     }

@@ -38,7 +38,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
     expectRefusal(await api.get('/v1/me', key.secret), 'authentication_error');
   });
 
-  it('the key however often a wrong one is tried', async ({ api }) => {
+  it('the key, also after many wrong keys', async ({ api }) => {
     for (let request = 0; request < 3 * requestsPerMinute; request += 1) {
       const response = await api.get('/v1/me', 'crm_live_wrong');
       expectRefusal(response, 'authentication_error');

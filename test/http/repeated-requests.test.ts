@@ -8,7 +8,7 @@ import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import type { TestWorker } from '../support/sync.ts';
 
-describe('a question that is asked again', () => {
+describe('a repeated request', () => {
   let database: TestDatabase;
   let worker: TestWorker;
   let api: TestApi;
@@ -60,7 +60,7 @@ describe('a question that is asked again', () => {
   };
   const stats = '/v1/purchases/stats?group_by=status&platform=shopify';
 
-  it('does not reach DuckDB again, and has the same answer with the same headers', async () => {
+  it('does not reach DuckDB again, and has the same response and headers', async () => {
     const customerPurchases = `/v1/customers/${encodeId('customer', customer)}/purchases`;
     for (const url of [stats, '/v1/purchases?limit=3', customerPurchases]) {
       const first = await api.get(url, secret);
@@ -77,7 +77,7 @@ describe('a question that is asked again', () => {
     }
   });
 
-  it('is the same however it is written', async () => {
+  it('is the same in any spelling', async () => {
     await api.get(stats, secret);
     const sameElsewise = '/v1/purchases/stats?platform=shopify&group_by=st%61tus';
     expect(await questionsFor(() => api.get(sameElsewise, secret))).toBe(0);
@@ -85,7 +85,7 @@ describe('a question that is asked again', () => {
     expect(await questionsFor(() => api.get(another, secret))).toBe(1);
   });
 
-  it('is answered 304 to whoever has the answer, without DuckDB', async () => {
+  it('is 304 for its ETag, without DuckDB', async () => {
     const { headers } = await api.get(stats, secret);
     const asking = { 'if-none-match': String(headers.etag) };
     expect(
@@ -98,7 +98,7 @@ describe('a question that is asked again', () => {
     ).toBe(0);
   });
 
-  it('is put to DuckDB once where many ask at the same time', async () => {
+  it('is one query of DuckDB if many are concurrent', async () => {
     const url = '/v1/purchases/stats?group_by=day';
     const answers: { body: string }[] = [];
     const ask = async () => answers.push(await api.get(url, secret));
@@ -106,7 +106,7 @@ describe('a question that is asked again', () => {
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
   });
 
-  it('is answered anew from the next generation', async () => {
+  it('is a new query on the next generation', async () => {
     const before = (await api.get('/v1/purchases/stats', secret)).json();
     await add(23);
     await worker.syncAll();
@@ -120,7 +120,7 @@ describe('a question that is asked again', () => {
     });
   });
 
-  it("is never answered with another organization's answer", async () => {
+  it("never has another organization's response", async () => {
     const other = await addOrganization(database.pool);
     await worker.syncAll();
     const { secret: otherSecret } = await addKey(database.pool, other);
@@ -131,7 +131,7 @@ describe('a question that is asked again', () => {
     expect((await api.get(customerPurchases, otherSecret)).statusCode).toBe(404);
   });
 
-  it('about a customer who is gone is not answered from memory', async () => {
+  it('for a deleted customer is not answered from the cache', async () => {
     const gone = await addCustomer(database.pool, organization);
     const url = `/v1/customers/${encodeId('customer', gone)}/purchases`;
     expect((await api.get(url, secret)).statusCode).toBe(200);

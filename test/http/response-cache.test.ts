@@ -5,7 +5,7 @@ import {
   type SerializedResponse,
 } from '../../src/http/response/response-cache.ts';
 
-describe('finished answers', () => {
+describe('cached responses', () => {
   const { signal: nobodyLeaves } = new AbortController();
   const one = { client: 'key 1', signal: nobodyLeaves };
   const answerOf = (body: string): SerializedResponse => ({
@@ -38,7 +38,7 @@ describe('finished answers', () => {
     };
   }
 
-  it('are made once, and remembered', async () => {
+  it('are computed once', async () => {
     const cache = createResponseCache(1_000_000);
     const { make, made, finish } = maker();
     const asked = [1, 2, 3].map(() => cache.get('a', one, make));
@@ -48,7 +48,7 @@ describe('finished answers', () => {
     expect(made()).toBe(1);
   });
 
-  it('are made once for all who ask at the same time, also where none is remembered', async () => {
+  it('are computed once for concurrent requests, also without a cache', async () => {
     const cache = createResponseCache(0);
     const { make, made, finish } = maker();
     const asked = [1, 2].map(() => cache.get('a', one, make));
@@ -60,7 +60,7 @@ describe('finished answers', () => {
     expect(await again).toEqual(answerOf('answer 2'));
   });
 
-  it('are given up when the last who asked has left, and not before', async () => {
+  it('are aborted when the last client has disconnected, and not before', async () => {
     const cache = createResponseCache(1_000_000);
     const { make, made, finish, signal } = maker();
     const [first, second] = [new AbortController(), new AbortController()];
@@ -79,7 +79,7 @@ describe('finished answers', () => {
     expect(made()).toBe(2);
   });
 
-  it('are made for each client that asks at the same time, and remembered for all', async () => {
+  it('are computed for each concurrent client, and cached for all', async () => {
     const cache = createResponseCache(1_000_000);
     const makers = [maker(), maker()];
     const asked = makers.map(({ make }, index) =>
@@ -93,7 +93,7 @@ describe('finished answers', () => {
     );
   });
 
-  it('are not remembered where making them failed', async () => {
+  it('are not cached if they fail', async () => {
     const cache = createResponseCache(1_000_000);
     const fail = () => Promise.reject(new Error('no'));
     const asked = [1, 2].map(() => cache.get('a', one, fail));
@@ -103,7 +103,7 @@ describe('finished answers', () => {
     expect(await cache.get('a', one, make)).toEqual(answerOf('yes'));
   });
 
-  it('take no more than they may: the oldest unused go first', async () => {
+  it('have a bounded size: the least recently used are evicted', async () => {
     const cache = createResponseCache(100_000);
     const made: string[] = [];
     const ask = (key: string, length = 4_000) =>

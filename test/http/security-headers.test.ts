@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
 import { connectTo } from '../support/sockets.ts';
 
-describe('what a browser may do with an answer', () => {
+describe('security headers', () => {
   it.beforeAll(async ({ api }) => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
   });
@@ -27,21 +27,21 @@ describe('what a browser may do with an answer', () => {
     ['/nothing', 400],
     ['/healthz', 200],
     ['/', 200],
-  ] as const)('is said with %s', async ([url, status], { get }) => {
+  ] as const)('are sent with %s', async ([url, status], { get }) => {
     const response = await get(url);
     expect(response.statusCode).toBe(status);
     expect(response.headers).toMatchObject(onData);
     expect(response.headers).not.toHaveProperty('strict-transport-security');
   });
 
-  it('is said with a 304 and a refused key', async ({ api, get }) => {
+  it('are sent with a 304 and a refused key', async ({ api, get }) => {
     const unchanged = await get('/v1/me', { 'if-none-match': '*' });
     expect(unchanged.statusCode).toBe(304);
     expect(unchanged.headers).toMatchObject(onData);
     expect((await api.get('/v1/me')).headers).toMatchObject(onData);
   });
 
-  it('is said with the answer to what is no HTTP', async ({ api }) => {
+  it('are sent with the response to a malformed request', async ({ api }) => {
     const client = await connectTo((api.app.server.address() as AddressInfo).port);
     const [answer] = await client.sendBytes('GARBAGE\r\n\r\n');
     expect(answer?.status).toBe(400);
@@ -50,7 +50,7 @@ describe('what a browser may do with an answer', () => {
   });
 
   it.for(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
-    'leaves the reference to run by itself, in no frame: %s',
+    'let the reference run, but in no frame: %s',
     async (url, { api }) => {
       const { headers } = await api.get(url);
       expect(headers).toMatchObject(onAnything);

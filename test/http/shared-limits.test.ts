@@ -79,7 +79,7 @@ describe('checking and counting a key', () => {
     ]);
   });
 
-  it('lets exactly so many pass of all that come to several processes at once', async ({
+  it('admits exactly the limit of concurrent requests to several processes', async ({
     start,
     counts,
   }) => {
@@ -96,7 +96,7 @@ describe('checking and counting a key', () => {
     expect(await counts()).toEqual([{ key: `requests:${key.id}`, points: 60 }]);
   });
 
-  it('goes on with counts that are there from the version before', async ({ database, start }) => {
+  it('continues counts of the previous version', async ({ database, start }) => {
     const expire = Date.now() + 30_000;
     await database.pool.query('insert into rate_limits values ($1, 7, $2)', [
       `requests:${key.id}`,
@@ -108,7 +108,7 @@ describe('checking and counting a key', () => {
     expect(headers['x-ratelimit-reset']).toBe(new Date(expire).toISOString());
   });
 
-  it('clears away counts of windows that ended long ago', async ({ database, start, counts }) => {
+  it('deletes counts of windows that ended long ago', async ({ database, start, counts }) => {
     await database.pool.query(
       `insert into rate_limits values ('requests:1', 5, $1), ('requests:2', 5, $2)`,
       [Date.now() - 2 * 3_600_000, Date.now() + 60_000],

@@ -58,11 +58,14 @@ describe('over a socket', () => {
     expect(answer.headers['content-type']).toMatch(/^application\/json/);
   }
 
-  it.each(malformed)('%s is refused with 400 and hung up on', async (_name, bytes) => {
-    const answer = await exchange(bytes());
-    expectInvalidRequest(answer);
-    expect(answer.body).not.toMatch(/HPE_|parse error|\.js/i);
-  });
+  it.each(malformed)(
+    '%s is refused with 400, and the connection is closed',
+    async (_name, bytes) => {
+      const answer = await exchange(bytes());
+      expectInvalidRequest(answer);
+      expect(answer.body).not.toMatch(/HPE_|parse error|\.js/i);
+    },
+  );
 
   const oversized = [
     ['header', () => `GET /v1/me HTTP/1.1\r\n${authorization}X: ${'a'.repeat(100_000)}\r\n\r\n`],
@@ -81,26 +84,32 @@ describe('over a socket', () => {
   it.each([
     ['cannot be parsed', 'GARBAGE\r\n\r\n'],
     ['expects something', 'GET /v1/me HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n'],
-  ])('a request that %s is answered after the one before it', async (_which, bytes) => {
-    const first = `GET /v1/me HTTP/1.1\r\n${authorization.replace('Connection: close\r\n', '')}\r\n`;
-    const [answer, refusal] = await client.sendBytes(first + bytes);
-    expect(answer?.status).toBe(200);
-    expect(JSON.parse(answer?.body ?? '')).toMatchObject({ object: 'identity' });
-    expectInvalidRequest(refusal as SocketAnswer);
-  });
+  ])(
+    'a request that %s is refused after the response to the one before it',
+    async (_which, bytes) => {
+      const first = `GET /v1/me HTTP/1.1\r\n${authorization.replace('Connection: close\r\n', '')}\r\n`;
+      const [answer, refusal] = await client.sendBytes(first + bytes);
+      expect(answer?.status).toBe(200);
+      expect(JSON.parse(answer?.body ?? '')).toMatchObject({ object: 'identity' });
+      expectInvalidRequest(refusal as SocketAnswer);
+    },
+  );
 
-  it.each(['http://a/v1/%ZZ', '/%761/%ZZ', '/v1/%ZZ'])('%s asks for a key first', async (url) => {
+  it.each(['http://a/v1/%ZZ', '/%761/%ZZ', '/v1/%ZZ'])('%s requires a key first', async (url) => {
     const answer = await exchange(`GET ${url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
     expect(answer.status).toBe(401);
   });
 
-  it.each(oversized)('a %s without end is refused and hung up on', async (_name, bytes) => {
-    const answer = await exchange(bytes());
-    expectInvalidRequest(answer);
-    expect(answer.body).not.toContain('aaaa');
-  });
+  it.each(oversized)(
+    'a %s that is too long is refused, and the connection is closed',
+    async (_name, bytes) => {
+      const answer = await exchange(bytes());
+      expectInvalidRequest(answer);
+      expect(answer.body).not.toContain('aaaa');
+    },
+  );
 
-  it('the server answers on after all of that', async () => {
+  it('the server still responds after all malformed requests', async () => {
     for (const [, bytes] of [...malformed, ...oversized]) await exchange(bytes());
     const answer = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
     expect(answer.status).toBe(200);
@@ -124,7 +133,7 @@ describe('over a socket', () => {
     expect(head.headers['content-type']).toBe(get.headers['content-type']);
   });
 
-  it('304 comes without a body and without a word about one', async () => {
+  it('304 has no body and no headers of a body', async () => {
     const answer = await exchange(
       `GET /v1/me HTTP/1.1\r\n${authorization}If-None-Match: *\r\n\r\n`,
     );
@@ -142,7 +151,7 @@ describe('over a socket', () => {
     expect(absolute.body).toBe(plain.body);
   });
 
-  it('of two authorization headers none is believed rather than the second', async () => {
+  it('two Authorization headers are refused if the first is invalid', async () => {
     const answer = await exchange(
       `GET /v1/me HTTP/1.1\r\nAuthorization: Bearer wrong\r\n${authorization}\r\n`,
     );

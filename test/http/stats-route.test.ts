@@ -35,13 +35,13 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     groups_truncated: false,
   };
 
-  it('have every field where there is no purchase at all', async () => {
+  it('have every field if there is no purchase', async () => {
     await store();
     expect(await stats()).toStrictEqual(nothing);
     expect(await stats('group_by=day')).toStrictEqual({ ...nothing, group_by: 'day' });
   });
 
-  it('have every field where no purchase matches', async () => {
+  it('have every field if no purchase matches', async () => {
     await store({ currency: 'BRL', utm_source: 'known' });
     for (const filter of ['utm_source=unknown', 'min_value_in_cents=1000', 'status=paid']) {
       expect(await stats(filter)).toStrictEqual(nothing);
@@ -104,7 +104,7 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     }
   });
 
-  it('are exact to the cent beyond what a double and a bigint hold', async () => {
+  it('are exact to the cent beyond the range of double and bigint', async () => {
     const most = 2n ** 63n - 1n;
     await store(...worth(most, most, 3).map((values) => ({ ...values, utm_term: 'a' })));
     const { body } = await ask('group_by=utm_term');
@@ -112,7 +112,7 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     expect(body.match(/"average_ticket_in_cents":6148914691236517206[,}]/g)).toHaveLength(2);
   });
 
-  it('give the one currency of the matching purchases, and null without or with several', async () => {
+  it('return the only currency of the matching purchases, or null', async () => {
     const currencies = {
       shopify: { stored: ['BRL', 'BRL'], currency: 'BRL', mixed: false },
       nuvemshop: { stored: [null, null], currency: null, mixed: false },
@@ -143,7 +143,7 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     expect(await keysOf('group_by=day')).toEqual(days);
   });
 
-  it('group by the payment status where they group by status', async () => {
+  it('group by the payment status for group_by=status', async () => {
     await store({ status: 'open', payment_status: 'paid' });
     expect(await keysOf('group_by=status')).toEqual(['paid']);
   });
@@ -170,12 +170,12 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     expect(await keysOf('group_by=utm_source&group_limit=3')).toEqual(keys.slice(0, 3));
   });
 
-  it('put the group of purchases without a value where its revenue does', async () => {
+  it('rank the group of purchases without a value by its revenue', async () => {
     await store({ purchase_value_in_cents: 2 }, { purchase_value_in_cents: 1, utm_term: 'a' });
     expect(await keysOf('group_by=utm_term')).toEqual([null, 'a']);
   });
 
-  it('are truncated where there is one group more than the limit, and not before', async () => {
+  it('are truncated if there is one group more than the limit, and not otherwise', async () => {
     const labels = Array.from({ length: 11 }, (_, index) => ({ utm_content: `c${index}` }));
     await store(...labels);
     for (const [query, length, truncated] of [

@@ -42,10 +42,7 @@ describe('an API on sockets', () => {
     if (!isClosed) await api.close();
   });
 
-  it('goes on after whoever asked for a tunnel has broken the connection off', async ({
-    api,
-    get,
-  }) => {
+  it('survives CONNECT requests whose connections are reset', async ({ api, get }) => {
     for (let round = 0; round < 5; round += 1) {
       const socket = client.ask('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(socket, 'data');
@@ -56,10 +53,10 @@ describe('an API on sockets', () => {
   });
 
   it.for([
-    ['has said nothing', ''],
+    ['has sent nothing', ''],
     ['has sent half a request', 'GET / HTTP/1.1\r\nHo'],
-    ['asked for a tunnel', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ] as const)('stops though somebody keeps a connection who %s', async ([_, bytes], { api }) => {
+    ['has sent CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ] as const)('stops although the client of an open connection %s', async ([_, bytes], { api }) => {
     const socket = client.ask(bytes);
     const [connection] = (await once(api.app.server, 'connection')) as [
       { readonly bytesRead: number },
@@ -70,7 +67,7 @@ describe('an API on sockets', () => {
     socket.destroy();
   });
 
-  it('stops though somebody has left with a request unanswered behind another', async ({
+  it('stops although a client has disconnected with a pipelined request', async ({
     database,
     api,
     ask,
@@ -90,7 +87,7 @@ describe('an API on sockets', () => {
     quiet.destroy();
   });
 
-  it('answers what still comes while it stops as ever, and then ends the connection', async ({
+  it('responds to requests that arrive during shutdown, and then closes the connection', async ({
     database,
     api,
     ask,
@@ -114,7 +111,7 @@ describe('an API on sockets', () => {
     await closing;
   });
 
-  it('leaves no part of a question out', async ({ shop }) => {
+  it('refuses a URL with a fragment', async ({ shop }) => {
     const socket = client.ask(
       `GET /v1/purchases/stats#status=paid HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
     );

@@ -27,7 +27,7 @@ describe.each(servings)('the time zone of statistics, %s,', (serving) => {
     await shop.publish();
   };
 
-  it('decides what a day is, and is UTC where none is given', async () => {
+  it('determines the days, and is UTC by default', async () => {
     await store();
     for (const query of ['', 'timezone=UTC', 'timezone=Etc%2FUTC']) {
       expect(await daysOf(query), query).toEqual(['2026-03-08', '2026-03-09']);
@@ -45,7 +45,7 @@ describe.each(servings)('the time zone of statistics, %s,', (serving) => {
     expect(await daysOf('timezone=Pacific/Apia')).toEqual(apia);
   });
 
-  it('changes nothing but the days: no field tells it, and other questions do not heed it', async () => {
+  it('changes only the days, and no other field or grouping', async () => {
     await store();
     const [plain, zoned] = [
       await stats('group_by=day'),
@@ -59,7 +59,7 @@ describe.each(servings)('the time zone of statistics, %s,', (serving) => {
   });
 
   it.each(['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America%2FSao%20Paulo', 'local'])(
-    'is refused and named where it is none: "%s"',
+    'is refused and named if it is unknown: "%s"',
     async (name) => {
       for (const query of ['group_by=day&', '']) {
         expectRefusal(await ask(`${query}timezone=${name}`), 'validation_error', 'timezone');

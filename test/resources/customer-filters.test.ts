@@ -80,7 +80,7 @@ describe('the filters of the customer list', () => {
       });
     }
   });
-  it('take subscribed customers, or those who are not', async ({ matching, refusal }) => {
+  it('select customers by subscription', async ({ matching, refusal }) => {
     expect(await matching('is_subscribed=true')).toEqual(['late', 'early']);
     expect(await matching('is_subscribed=false')).toEqual(['middle']);
     for (const value of ['1', 'TRUE', 'yes', '']) {
@@ -113,7 +113,7 @@ describe('the filters of the customer list', () => {
     expect(await matching('updated_since=2026-04-01T00:00:00.000002Z')).toEqual(['early']);
   });
 
-  it('refuse what is no instant', async ({ refusal }) => {
+  it('refuse a value that is no instant', async ({ refusal }) => {
     for (const name of ['created_since', 'created_until', 'updated_since']) {
       for (const value of ['2026-02-30T00:00:00Z', 'yesterday', '2026-01-01', '']) {
         expect(await refusal(`${name}=${value}`)).toMatchObject({ status: 422, param: name });
@@ -121,7 +121,7 @@ describe('the filters of the customer list', () => {
     }
   });
 
-  it('find an email address whole, whatever its case', async ({ matching, refusal }) => {
+  it('find a whole email address, case-insensitively', async ({ matching, refusal }) => {
     expect(await matching('email=EARLY@example.COM')).toEqual(['middle', 'early']);
     expect(await matching('email=arly@example.com')).toEqual([]);
     expect(await matching('email=early@example.co_')).toEqual([]);
@@ -136,7 +136,7 @@ describe('the filters of the customer list', () => {
     expect(await matching('phone=88.877.770')).toEqual(['late']);
   });
 
-  it('find a phone with or without its country code, whichever number lacks it', async ({
+  it('find a phone with or without its country code, stored or sent', async ({
     database,
     otherShop,
     matching,
@@ -181,7 +181,7 @@ describe('the filters of the customer list', () => {
   });
 
   it.for(['tag', 'segment'] as const)(
-    'take the customers of a %s',
+    'select the customers of a %s',
     async (relation, { otherShop, matching, refusal }) => {
       const by = (name: string) =>
         `${relation}_id=${encodeId(relation, relations[name] as bigint)}`;
@@ -213,7 +213,7 @@ describe('the filters of the customer list', () => {
     expect(await matching(`sort=total_spent&${after}`)).toEqual(['middle', 'early']);
   });
 
-  it('say nothing of a cursor of another organization', async ({ refusal }) => {
+  it('refuse a cursor of another organization as unknown', async ({ refusal }) => {
     expect(await refusal(`starting_after=${publicId(ids.foreign as bigint)}`)).toMatchObject({
       status: 400,
       type: 'invalid_request',

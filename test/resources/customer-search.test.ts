@@ -46,7 +46,7 @@ describe('the search of customers', () => {
     ['иван', ['Иван']],
     ['日本', ['日本語']],
     ['日本語', ['日本語']],
-  ] as const)('leaves case and accents aside: %s', async ([text, names], { found }) => {
+  ] as const)('ignores case and accents: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
@@ -57,7 +57,7 @@ describe('the search of customers', () => {
     ['900000002', [josefina]],
     ['mail.example', ['only@mail.example']],
     ['.example', [jose, josefina, 'only@mail.example']],
-  ] as const)('looks into name, email and phone: %s', async ([text, names], { found }) => {
+  ] as const)('searches name, email and phone: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
@@ -85,7 +85,7 @@ describe('the search of customers', () => {
     ['zq', []],
     ['@', [jose, josefina, 'only@mail.example']],
     ['---', []],
-  ] as const)('finds short texts and signs too: %s', async ([text, names], { found }) => {
+  ] as const)('finds short texts and symbols: %s', async ([text, names], { found }) => {
     expect(await found(text)).toEqual(names);
   });
 
@@ -133,7 +133,7 @@ describe('the search of customers', () => {
 });
 
 describe('the schema of the search', () => {
-  it('computes the same under a search path without anything in it', async ({ database }) => {
+  it('computes the same with an empty search path', async ({ database }) => {
     const connection = await database.pool.connect();
     try {
       await connection.query('begin');

@@ -76,12 +76,12 @@ describe('a customer', () => {
     );
   });
 
-  it('has in lists the fields of both shapes and no other', async ({ api, shop }) => {
+  it('has exactly the fields of the list shape in lists', async ({ api, shop }) => {
     const items = (await readPages(api, shop.secret, '/v1/customers', 100)).flat();
     expect(items.find((item) => item.id === publicId(id))).toStrictEqual(inList());
   });
 
-  it('has alone its tags, attributes, identification and address as well', async ({
+  it('also has tags, attributes, identification and address in a single response', async ({
     getCustomer,
   }) => {
     expect(await getCustomer(id)).toStrictEqual({
@@ -97,7 +97,7 @@ describe('a customer', () => {
     });
   });
 
-  it('leaves out what has no value', async ({ addCustomer, getCustomer }) => {
+  it('omits fields without a value', async ({ addCustomer, getCustomer }) => {
     const bare = await addCustomer({
       created_at: '2024-01-02T03:04:05Z',
       updated_at: '2024-01-02T03:04:05Z',
@@ -116,16 +116,13 @@ describe('a customer', () => {
     });
   });
 
-  it('writes every cent of an amount that no double can hold', async ({ get, addCustomer }) => {
+  it('shows amounts beyond the range of a double exactly', async ({ get, addCustomer }) => {
     const rich = await addCustomer({ total_spent_in_cents: '9007199254740993' });
     const response = await get(`/v1/customers/${publicId(rich)}`);
     expect(response.body).toContain('"total_spent_in_cents":9007199254740993,');
   });
 
-  it('shows of a stored address its documented texts and nothing else', async ({
-    addCustomer,
-    getCustomer,
-  }) => {
+  it('shows only the documented texts of an address', async ({ addCustomer, getCustomer }) => {
     const odd = await addCustomer({
       default_address: {
         id: 7,

@@ -125,11 +125,11 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     },
   );
 
-  it('shows another organization only what is its own', async ({ api, otherShop }) => {
+  it('shows each organization only its own items', async ({ api, otherShop }) => {
     expect(await readIds(api, otherShop.secret, url)).toEqual([foreignId]);
   });
 
-  it('names the kind of each item and writes instants in UTC to the microsecond', async ({
+  it('shows the object type of each item, and instants in UTC to the microsecond', async ({
     api,
     shop,
   }) => {
@@ -151,7 +151,9 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     expect((await get(`${url}?limit=100`)).statusCode).toBe(200);
   });
 
-  it('refuses a cursor of another kind, of nobody and of another organization', async ({ get }) => {
+  it('refuses a cursor that is of another type, unknown or of another organization', async ({
+    get,
+  }) => {
     const cursors = [
       encodeId('purchase', 1n),
       encodeId(resource === 'tag' ? 'flow' : 'tag', rows[0]?.id as bigint),
@@ -171,7 +173,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     }
   });
 
-  it('refuses what it does not know, and what is given twice', async ({ get }) => {
+  it('refuses unknown and repeated parameters', async ({ get }) => {
     for (const [query, param] of [
       ['page=2', 'page'],
       ['sort=name', 'sort'],
@@ -186,7 +188,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     }
   });
 
-  it('carries no ETag', async ({ get }) => {
+  it('has no ETag', async ({ get }) => {
     expect((await get(url)).headers).not.toHaveProperty('etag');
   });
 
@@ -216,7 +218,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
         }
       });
 
-      it('answers 404 for an id of nobody and of another organization', async ({ get }) => {
+      it('is 404 for an unknown id and for an id of another organization', async ({ get }) => {
         for (const id of [encodeId(resource, 999_999_999n), foreignId, `${foreignId}x`]) {
           const response = await get(`${url}/${id}`);
           expect(response.statusCode, id).toBe(404);
@@ -224,7 +226,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
         }
       });
 
-      it('answers 422 for an id of another kind, and for a parameter', async ({ get }) => {
+      it('is 422 for an id of another type, and for a parameter', async ({ get }) => {
         const param = `${resource}_id`;
         for (const [path, named] of [
           [encodeId('purchase', 1n), param],

@@ -164,7 +164,7 @@ describe('a search', () => {
     );
   });
 
-  it('finds signs that nobody types', async ({ foundByComparing, foundBySearching }) => {
+  it('finds control characters', async ({ foundByComparing, foundBySearching }) => {
     for (const text of ['\x1e', 'a\x1eb', '\x1eb\x1fc']) {
       const asked = { text, sort: 'updated', limit: 5, isTagged: false } as const;
       const found = await foundBySearching(asked);
@@ -184,7 +184,7 @@ describe('a search', () => {
     ['a byte order mark', '\ufeff'],
     ['the separator of fields', '\x1f'],
   ] as const)(
-    'finds nothing if folding leaves no visible character: %s',
+    'finds nothing for a text without a visible character: %s',
     async ([_name, text], { foundBySearching }) => {
       for (const sort of ['created', 'total_spent'] as const) {
         for (const isTagged of [false, true]) {

@@ -79,7 +79,7 @@ describe('the search of segments', () => {
     ['m', ['Empty', 'Região Sul']],
     ['empty', ['Empty']],
     ['foreign', []],
-  ] as const)('looks into name and description: %s', async ([text, names], { api, shop }) => {
+  ] as const)('searches name and description: %s', async ([text, names], { api, shop }) => {
     for (const sort of ['', '&sort=updated']) {
       const url = `/v1/segments?q=${encodeURIComponent(text)}${sort}`;
       const items = (await readPages(api, shop.secret, url, 1)).flat();
@@ -115,13 +115,17 @@ describe('the customers of a segment', () => {
     expect(inSegment).toStrictEqual(inList);
   });
 
-  it('are none of an empty segment', async ({ get }) => {
+  it('are an empty list for an empty segment', async ({ get }) => {
     const response = await get(customersOf('Empty'));
     expect(response.json()).toStrictEqual({ data: [], has_more: false });
     expect(response.headers).not.toHaveProperty('etag');
   });
 
-  it('are not found where the segment is unknown or foreign', async ({ api, otherShop, get }) => {
+  it('are 404 if the segment is unknown or of another organization', async ({
+    api,
+    otherShop,
+    get,
+  }) => {
     const unknown = `/v1/segments/${encodeId('segment', 999_999n)}/customers`;
     for (const url of [unknown, customersOf('Foreign região')]) {
       const response = await get(url);
@@ -133,7 +137,7 @@ describe('the customers of a segment', () => {
     ]);
   });
 
-  it('follow a cursor that is in the organization, and no other', async ({ api, shop, get }) => {
+  it('accept a cursor of the organization, and no other', async ({ api, shop, get }) => {
     const url = customersOf('Região Sul');
     const [, second] = publicIds(0, 1);
     expect(await readIds(api, shop.secret, `${url}?starting_after=${second}`)).toEqual(
@@ -147,7 +151,7 @@ describe('the customers of a segment', () => {
     }
   });
 
-  it('take no other parameter', async ({ get }) => {
+  it('accept no other parameter', async ({ get }) => {
     for (const [query, param] of [
       ['sort=updated', 'sort'],
       ['is_subscribed=true', 'is_subscribed'],

@@ -33,7 +33,7 @@ const it = test.extend(
 );
 
 describe('numbers of stored JSON', () => {
-  it.for(numbers)('are what Postgres has, in attributes: %s', async (number, { shown }) => {
+  it.for(numbers)('have the digits of Postgres in attributes: %s', async (number, { shown }) => {
     const attributes = `{"a":${number},"bb":[1,${number}],"ccc":"${number}"}`;
     // Lists of customers have no attributes.
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
@@ -44,12 +44,12 @@ describe('numbers of stored JSON', () => {
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
   });
 
-  it('without a value are left out of attributes', async ({ shown }) => {
+  it('beyond the range of a double are omitted from attributes', async ({ shown }) => {
     const attributes = '{"huge":1e400,"none":null,"some":1}';
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual(['{"some":1}']);
   });
 
-  it.for(numbers)('are text to the last digit in an address: %s', async (number, { shown }) => {
+  it.for(numbers)('are texts with all digits in an address: %s', async (number, { shown }) => {
     const address = `{"number":${number}}`;
     expect(await shown('customer', 'customers', 'default_address', address)).toEqual([
       `{"number":"${number}"}`,
@@ -57,7 +57,7 @@ describe('numbers of stored JSON', () => {
   });
 
   it.for(['9007199254740993', '9223372036854775807', '-9223372036854775808'])(
-    'are whole to the last digit in metrics and templates: %s',
+    'are integers with all digits in metrics and templates: %s',
     async (number, { shown }) => {
       const metrics = `{"sent":${number}}`;
       for (const resource of ['email_campaign', 'template_campaign'] as const) {
@@ -70,11 +70,7 @@ describe('numbers of stored JSON', () => {
     },
   );
 
-  it('do not change the tag of an answer from one request to the next', async ({
-    database,
-    shop,
-    get,
-  }) => {
+  it('do not change the ETag from one request to the next', async ({ database, shop, get }) => {
     const values = { organization_id: shop.organizationId, attributes: `{"a":${numbers[0]}}` };
     const id = await addRow(database.pool, 'customers', values);
     const url = `/v1/customers/${encodeId('customer', id)}`;

@@ -34,7 +34,7 @@ describe('a row that has every field', () => {
   });
 
   it.for(['whatsapp', 'sms'])(
-    'of a template campaign by %s shows when it is due',
+    'of a template campaign by %s shows its schedule',
     async (channel, { single }) => {
       const shown = await single('template_campaign', '/v1/template-campaigns', {
         channel,

@@ -16,7 +16,7 @@ const statsColumns: TableColumn[] = [
   { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
 ];
 
-describe('all formats of an answer', () => {
+describe('all formats of a response', () => {
   let csv: Awaited<ReturnType<typeof fileReader>>;
   let secret: string;
   let customers: bigint[];
@@ -124,7 +124,7 @@ describe('all formats of an answer', () => {
     );
   });
 
-  it('have columns of the types that they promise', async ({ api }) => {
+  it('have columns of the documented types', async ({ api }) => {
     const { rawPayload } = await api.get('/v1/purchases?format=arrow', secret);
     const { types } = readArrow(rawPayload);
     expect(types).toMatchObject({

@@ -71,7 +71,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('by the parameter goes before Accept', async () => {
+  it('by the parameter overrides Accept', async () => {
     for (const url of urls) {
       for (const [format, mediaType] of Object.entries(mediaTypes)) {
         const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
@@ -82,7 +82,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('that nobody knows is refused and named, and errors are JSON whatever was asked for', async () => {
+  it('that is unknown is refused and named, and errors are always JSON', async () => {
     for (const url of urls) {
       for (const format of ['xml', '', 'CSV', 'parquet']) {
         const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
@@ -94,7 +94,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     expectRefusal(await get('/v1/me?format=csv'), 'validation_error', 'format');
   });
 
-  it('leaves what is asked for without one as it was', async () => {
+  it('does not change the JSON response', async () => {
     for (const url of urls) {
       const plain = await get(url);
       expect(plain.headers).not.toHaveProperty('x-has-more');
@@ -102,7 +102,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('tags each of them apart, and answers 304 for its own tag alone', async () => {
+  it('gives each format its own ETag, and 304 for this tag only', async () => {
     const url = urls[2] as string;
     const tags = new Map<string, string>();
     for (const format of Object.keys(mediaTypes)) {
@@ -138,14 +138,14 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('says in a header whether there is more', async () => {
+  it('sends X-Has-More', async () => {
     const more = async (url: string) => (await get(`${url}&format=csv`)).headers['x-has-more'];
     expect(await more('/v1/purchases?limit=3')).toBe('true');
     expect(await more('/v1/purchases?limit=4')).toBe('false');
     expect(await more('/v1/purchases/stats?group_by=day')).toBe('false');
   });
 
-  it('writes CSV as RFC 4180 has it, and text as it is', async () => {
+  it('writes CSV of RFC 4180, with unchanged text', async () => {
     const { body } = await get('/v1/purchases?limit=4&format=csv');
     const lines = body.split('\r\n');
     expect(lines).toHaveLength(6);
@@ -156,7 +156,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     expect(numbers).toEqual(['"á,b"', 'plain', '-5', '=1+1']);
   });
 
-  it('guards formulas for Excel, and begins with the byte order mark', async () => {
+  it('escapes formulas for Excel, and begins with a byte order mark', async () => {
     const { rawPayload } = await get('/v1/purchases?limit=4&format=csv_excel');
     expect([...rawPayload.subarray(0, 3)]).toEqual([0xef, 0xbb, 0xbf]);
     const text = rawPayload.toString('utf8');
@@ -165,7 +165,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     expect(text).toContain(',plain,');
   });
 
-  it('has no rows where there are none, and one row of totals without a grouping', async () => {
+  it('returns no rows of an empty list, and one row of totals without a grouping', async () => {
     const none = 'created_since=2200-01-01T00:00:00Z';
     const header = 'key,purchase_count,revenue_in_cents,average_ticket_in_cents\r\n';
     const stats = (query: string) => get(`/v1/purchases/stats?format=csv&${query}`);
@@ -178,7 +178,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
 });
 
 describe('a sum that 64 bits cannot hold', () => {
-  it('is written to the last digit, and refused where a format cannot', async ({
+  it('is exact, and refused in a format that cannot hold it', async ({
     api,
     database,
     newShop: { organizationId, secret },
