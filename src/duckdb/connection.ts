@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   BIGINT,
   type DuckDBConnection,
@@ -9,6 +10,7 @@ import {
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import type { Sql } from 'sql-template-tag';
+import { isOutOfMemory } from './memory.ts';
 
 // The decoder of node-api drops a byte order mark at the beginning of a text.
 Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
@@ -109,6 +111,25 @@ export function rowsOf(result: DuckDBMaterializedResult): DuckDBRow[] {
   }
   return rows;
 }
+
+/**
+ * Detaches a file if it is attached. DuckDB needs memory for this, and may have none while queries
+ * run: the file would then stay attached, with the memory that it takes. So this function waits.
+ */
+export async function detach(connection: DuckDBConnection, catalog: string): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await connection.run(`detach database if exists ${catalog}`);
+      return;
+    } catch (error) {
+      if (!isOutOfMemory(error) || attempt === maxDetachAttempts) throw error;
+    }
+    await sleep(detachPauseMs);
+  }
+}
+
+const maxDetachAttempts = 100;
+const detachPauseMs = 50;
 
 /** A path as an SQL literal, because ATTACH accepts no parameters. */
 export function quotePath(path: string): string {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
-import { quotePath } from './connection.ts';
+import { detach, quotePath } from './connection.ts';
 
 /** An attached file, until it is released. */
 export type SharedFile<Content> = {
@@ -48,7 +48,7 @@ export function createSharedFiles<Content>(
       try {
         return { catalog, content: await open(connection, catalog, path), users: 0 };
       } catch (error) {
-        await connection.run(`detach ${catalog}`);
+        await detach(connection, catalog);
         throw error;
       }
     });
@@ -58,7 +58,7 @@ export function createSharedFiles<Content>(
     if (file.users > 0) return;
     attached.delete(path);
     close(file.content);
-    await withConnection((connection) => connection.run(`detach ${file.catalog}`));
+    await withConnection((connection) => detach(connection, file.catalog));
   };
 
   return {

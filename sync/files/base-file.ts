@@ -4,7 +4,7 @@ import { mkdir, rename } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { quotePath, runStatement } from '../../src/duckdb/connection.ts';
+import { detach, quotePath, runStatement } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { createSharedFiles, type SharedFiles } from '../../src/duckdb/shared-files.ts';
 import { createBaseLayout, layoutVersion, requireBase } from '../../src/purchase-store/layout.ts';
@@ -70,7 +70,7 @@ async function attachExisting(file: BaseFile): Promise<void> {
 /** Creates an empty unfinished base, in the place of any other. */
 export async function resetBase(file: BaseFile): Promise<void> {
   const { connection, catalog, path } = file;
-  await connection.run(`detach database if exists ${catalog}`);
+  await detach(connection, catalog);
   await removeDuckDBFile(path);
   file.progress = null;
   file.beginning = null;

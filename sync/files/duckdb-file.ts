@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { detach } from '../../src/duckdb/connection.ts';
 
 /** The version of files that the worker creates: from 1.5 on, a write-ahead log names its file. */
 export const storageVersion = `storage_version 'v1.5.0'`;
@@ -13,7 +14,7 @@ export async function removeDuckDBFile(path: string): Promise<void> {
 /** Detaches a file, if it is attached, and closes the connection in any case. */
 export async function detachAndClose(connection: DuckDBConnection, catalog: string): Promise<void> {
   try {
-    await connection.run(`detach database if exists ${catalog}`);
+    await detach(connection, catalog);
   } finally {
     connection.closeSync();
   }

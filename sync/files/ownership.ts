@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { quotePath } from '../../src/duckdb/connection.ts';
+import { detach, quotePath } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { closeFolder, ignoringErrors } from '../../src/private-files.ts';
@@ -72,7 +72,7 @@ export function createOwnership(
       taking = null;
       if (connection == null) return;
       try {
-        await connection.run(`detach database if exists ${catalog}`);
+        await detach(connection, catalog);
       } finally {
         connection.closeSync();
       }

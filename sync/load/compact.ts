@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { queryRows, quotePath, runStatement } from '../../src/duckdb/connection.ts';
+import { detach, queryRows, quotePath, runStatement } from '../../src/duckdb/connection.ts';
 import { dictionaries } from '../../src/purchase-store/layout.ts';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import {
@@ -57,7 +57,7 @@ export async function compact(
       await merge(file, { base: base.catalog, delta }, chunkRows, signal);
       return found.watermark;
     } finally {
-      await connection.run(`detach ${delta}`);
+      await detach(connection, delta);
     }
   } finally {
     await base.release();

@@ -4,7 +4,7 @@ import { copyFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
+import { detach, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   currentFile,
@@ -126,7 +126,7 @@ async function requireContent(
       throw new Error(`${path} has another snapshot or number of changes than expected`);
     }
   } finally {
-    await connection.run(`detach ${copy}`);
+    await detach(connection, copy);
   }
 }
 

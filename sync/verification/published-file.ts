@@ -6,6 +6,7 @@ import {
   createInstance,
   type DuckDBOptions,
   type DuckDBRow,
+  detach,
   queryRows,
   quotePath,
 } from '../../src/duckdb/connection.ts';
@@ -74,12 +75,12 @@ export async function openPublishedFiles(
       await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
       await requireDescribed(connection, catalogs.delta, generation, organizationId);
     } catch (error) {
-      await connection.run(`detach database if exists ${catalogs.delta}`).catch(() => {});
+      await detach(connection, catalogs.delta).catch(() => {});
       await base.release();
       throw unreadable(error, path);
     }
     const release = async () => {
-      await connection.run(`detach ${catalogs.delta}`);
+      await detach(connection, catalogs.delta);
       await base.release();
     };
     return publishedFile(connection, catalogs, directory, generation, release);

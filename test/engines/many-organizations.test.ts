@@ -147,8 +147,10 @@ describe('more organizations than there is memory for', { timeout: 60_000 }, () 
   });
 
   it('are all served concurrently', async () => {
-    const counts = await Promise.all(organizations.map(countOf));
-    expect(counts).toEqual(organizations.map(() => remaining));
+    for (let round = 0; round < 15; round += 1) {
+      const counts = await Promise.all(organizations.map(countOf));
+      expect(counts).toEqual(organizations.map(() => remaining));
+    }
     expect(failures).toEqual([]);
   });
 });

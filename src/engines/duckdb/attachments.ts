@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import { queryRows, quotePath } from '../../duckdb/connection.ts';
+import { detach, queryRows, quotePath } from '../../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../../duckdb/shared-files.ts';
 import { layoutVersion, requireBase } from '../../purchase-store/layout.ts';
 import {
@@ -56,7 +56,7 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
 
   const detachUnused = async (attached: AttachedGeneration): Promise<void> => {
     if (!attached.isRetired || attached.users > 0) return;
-    await (await connecting).run(`detach ${attached.generation.catalogs.delta}`);
+    await detach(await connecting, attached.generation.catalogs.delta);
     closeSync(attached.descriptor);
     await attached.base.release();
   };
@@ -132,7 +132,7 @@ async function openGeneration(
     }
     return generation;
   } catch (error) {
-    await connection.run(`detach ${catalogs.delta}`);
+    await detach(connection, catalogs.delta);
     throw error;
   }
 }
