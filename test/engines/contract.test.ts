@@ -1,82 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
-import {
-  averageTicket,
-  type PurchaseEngine,
-  UnknownCursorError,
-} from '../../src/domain/purchase-engine.ts';
+import { averageTicket, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, StatsDimension } from '../../src/domain/purchase-query.ts';
-import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
-import type { TestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
-import type { TestWorker } from '../support/sync.ts';
+import { engines, type Stored, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-const engines = [
-  'postgres',
-  'duckdb',
-  'duckdb, all purchases in the delta',
-  'duckdb, purchases in base and delta',
-] as const;
-
 /** What every engine promises, each over the same rows. */
 describe.each(engines)('the engine %s', (name) => {
-  let database: TestDatabase;
-  let worker: TestWorker;
-  let engine: PurchaseEngine;
-
-  it.beforeAll(async ({ database: ownDatabase, worker: ownWorker, engine: duckdb }) => {
-    [database, worker] = [ownDatabase, ownWorker];
-    engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
-  });
-
-  type Stored = Omit<PurchaseValues, 'customer_id'> & { customer?: number };
-  type Shop = { organization: bigint; ids: bigint[]; customers: bigint[] };
-
-  /** A new organization with two customers and these purchases. */
-  const store = async (purchases: Stored[]): Promise<Shop> => {
-    const organization = await addOrganization(database.pool);
-    if (name === 'duckdb, all purchases in the delta') await worker.once([organization]);
-    const customers = [
-      await addCustomer(database.pool, organization),
-      await addCustomer(database.pool, organization),
-    ];
-    const ids: bigint[] = [];
-    for (const { customer = 0, ...values } of purchases) {
-      const customerId = customers[customer] as bigint;
-      ids.push(
-        await addPurchase(database.pool, organization, { ...values, customer_id: customerId }),
-      );
-    }
-    return { organization, ids, customers };
-  };
-  const publish = async ({ organization, customers }: Shop) => {
-    if (name === 'postgres') return;
-    if (name === 'duckdb, purchases in base and delta') {
-      const negateHalf = () =>
-        database.pool.query(
-          `update purchases set purchase_value_in_cents = -purchase_value_in_cents
-           where organization_id = $1 and id % 2 = 0`,
-          [organization],
-        );
-      const values = { customer_id: customers[1] as bigint, currency: 'EUR', utm_source: 'gone' };
-      const superseded = await addPurchase(database.pool, organization, values);
-      await negateHalf();
-      await worker.once([organization]);
-      await negateHalf();
-      await database.pool.query('delete from purchases where id = $1', [superseded]);
-    }
-    await worker.once([organization]);
-  };
-  /** What `store` stores, in the engine. */
-  const shop = async (purchases: Stored[]): Promise<Shop> => {
-    const stored = await store(purchases);
-    await publish(stored);
-    return stored;
-  };
+  const store = storeIn(name);
   const statsOf = async (
     organization: bigint,
     filters: PurchaseFilters = {},
@@ -84,11 +18,11 @@ describe.each(engines)('the engine %s', (name) => {
     groupLimit = 10,
   ) => {
     const query = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-    return (await engine.stats(organization, query)).result;
+    return (await store.engine.stats(organization, query)).result;
   };
 
   it('returns empty results for an organization without purchases', async () => {
-    const { organization } = await shop([]);
+    const { organization } = await store.shop([]);
     expect(await statsOf(organization, {}, 'day')).toEqual({
       purchaseCount: 0n,
       customerCount: 0n,
@@ -98,12 +32,12 @@ describe.each(engines)('the engine %s', (name) => {
       groups: [],
       groupsTruncated: false,
     });
-    const { result } = await engine.list(organization, { filters: {}, limit: 25 });
+    const { result } = await store.engine.list(organization, { filters: {}, limit: 25 });
     expect(result).toEqual({ purchases: [], hasMore: false });
   });
 
   it('counts purchases and distinct customers and adds their values to the cent', async () => {
-    const { organization } = await shop([
+    const { organization } = await store.shop([
       { purchase_value_in_cents: 2n ** 62n },
       { purchase_value_in_cents: 2n ** 62n },
       { purchase_value_in_cents: 2n ** 62n, customer: 1 },
@@ -117,7 +51,7 @@ describe.each(engines)('the engine %s', (name) => {
   });
 
   it('returns the only currency, or that there are several', async () => {
-    const { organization } = await shop([
+    const { organization } = await store.shop([
       { currency: 'BRL', platform: 'bling' },
       { currency: null, platform: 'bling' },
       { currency: 'USD', platform: 'popup' },
@@ -133,7 +67,7 @@ describe.each(engines)('the engine %s', (name) => {
   });
 
   it('ranks groups by revenue, then count, then key, null last', async () => {
-    const { organization } = await shop([
+    const { organization } = await store.shop([
       { utm_source: 'big', purchase_value_in_cents: 900 },
       { utm_source: 'often', purchase_value_in_cents: 100 },
       { utm_source: 'often', purchase_value_in_cents: 100 },
@@ -150,7 +84,7 @@ describe.each(engines)('the engine %s', (name) => {
   });
 
   it('returns whether there are more groups than the limit', async () => {
-    const { organization } = await shop(
+    const { organization } = await store.shop(
       ['a', 'b', 'c'].map((source) => ({ utm_source: source, purchase_value_in_cents: 1 })),
     );
     for (const [limit, keys, truncated] of [
@@ -166,7 +100,7 @@ describe.each(engines)('the engine %s', (name) => {
   });
 
   it('groups by days in UTC', async () => {
-    const { organization } = await shop([
+    const { organization } = await store.shop([
       { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
       { created_at: '2026-03-02T00:00:00+00:00', purchase_value_in_cents: 2 },
       { created_at: '2026-03-01T22:00:00-03:00', purchase_value_in_cents: 1 },
@@ -199,14 +133,14 @@ describe.each(engines)('the engine %s', (name) => {
       [{ utm_content: ' a ' }, { utm_content: ' a ' }],
       [{ utm_term: "o'neill" }, { utm_term: "o'neill" }],
     ];
-    const { organization, ids, customers } = await shop([
+    const { organization, ids, customers } = await store.shop([
       ...cases.map(([, values]) => ({ ...plain, ...values })),
       { ...plain, customer: 1 },
       plain,
     ]);
     const ofCustomer: PurchaseFilters = { customerId: customers[1] as bigint };
     for (const [index, filters] of [...cases.map(([filter]) => filter), ofCustomer].entries()) {
-      const { result } = await engine.list(organization, { filters, limit: 100 });
+      const { result } = await store.engine.list(organization, { filters, limit: 100 });
       const found = result.purchases.map(({ id }) => id);
       expect(found, Object.keys(filters).join()).toEqual([ids[index]]);
       expect((await statsOf(organization, filters)).purchaseCount).toBe(1n);
@@ -214,19 +148,19 @@ describe.each(engines)('the engine %s', (name) => {
   });
 
   it('refuses a cursor that is no purchase of the organization', async () => {
-    const { organization } = await shop([{}]);
-    const { ids } = await shop([{}]);
+    const { organization } = await store.shop([{}]);
+    const { ids } = await store.shop([{}]);
     for (const startingAfter of [ids[0] as bigint, 10n ** 15n]) {
       await expect(
-        engine.list(organization, { filters: {}, limit: 1, startingAfter }),
+        store.engine.list(organization, { filters: {}, limit: 1, startingAfter }),
       ).rejects.toBeInstanceOf(UnknownCursorError);
     }
   });
 
   it('returns no purchases of another organization', async () => {
-    const { organization } = await shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
-    const other = await shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
-    expect((await engine.get(organization, other.ids[0] as bigint)).result).toBeNull();
+    const { organization } = await store.shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
+    const other = await store.shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
+    expect((await store.engine.get(organization, other.ids[0] as bigint)).result).toBeNull();
     const theirs = { customerId: other.customers[0] as bigint };
     expect((await statsOf(organization, theirs)).purchaseCount).toBe(0n);
     expect((await statsOf(organization, { utm_source: 'theirs' })).revenueInCents).toBe(0n);
@@ -237,24 +171,26 @@ describe.each(engines)('the engine %s', (name) => {
 
   it('returns an instant that is not before the last write it shows', async () => {
     const before = BigInt(Date.now()) * 1000n;
-    const { organization } = await shop([{}]);
-    const { asOf } = await engine.list(organization, { filters: {}, limit: 1 });
+    const { organization } = await store.shop([{}]);
+    const { asOf } = await store.engine.list(organization, { filters: {}, limit: 1 });
     expect(formatInstant(asOf) >= formatInstant(before - 1_000_000n)).toBe(true);
     expect(asOf <= BigInt(Date.now() + 1_000) * 1000n).toBe(true);
-    expect(await engine.freshness(organization)).toBeGreaterThanOrEqual(asOf);
+    expect(await store.engine.freshness(organization)).toBeGreaterThanOrEqual(asOf);
   });
 
   it('rejects with the reason of a signal that is aborted', async () => {
-    const { organization } = await shop([{}]);
+    const { organization } = await store.shop([{}]);
     const reason = new Error('gone');
     const query = { filters: {}, limit: 1 };
-    await expect(engine.list(organization, query, AbortSignal.abort(reason))).rejects.toBe(reason);
+    await expect(store.engine.list(organization, query, AbortSignal.abort(reason))).rejects.toBe(
+      reason,
+    );
   });
 
   it('visits every matching purchase exactly once, whatever the filter and the page size', async () => {
-    const large = await store([]);
+    const large = await store.add([]);
     const { organization, customers } = large;
-    await database.pool.query(
+    await store.database.pool.query(
       `insert into purchases
          (organization_id, customer_id, purchase_value_in_cents, created_at, utm_source)
        select $1, $2, number % 7,
@@ -265,7 +201,7 @@ describe.each(engines)('the engine %s', (name) => {
        order by md5(number::text)`,
       [organization, customers[0]],
     );
-    await publish(large);
+    await store.publish(large);
     const walks = fc.oneof(
       fc.record({
         filters: fc.constantFrom<PurchaseFilters>({}, { maxValueInCents: 3n }),
@@ -295,7 +231,7 @@ describe.each(engines)('the engine %s', (name) => {
     for (;;) {
       const last = visited.at(-1);
       const after = last === undefined ? {} : { startingAfter: last };
-      const { result } = await engine.list(organization, { filters, limit, ...after });
+      const { result } = await store.engine.list(organization, { filters, limit, ...after });
       visited.push(...result.purchases.map(({ id }) => id));
       if (!result.hasMore) return visited;
       expect(result.purchases).toHaveLength(limit);
@@ -304,7 +240,7 @@ describe.each(engines)('the engine %s', (name) => {
 
   /** In plain SQL of its own, so that no engine is its own judge. */
   async function expected(organization: bigint, filters: PurchaseFilters): Promise<bigint[]> {
-    const { rows } = await database.pool.query<{ id: bigint }>(
+    const { rows } = await store.database.pool.query<{ id: bigint }>(
       `select id from purchases
        where organization_id = $1
          and ($2::text is null or utm_source = $2)

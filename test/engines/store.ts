@@ -1,0 +1,91 @@
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { test } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
+import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
+import type { TestWorker } from '../support/sync.ts';
+
+/** The engines, DuckDB with purchases in each of its files. */
+export const engines = [
+  'postgres',
+  'duckdb',
+  'duckdb, all purchases in the delta',
+  'duckdb, purchases in base and delta',
+] as const;
+export type EngineName = (typeof engines)[number];
+
+export type Stored = Omit<PurchaseValues, 'customer_id'> & { customer?: number };
+type Shop = { organization: bigint; ids: bigint[]; customers: bigint[] };
+
+export type Store = {
+  readonly database: TestDatabase;
+  readonly engine: PurchaseEngine;
+  /** Adds an organization with two customers and these purchases. */
+  add(purchases: Stored[]): Promise<Shop>;
+  /** Publishes the purchases for the engine. */
+  publish(shop: Shop): Promise<void>;
+  /** Adds an organization, and publishes it. */
+  shop(purchases: Stored[]): Promise<Shop>;
+};
+
+/** Sets an engine up for the tests of a `describe`. */
+export function storeIn(name: EngineName): Store {
+  let database: TestDatabase;
+  let worker: TestWorker;
+  let engine: PurchaseEngine;
+
+  test.beforeAll(async ({ database: ownDatabase, worker: ownWorker, engine: duckdb }) => {
+    [database, worker] = [ownDatabase, ownWorker];
+    engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
+  });
+
+  const add = async (purchases: Stored[]): Promise<Shop> => {
+    const organization = await addOrganization(database.pool);
+    if (name === 'duckdb, all purchases in the delta') await worker.once([organization]);
+    const customers = [
+      await addCustomer(database.pool, organization),
+      await addCustomer(database.pool, organization),
+    ];
+    const ids: bigint[] = [];
+    for (const { customer = 0, ...values } of purchases) {
+      const customerId = customers[customer] as bigint;
+      ids.push(
+        await addPurchase(database.pool, organization, { ...values, customer_id: customerId }),
+      );
+    }
+    return { organization, ids, customers };
+  };
+  const publish = async ({ organization, customers }: Shop) => {
+    if (name === 'postgres') return;
+    if (name === 'duckdb, purchases in base and delta') {
+      const negateHalf = () =>
+        database.pool.query(
+          `update purchases set purchase_value_in_cents = -purchase_value_in_cents
+           where organization_id = $1 and id % 2 = 0`,
+          [organization],
+        );
+      const values = { customer_id: customers[1] as bigint, currency: 'EUR', utm_source: 'gone' };
+      const superseded = await addPurchase(database.pool, organization, values);
+      await negateHalf();
+      await worker.once([organization]);
+      await negateHalf();
+      await database.pool.query('delete from purchases where id = $1', [superseded]);
+    }
+    await worker.once([organization]);
+  };
+  return {
+    get database() {
+      return database;
+    },
+    get engine() {
+      return engine;
+    },
+    add,
+    publish,
+    async shop(purchases) {
+      const added = await add(purchases);
+      await publish(added);
+      return added;
+    },
+  };
+}
