@@ -1,13 +1,15 @@
 import { availableParallelism } from 'node:os';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseRow, purchaseFromRow } from '../../src/domain/purchase.ts';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseEngine, PurchasePeriod } from '../../src/domain/purchase-engine.ts';
 import {
   labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
+  type PurchaseTimeSeriesQuery,
 } from '../../src/domain/purchase-query.ts';
 import { purchasesMatching } from '../../src/engines/postgres/filters.ts';
+import { microsecondsOf } from '../../src/postgres/instants.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import type { Scope } from '../runner/scope.ts';
@@ -93,6 +95,11 @@ export async function createPlainSqlEngine(
         groupsTruncated: groups.length > groupLimit,
       };
     },
+    async timeSeries(organizationId, query) {
+      const totals = await readTotals(database, organizationId, query.filters);
+      const periods = await readPeriods(database, organizationId, query);
+      return { ...totals, series: [{ key: null, periods }], seriesTruncated: false };
+    },
   });
 }
 
@@ -117,6 +124,33 @@ async function readTotals(database: Database, organizationId: bigint, filters: P
     currency: first_currency === last_currency ? first_currency : null,
     mixedCurrencies: first_currency !== last_currency,
   };
+}
+
+async function readPeriods(
+  database: Database,
+  organizationId: bigint,
+  { filters, interval }: PurchaseTimeSeriesQuery,
+): Promise<PurchasePeriod[]> {
+  const { rows } = await database.query(sql`
+    with periods as (
+      select date_trunc(${interval}, created_at, 'UTC') as starts_at, count(*) as purchases,
+        count(distinct customer_id) as customers, sum(purchase_value_in_cents) as revenue
+      from purchases
+      where ${purchasesMatching(organizationId, filters)}
+      group by 1
+    )
+    select ${raw(microsecondsOf('starts_at'))} as starts_at, coalesce(purchases, 0) as purchases,
+      coalesce(customers, 0) as customers, coalesce(revenue, 0)::text as revenue
+    from generate_series((select min(starts_at) from periods), (select max(starts_at) from periods),
+      ${`1 ${interval}`}::interval, 'UTC') as every (starts_at)
+    left join periods using (starts_at)
+    order by 1`);
+  return rows.map(({ starts_at: startsAt, purchases, customers, revenue }) => ({
+    startsAt,
+    purchaseCount: purchases,
+    customerCount: customers,
+    revenueInCents: BigInt(revenue),
+  }));
 }
 
 async function readGroups(

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { formatInstant } from '../../src/domain/instant.ts';
+import type { Interval } from '../../src/domain/period.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import {
@@ -32,6 +33,15 @@ export function statsQuery(
     name: `statistics${of}${groupBy === undefined ? '' : ` by ${groupBy}`}`,
     url: urlOf('purchases/stats', filters, groupBy === undefined ? {} : { group_by: groupBy }),
     run: async (engine) => (await engine.stats(organizationId, query)).result,
+  };
+}
+
+export function timeSeriesQuery(organizationId: bigint, interval: Interval): PurchaseQuery {
+  const query = { filters: {}, interval, groupLimit: 10 };
+  return {
+    name: `time series by ${interval}`,
+    url: urlOf('purchases/timeseries', {}, { interval }),
+    run: async (engine) => (await engine.timeSeries(organizationId, query)).result,
   };
 }
 
@@ -70,6 +80,7 @@ export async function commonQueries(
     statsQuery(organizationId, '', {}, 'utm_campaign'),
     statsQuery(organizationId, 'paid', { paymentStatus: 'paid' }, 'utm_source'),
     statsQuery(organizationId, 'two months', { createdSince }, 'day'),
+    timeSeriesQuery(organizationId, 'week'),
     listQuery(organizationId, 'first page', {}),
     listQuery(organizationId, 'deep page', {}, { startingAfter: deep.id }),
     listQuery(organizationId, 'first page of paid', { paymentStatus: 'paid' }),
@@ -79,7 +90,7 @@ export async function commonQueries(
 }
 
 export const isStatistics = ({ name }: { readonly name: string }): boolean =>
-  name.startsWith('statistics');
+  /^(statistics|time series)/.test(name);
 
 /** A purchase than which a third of the organization's purchases is older. */
 export async function deepPurchase(

@@ -1,5 +1,10 @@
 import type { Purchase } from './purchase.ts';
-import type { PurchaseFilters, PurchaseListQuery, PurchaseStatsQuery } from './purchase-query.ts';
+import type {
+  PurchaseFilters,
+  PurchaseListQuery,
+  PurchaseStatsQuery,
+  PurchaseTimeSeriesQuery,
+} from './purchase-query.ts';
 
 export type PurchasePage = {
   /** Newest first: `created_at`, then `id`, both descending. */
@@ -26,6 +31,25 @@ export type PurchaseStats = PurchaseTotals & {
   /** Revenue descending, then count descending, then key ascending, null last. */
   readonly groups: readonly PurchaseGroup[];
   readonly groupsTruncated: boolean;
+};
+
+/** The matching purchases of a period. */
+export type PurchasePeriod = {
+  /** The first instant of the period, also if `created_since` is later. */
+  readonly startsAt: bigint;
+  readonly purchaseCount: bigint;
+  readonly customerCount: bigint;
+  readonly revenueInCents: bigint;
+};
+
+export type PurchaseTimeSeries = PurchaseTotals & {
+  /** In the order of the ranking; one with the key null without a dimension. */
+  readonly series: readonly {
+    readonly key: string | null;
+    /** In the order of time, without gaps. */
+    readonly periods: readonly PurchasePeriod[];
+  }[];
+  readonly seriesTruncated: boolean;
 };
 
 /** The statistics of no purchases. */
@@ -85,6 +109,14 @@ export interface PurchaseReader {
     signal?: AbortSignal,
     client?: string,
   ): Promise<AsOf<PurchaseStats>>;
+
+  /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
+  timeSeries(
+    organizationId: bigint,
+    query: PurchaseTimeSeriesQuery,
+    signal?: AbortSignal,
+    client?: string,
+  ): Promise<AsOf<PurchaseTimeSeries>>;
 
   /**
    * Calls `take` with a source that has each matching purchase exactly once, as of one instant,

@@ -1,3 +1,4 @@
+import type { PeriodCalendar } from './period.ts';
 import {
   type PaymentStatus,
   type Platform,
@@ -61,7 +62,7 @@ export const statsDimensions = [
 ] as const;
 export type StatsDimension = (typeof statsDimensions)[number];
 
-export const labelOfDimension = (dimension: Exclude<StatsDimension, 'day'>): PurchaseLabel =>
+export const labelOfDimension = (dimension: SeriesDimension): PurchaseLabel =>
   dimension === 'status' ? 'payment_status' : dimension;
 
 export type PurchaseStatsQuery = {
@@ -71,6 +72,20 @@ export type PurchaseStatsQuery = {
   readonly groupLimit: number;
   /** The canonical name of the time zone of `day`; UTC if undefined. */
   readonly timeZone?: string;
+};
+
+/** The dimensions of a time series: periods take the place of days. */
+export const seriesDimensions = statsDimensions.filter((dimension) => dimension !== 'day') as [
+  SeriesDimension,
+  ...SeriesDimension[],
+];
+export type SeriesDimension = Exclude<StatsDimension, 'day'>;
+
+export type PurchaseTimeSeriesQuery = PeriodCalendar & {
+  readonly filters: PurchaseFilters;
+  readonly groupBy?: SeriesDimension;
+  /** 1 to 50. */
+  readonly groupLimit: number;
 };
 
 export const pageLimits = { min: 1, max: 100, default: 25 } as const;

@@ -41,6 +41,8 @@ function createReader(preferred: PurchaseReader, fallback: PurchaseReader): Purc
       run(organizationId, (engine) => engine.get(organizationId, purchaseId, ...rest)),
     stats: (organizationId, query, ...rest) =>
       run(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
+    timeSeries: (organizationId, query, ...rest) =>
+      run(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
       run(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
     freshness: async (organizationId) =>

@@ -158,7 +158,8 @@ export const insertPlaceholder = ({ base, delta }: { base: string; delta: string
     from ${delta}.watermark
   )`;
 
-const placeholderCustomer = -1;
+/** The customer key of the row of sign 0. */
+export const placeholderCustomer = -1;
 
 /** The DDL of an empty delta, attached as `catalog`. */
 export const createDeltaLayout = (catalog: string): string => `

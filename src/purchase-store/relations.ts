@@ -1,4 +1,4 @@
-import sql, { raw, type Sql } from 'sql-template-tag';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import type { Dictionary } from './layout.ts';
 
 /** The catalogs of the two attached files that hold an organization's purchases. */
@@ -30,7 +30,7 @@ export function dictionaryEntries(
 }
 
 /**
- * Groups the matching purchases by `key`: columns key, purchase_count and revenue. Signed sums
+ * Groups the matching purchases by `keys`: these columns, purchase_count and revenue. Signed sums
  * over the delta take out what it supersedes, which an anti join of all rows with the superseded
  * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key
  * there is one row, also without a match.
@@ -38,21 +38,23 @@ export function dictionaryEntries(
 export function groupedPurchases(
   { base, delta }: StoreCatalogs,
   condition: Sql,
-  key: Sql | null,
+  keys: Readonly<Record<string, Sql>>,
 ): Sql {
-  const groupBy = raw(key === null ? '' : 'group by all');
-  const selected = key ?? raw('0');
+  const names = Object.keys(keys).map((name) => `${name}, `);
+  const selected = Object.entries(keys).map(([name, key]) => sql`${key} as ${raw(name)}, `);
+  const columns = selected.length === 0 ? empty : join(selected, '');
+  const groupBy = raw(names.length === 0 ? '' : 'group by all');
   return sql`(
-    select key, coalesce(sum(purchases), 0)::bigint as purchase_count,
+    select ${raw(names.join(''))} coalesce(sum(purchases), 0)::bigint as purchase_count,
       coalesce(sum(cents), 0) as revenue
     from (
-      select ${selected} as key, count(*) as purchases, sum(purchase_value_in_cents) as cents
+      select ${columns} count(*) as purchases, sum(purchase_value_in_cents) as cents
       from ${raw(base)}.purchase where ${condition} ${groupBy}
       union all
-      select ${selected}, sum(sign), sum(sign * purchase_value_in_cents)
+      select ${columns} sum(sign), sum(sign * purchase_value_in_cents)
       from ${raw(delta)}.change where (${condition}) or sign = 0 ${groupBy}
     )
-    group by key
-    ${raw(key === null ? '' : 'having sum(purchases) > 0')}
+    ${groupBy}
+    ${raw(names.length === 0 ? '' : 'having sum(purchases) > 0')}
   )`;
 }

@@ -1,10 +1,12 @@
 import { z } from 'zod';
+import { intervals } from '../domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../domain/purchase.ts';
 import {
   groupLimits,
   maxTrackingLength,
   type PurchaseFilters,
   type PurchaseListQuery,
+  seriesDimensions,
   statsDimensions,
 } from '../domain/purchase-query.ts';
 import { exportFormatNames, formatNames } from '../http/formats/negotiation.ts';
@@ -55,6 +57,17 @@ export const purchaseStatsParameters = z.strictObject({
   ...filters,
   ...tracking,
   group_by: oneOf(statsDimensions).optional(),
+  group_limit: integer(groupLimits),
+  ...format,
+  timezone: timeZone(),
+});
+
+/** An addition: the parameters of statistics, by period. */
+export const purchaseTimeSeriesParameters = z.strictObject({
+  interval: oneOf(intervals),
+  ...filters,
+  ...tracking,
+  group_by: oneOf(seriesDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
   timezone: timeZone(),

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { averageTicket, type PurchaseGroup } from '../domain/purchase-engine.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
 import { count, integer, named, sum } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
+import { amounts, totals, totalsSchema } from './purchase-totals.ts';
 
 const groupSchema = z.object({
   key: z.string().nullable(),
@@ -17,12 +17,7 @@ const statsSchema = named(
   'PurchaseStats',
   z.object({
     object: z.literal('purchase_stats'),
-    purchase_count: count(),
-    customer_count: count(),
-    revenue_in_cents: sum(),
-    average_ticket_in_cents: integer(),
-    currency: z.string().nullable(),
-    mixed_currencies: z.boolean(),
+    ...totalsSchema,
     group_by: z.string().nullable(),
     groups: z.array(groupSchema),
     groups_truncated: z.boolean(),
@@ -67,10 +62,7 @@ export const purchaseStats: ResourceRoutes = () => [
         asOf,
         result: {
           object: 'purchase_stats' as const,
-          ...amounts(result),
-          customer_count: result.customerCount,
-          currency: result.currency,
-          mixed_currencies: result.mixedCurrencies,
+          ...totals(result),
           group_by: groupBy ?? null,
           groups: result.groups.map((group) => ({ key: group.key, ...amounts(group) })),
           groups_truncated: result.groupsTruncated,
@@ -79,11 +71,3 @@ export const purchaseStats: ResourceRoutes = () => [
     },
   }),
 ];
-
-function amounts({ purchaseCount, revenueInCents }: Omit<PurchaseGroup, 'key'>) {
-  return {
-    purchase_count: purchaseCount,
-    revenue_in_cents: revenueInCents,
-    average_ticket_in_cents: averageTicket(revenueInCents, purchaseCount),
-  };
-}

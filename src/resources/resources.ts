@@ -6,6 +6,7 @@ import { flows } from './flows.ts';
 import { identity } from './identity.ts';
 import { purchaseExport } from './purchase-export.ts';
 import { purchaseStats } from './purchase-stats.ts';
+import { purchaseTimeSeries } from './purchase-time-series.ts';
 import { customerPurchases, purchases } from './purchases.ts';
 import { segments } from './segments.ts';
 import { tags } from './tags.ts';
@@ -19,6 +20,7 @@ export const resources: readonly ResourceRoutes[] = [
   segments,
   purchases,
   purchaseStats,
+  purchaseTimeSeries,
   purchaseExport,
   tags,
   attributes,

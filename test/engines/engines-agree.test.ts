@@ -1,11 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { earliestInstant, latestInstant, parseInstant } from '../../src/domain/instant.ts';
+import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
 import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
 import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import {
+  type PurchaseFilters,
   type PurchaseListQuery,
   type PurchaseStatsQuery,
+  type PurchaseTimeSeriesQuery,
+  seriesDimensions,
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -19,6 +23,8 @@ import {
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
+
+const day = 86_400_000_000n;
 
 /** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
 const asText = (answer: unknown): string =>
@@ -161,23 +167,29 @@ describe.each(mixtures)(
       .tuple(fc.constantFrom(...awkwardInstants), fc.constantFrom(-1n, 0n, 1n))
       .map(([text, shift]) => (parseInstant(text, 'down') as bigint) + shift)
       .filter((micros) => micros >= earliestInstant && micros <= latestInstant);
-    const filters = () =>
-      fc.record(
-        {
-          customerId: fc.constantFrom(...customers, 10n ** 15n),
-          paymentStatus: fc.constantFrom(...paymentStatuses),
-          platform: fc.constantFrom(...platforms),
-          createdSince: instant,
-          createdUntil: instant,
-          minValueInCents: amount,
-          maxValueInCents: amount,
-          ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
-            (typeof trackingLabels)[number],
-            typeof label
-          >),
-        },
-        { requiredKeys: [] },
-      );
+    const filters = () => {
+      const every = {
+        customerId: fc.constantFrom(...customers, 10n ** 15n),
+        paymentStatus: fc.constantFrom(...paymentStatuses),
+        platform: fc.constantFrom(...platforms),
+        createdSince: instant,
+        createdUntil: instant,
+        minValueInCents: amount,
+        maxValueInCents: amount,
+        ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
+          (typeof trackingLabels)[number],
+          typeof label
+        >),
+      };
+      // Few purchases match more filters at a time.
+      const chosen = fc.subarray(Object.keys(every), { maxLength: 3 });
+      return fc
+        .tuple(fc.record(every), chosen)
+        .map(
+          ([values, names]): PurchaseFilters =>
+            Object.fromEntries(Object.entries(values).filter(([name]) => names.includes(name))),
+        );
+    };
 
     it(`give the same statistics to any question, ${name}`, async ({ engine }) => {
       const question: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
@@ -195,6 +207,40 @@ describe.each(mixtures)(
             postgres.stats(organization, query),
           ]);
           expect(asText(fast.result)).toBe(asText(exact.result));
+        }),
+        { numRuns: 80 },
+      );
+    });
+
+    it(`give the same time series to any question, ${name}`, async ({ engine }) => {
+      // Most other bounds have too many periods between them.
+      const near = (bound: bigint) => bound > -2n * day && bound < latestInstant - day;
+      const bounds = fc.record({
+        createdSince: instant.filter(near),
+        createdUntil: instant.filter(near),
+      });
+      const bounded = fc.tuple(filters(), fc.option(bounds, { freq: 8, nil: {} }));
+      const question: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
+        {
+          filters: bounded.map(([others, between]) => ({ ...others, ...between })),
+          interval: fc.constantFrom(...intervals),
+          timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu', 'Australia/Lord_Howe'),
+          groupBy: fc.constantFrom(...seriesDimensions),
+          groupLimit: fc.integer({ min: 1, max: 50 }),
+        },
+        { requiredKeys: ['filters', 'interval', 'groupLimit'] },
+      );
+      const seriesOf = async (of: PurchaseEngine, query: PurchaseTimeSeriesQuery) =>
+        of.timeSeries(organization, query).then(
+          ({ result }) => asText(result),
+          (error) => {
+            if (error instanceof TooManyPeriodsError) return `too many: ${error.message}`;
+            throw error;
+          },
+        );
+      await fc.assert(
+        fc.asyncProperty(question, async (query) => {
+          expect(await seriesOf(engine, query)).toBe(await seriesOf(postgres, query));
         }),
         { numRuns: 80 },
       );

@@ -24,7 +24,7 @@ export type ServedShop = {
   /** An organization of each test's own, with one customer and a key. */
   readonly organizationId: bigint;
   readonly customerId: bigint;
-  get(url: string): Promise<LightMyRequestResponse>;
+  get(url: string, headers?: Record<string, string>): Promise<LightMyRequestResponse>;
   /** Adds a purchase, of the one customer where no other is given. */
   add(values?: Omit<PurchaseValues, 'customer_id'> & { customer_id?: bigint }): Promise<bigint>;
   /** What is stored from here on is in no answer of a published generation. */
@@ -60,7 +60,7 @@ export function servedShop(serving: Serving): ServedShop {
     get customerId() {
       return customerId;
     },
-    get: (url) => api.get(url, secret),
+    get: (url, headers) => api.get(url, secret, headers),
     add: (values = {}) =>
       addPurchase(database.pool, organizationId, { customer_id: customerId, ...values }),
     publish: async () => {

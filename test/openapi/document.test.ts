@@ -27,12 +27,13 @@ describe("the API's description", () => {
     expect(info.version).toBe('1.0.0');
     const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
     expect(additions).toEqual([
+      '/v1/purchases/timeseries',
       '/v1/purchases/export',
       '/v1/template-campaigns',
       '/healthz',
       '/readyz',
     ]);
-    expect(Object.keys(paths)).toHaveLength(22);
+    expect(Object.keys(paths)).toHaveLength(23);
   });
 
   it('shows examples that its own schemas accept', () => {

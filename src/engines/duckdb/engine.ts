@@ -19,6 +19,7 @@ import { createAbortableTasks, interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
+import { purchaseTimeSeries } from './time-series.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from './wait-until-fresh.ts';
 
 export type DuckDBEngineOptions = {
@@ -122,6 +123,10 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
     stats: (organizationId, query, signal, client) =>
       run(organizationId, signal, client, (connection, generation) =>
         purchaseStats(connection, generation, query),
+      ),
+    timeSeries: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection, generation) =>
+        purchaseTimeSeries(connection, generation, query),
       ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

@@ -1,9 +1,9 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { earliestInstant } from '../../domain/instant.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import {
   creationQuarter,
+  isInQuarterHours,
   quarterHour,
   quarterHourOf,
   quarterHoursADay,
@@ -64,12 +64,6 @@ function dayOfQuarter(quarter: Sql, offsets: readonly ZoneOffset[]): Sql {
     (instant) => sql`${quarter} < ${raw(String(quarterHourOf(instant)))}`,
   );
   return sql`(${quarter} + ${offset}) // ${raw(String(quarterHoursADay))}`;
-}
-
-/** True of nearly all offsets and transitions since local mean times were abolished. */
-function isInQuarterHours({ offset, until }: ZoneOffset): boolean {
-  const end = until === null ? 0n : until - earliestInstant;
-  return offset % quarterHour === 0n && end % quarterHour === 0n;
 }
 
 /**

@@ -95,11 +95,16 @@ async function readTotals(
 
 /** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */
 function sumsPart(catalogs: StoreCatalogs, matching: Sql, isCurrencyKnown: boolean): Sql {
-  const key = isCurrencyKnown ? null : raw(labelKey('currency'));
+  if (isCurrencyKnown) {
+    return sql`(
+      select purchase_count, revenue, null, null from ${groupedPurchases(catalogs, matching, {})}
+    ) as summed`;
+  }
+  const keys = { key: raw(labelKey('currency')) };
   return sql`(
     select coalesce(sum(purchase_count), 0)::bigint, coalesce(sum(revenue), 0),
       min(key) filter (key <> ${raw(String(noLabel))}), max(key) filter (key <> ${raw(String(noLabel))})
-    from ${groupedPurchases(catalogs, matching, key)} as grouped
+    from ${groupedPurchases(catalogs, matching, keys)} as grouped
   ) as summed`;
 }
 
@@ -169,7 +174,7 @@ async function readRanking(
   day: () => DayGrouping,
   limit: number,
 ): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
-  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, key);
+  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key });
   const ofDays = ({ key, day }: DayGrouping) =>
     day === null
       ? ranking(key)

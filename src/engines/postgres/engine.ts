@@ -5,6 +5,7 @@ import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
+import { purchaseTimeSeries } from './time-series.ts';
 
 const maxPauseMs = 1_000;
 
@@ -36,6 +37,9 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
 
     stats: (organizationId, query, signal) =>
       run(signal, (connection) => purchaseStats(connection, organizationId, query)),
+
+    timeSeries: (organizationId, query, signal) =>
+      run(signal, (connection) => purchaseTimeSeries(connection, organizationId, query)),
 
     export: (organizationId, filters, take, signal) => {
       const inSnapshot = async (connection: pg.ClientBase) => {

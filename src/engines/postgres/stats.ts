@@ -67,18 +67,28 @@ async function localDay(
 ): Promise<Sql> {
   const utc = sql`created_at at time zone 'UTC'`;
   if (timeZone === undefined) return sql`to_char(${utc}, 'YYYY-MM-DD')`;
+  const bounds = await readTimeBounds(connection, organizationId, filters);
+  if (bounds !== null) await loadZoneOffsets(timeZone, bounds.first, bounds.last);
+  const offset = offsetExpression(
+    bounds === null ? [] : zoneOffsets(timeZone, bounds.first, bounds.last),
+    (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
+  );
+  return sql`to_char(${utc} + ${offset} * interval '1 microsecond', 'YYYY-MM-DD')`;
+}
+
+/** The first and the last `created_at` of the matching purchases; null if there are none. */
+export async function readTimeBounds(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  filters: PurchaseFilters,
+): Promise<{ readonly first: bigint; readonly last: bigint } | null> {
   const { rows } = await connection.query<{ first: bigint | null; last: bigint }>(sql`
     select ${raw(microsecondsOf('min(created_at)'))} as first,
       ${raw(microsecondsOf('max(created_at)'))} as last
     from purchases
     where ${purchasesMatching(organizationId, filters)}`);
-  const { first, last } = rows[0] as (typeof rows)[number];
-  if (first !== null) await loadZoneOffsets(timeZone, first, last);
-  const offset = offsetExpression(
-    first === null ? [] : zoneOffsets(timeZone, first, last),
-    (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
-  );
-  return sql`to_char(${utc} + ${offset} * interval '1 microsecond', 'YYYY-MM-DD')`;
+  const { first = null, last = 0n } = rows[0] ?? {};
+  return first === null ? null : { first, last };
 }
 
 async function readGroups(

@@ -26,9 +26,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:
-    'How many groups are returned at most; `groups_truncated` says whether there were more.',
+    'How many groups or series are returned at most; `groups_truncated` or `series_truncated` says whether there were more.',
+  interval:
+    'The length of the periods, which begin with those of `timezone`; weeks begin on Monday. An addition.',
   timezone:
-    'The time zone of `group_by=day`, as an IANA name, with daylight saving time; without effect otherwise. Before 1900 and after 2099, days are in UTC. An addition.',
+    'The time zone of `group_by=day` and of time series, as an IANA name, with daylight saving time; without effect on other statistics. Before 1900 and after 2099, days are in UTC. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
   email: 'Exactly this address, case-insensitive.',
   phone:
@@ -41,7 +43,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
 };
 
 /** Parameters beyond the specification, in all routes. */
-export const additionalParameters: ReadonlySet<string> = new Set(['format', 'timezone']);
+export const additionalParameters: ReadonlySet<string> = new Set([
+  'format',
+  'timezone',
+  'interval',
+]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {
   Identity: 'The API key and its organization.',
@@ -78,8 +84,9 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
   \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON response,
   without \`object\` and \`attributed_flow_ids\` if rows are no objects; \`coupons\` is
   JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
-  totals without \`group_by\`. \`X-Has-More\` is the value of \`has_more\` or
-  \`groups_truncated\`.
+  totals without \`group_by\`; time series have a row for each period of each series.
+  \`X-Has-More\` is the value of \`has_more\`, \`groups_truncated\` or
+  \`series_truncated\`.
 - **The export** is a file with all matching purchases, in no particular order: CSV by
   default, NDJSON, Arrow or Parquet. An export that fails after its first byte closes the
   connection. The number of concurrent exports is limited; further ones are refused with \`429\`.

@@ -36,6 +36,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
       '/v1/purchases?limit=3',
       `/v1/customers/${customer}/purchases?limit=3`,
       '/v1/purchases/stats?group_by=day',
+      '/v1/purchases/timeseries?interval=hour',
     ];
     return api.close;
   });

@@ -1,0 +1,109 @@
+import { earliestInstant } from './instant.ts';
+import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from './time-zone.ts';
+
+/**
+ * Periods of a time series. A period is identified by a key: hours, days, weeks or months of local
+ * time since 0001-01-01, a Monday. Engines compute keys with the offsets of `periodOffsets`.
+ */
+
+export const intervals = ['hour', 'day', 'week', 'month'] as const;
+export type Interval = (typeof intervals)[number];
+
+/** The maximum number of periods of a time series. */
+export const maxPeriods = 1_000;
+
+const hour = 3_600_000_000n;
+const day = 24n * hour;
+/** In microseconds. Months differ in length. */
+export const intervalLengths = { hour, day, week: 7n * day } as const;
+
+/** The time zone of a time series; UTC if undefined. */
+export type PeriodCalendar = { readonly interval: Interval; readonly timeZone?: string };
+
+/** A period, and its first instant (microseconds since 1970). */
+export type Period = { readonly key: number; readonly startsAt: bigint };
+
+export class TooManyPeriodsError extends Error {
+  override readonly name = 'TooManyPeriodsError';
+  readonly count: number;
+
+  constructor(count: number) {
+    super(`${count} periods`);
+    this.count = count;
+  }
+}
+
+/**
+ * The offsets by which keys of periods are computed, between two instants (inclusive). Hours keep
+ * only what an offset has beyond whole hours: the hour that clocks repeat is two periods.
+ */
+export async function periodOffsets(
+  { interval, timeZone }: PeriodCalendar,
+  from: bigint,
+  to: bigint,
+): Promise<ZoneOffset[]> {
+  if (timeZone === undefined) return [{ offset: 0n, until: null }];
+  await loadZoneOffsets(timeZone, from, to);
+  const offsets = zoneOffsets(timeZone, from, to);
+  if (interval !== 'hour') return offsets;
+  return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
+}
+
+/** The key of the period that an instant is in. */
+export async function periodKeyAt(calendar: PeriodCalendar, instant: bigint): Promise<number> {
+  const [zone] = await periodOffsets(calendar, instant, instant);
+  return keyOf(calendar.interval, instant + (zone?.offset ?? 0n) - earliestInstant);
+}
+
+/**
+ * The periods from `first` to `last` (keys, inclusive), without days that a calendar skipped.
+ * Rejects with TooManyPeriodsError beyond the maximum.
+ */
+export async function periodsBetween(
+  calendar: PeriodCalendar,
+  first: number,
+  last: number,
+): Promise<Period[]> {
+  if (last - first >= maxPeriods) throw new TooManyPeriodsError(last - first + 1);
+  if (last < first) return [];
+  const { interval } = calendar;
+  const beginning = (key: number) => localStart(interval, key) + earliestInstant;
+  const offsets = await periodOffsets(
+    calendar,
+    beginning(first) - 2n * day,
+    beginning(last + 1) + 2n * day,
+  );
+  const periods: Period[] = [];
+  for (let key = first; key <= last; key += 1) {
+    let since: bigint | null = null;
+    for (const { offset, until } of offsets) {
+      const start = beginning(key) - offset;
+      const startsAt: bigint = since !== null && since > start ? since : start;
+      since = until;
+      if (until !== null && startsAt >= until) continue;
+      if (keyOf(interval, startsAt + offset - earliestInstant) !== key) continue;
+      periods.push({ key, startsAt });
+      break;
+    }
+  }
+  return periods;
+}
+
+/** The key at a local time, in microseconds since 0001-01-01. */
+function keyOf(interval: Interval, local: bigint): number {
+  if (interval !== 'month') return Number(floorDivide(local, intervalLengths[interval]));
+  const date = new Date(Number(floorDivide(local + earliestInstant, 1000n)));
+  return (date.getUTCFullYear() - 1) * 12 + date.getUTCMonth();
+}
+
+function localStart(interval: Interval, key: number): bigint {
+  if (interval !== 'month') return BigInt(key) * intervalLengths[interval];
+  const date = new Date(0);
+  date.setUTCFullYear(1 + Math.floor(key / 12), key % 12, 1);
+  return BigInt(date.getTime()) * 1000n - earliestInstant;
+}
+
+const floorDivide = (dividend: bigint, divisor: bigint): bigint => {
+  const quotient = dividend / divisor;
+  return dividend % divisor < 0n ? quotient - 1n : quotient;
+};

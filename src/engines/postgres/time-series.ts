@@ -1,0 +1,94 @@
+import type pg from 'pg';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { earliestInstant, formatInstant } from '../../domain/instant.ts';
+import { type Interval, intervalLengths, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
+import {
+  labelOfDimension,
+  type PurchaseFilters,
+  type PurchaseTimeSeriesQuery,
+} from '../../domain/purchase-query.ts';
+import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { microsecondsOf } from '../../postgres/instants.ts';
+import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
+import { offsetExpression } from '../zone-offsets.ts';
+import { purchasesMatching } from './filters.ts';
+import { purchaseStats, readTimeBounds } from './stats.ts';
+
+/** Must run within one snapshot. The totals and the ranking are those of statistics. */
+export async function purchaseTimeSeries(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  query: PurchaseTimeSeriesQuery,
+): Promise<PurchaseTimeSeries> {
+  const { filters, groupBy, groupLimit } = query;
+  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
+  const stats = await purchaseStats(connection, organizationId, ranking);
+  const bounds = await readTimeBounds(connection, organizationId, filters);
+  const range = await rangeOf(query, filters, async () =>
+    bounds === null
+      ? null
+      : {
+          first: await periodKeyAt(query, bounds.first),
+          last: await periodKeyAt(query, bounds.last),
+        },
+  );
+  return assembleTimeSeries(query, stats, range, async () => {
+    if (bounds === null) return [];
+    const offsets = await periodOffsets(query, bounds.first, bounds.last);
+    return readPeriods(connection, organizationId, filters, {
+      period: periodKey(query.interval, offsets),
+      series: groupBy === undefined ? sql`null::text` : raw(labelOfDimension(groupBy)),
+      groups: groupBy === undefined ? [{ key: null }] : stats.groups,
+    });
+  });
+}
+
+/** The key of a purchase's period, as SQL (domain/period.ts). */
+function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
+  const offset = offsetExpression(
+    offsets,
+    (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
+  );
+  if (interval === 'month') {
+    const local = sql`(created_at at time zone 'UTC' + ${offset} * interval '1 microsecond')`;
+    return sql`((extract(year from ${local}) - 1) * 12 + extract(month from ${local}) - 1)::integer`;
+  }
+  return sql`((${raw(microsecondsOf('created_at'))} + ${offset} - ${raw(`(${earliestInstant})`)})
+    / ${raw(String(intervalLengths[interval]))})::integer`;
+}
+
+async function readPeriods(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  filters: PurchaseFilters,
+  {
+    series,
+    period,
+    groups,
+  }: {
+    readonly series: Sql;
+    readonly period: Sql;
+    readonly groups: readonly Pick<PurchaseStats['groups'][number], 'key'>[];
+  },
+): Promise<PeriodRow[]> {
+  const { rows } = await connection.query(sql`
+    select series, period, count(*) as purchase_count,
+      count(distinct customer_id) as customer_count,
+      sum(purchase_value_in_cents)::text as revenue
+    from (
+      select ${series} as series, ${period} as period, customer_id, purchase_value_in_cents
+      from purchases
+      where ${purchasesMatching(organizationId, filters)}
+    ) as matching
+    join unnest(${groups.map(({ key }) => key)}::text[]) as ranked (key)
+      on ranked.key is not distinct from series
+    group by 1, 2`);
+  return rows.map((row) => ({
+    series: row.series,
+    period: row.period,
+    purchaseCount: row.purchase_count,
+    customerCount: row.customer_count,
+    revenueInCents: BigInt(row.revenue),
+  }));
+}

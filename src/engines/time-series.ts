@@ -1,0 +1,60 @@
+import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../domain/period.ts';
+import type {
+  PurchasePeriod,
+  PurchaseStats,
+  PurchaseTimeSeries,
+} from '../domain/purchase-engine.ts';
+import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../domain/purchase-query.ts';
+
+/** The keys of the first and the last period. */
+export type PeriodRange = { readonly first: number; readonly last: number };
+
+/**
+ * The periods between the bounds of the filters. `matching` reads the range of all matching
+ * purchases, null if there are none; it is called only if a bound is missing.
+ */
+export async function rangeOf(
+  calendar: PeriodCalendar,
+  { createdSince, createdUntil }: PurchaseFilters,
+  matching: () => Promise<PeriodRange | null>,
+): Promise<PeriodRange | null> {
+  const isBounded = createdSince !== undefined && createdUntil !== undefined;
+  if (isBounded && createdSince > createdUntil) return null;
+  const found = isBounded ? null : await matching();
+  const first =
+    createdSince === undefined ? found?.first : await periodKeyAt(calendar, createdSince);
+  const last = createdUntil === undefined ? found?.last : await periodKeyAt(calendar, createdUntil);
+  return first === undefined || last === undefined ? null : { first, last };
+}
+
+/** The matching purchases of a series in one period. */
+export type PeriodRow = Omit<PurchasePeriod, 'startsAt'> & {
+  readonly series: string | null;
+  readonly period: number;
+};
+
+/** Completes the rows of both engines: the order of the ranking, and periods without purchases. */
+export async function assembleTimeSeries(
+  query: PurchaseTimeSeriesQuery,
+  { groups, groupsTruncated, ...totals }: PurchaseStats,
+  range: PeriodRange | null,
+  readRows: () => Promise<readonly PeriodRow[]>,
+): Promise<PurchaseTimeSeries> {
+  // Before the rows are read, because there may be too many periods.
+  const periods = range === null ? [] : await periodsBetween(query, range.first, range.last);
+  const rows = totals.purchaseCount === 0n ? [] : await readRows();
+  const keys = query.groupBy === undefined ? [null] : groups.map(({ key }) => key);
+  const rowsOf = new Map(keys.map((key) => [key, new Map<number, PeriodRow>()]));
+  for (const row of rows) rowsOf.get(row.series)?.set(row.period, row);
+  const series = keys.map((key) => ({
+    key,
+    periods: periods.map(({ key: period, startsAt }) => {
+      const row = rowsOf.get(key)?.get(period) ?? noPurchases;
+      const { purchaseCount, customerCount, revenueInCents } = row;
+      return { startsAt, purchaseCount, customerCount, revenueInCents };
+    }),
+  }));
+  return { ...totals, series, seriesTruncated: groupsTruncated };
+}
+
+const noPurchases = { purchaseCount: 0n, customerCount: 0n, revenueInCents: 0n };

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
+import {
+  type Interval,
+  maxPeriods,
+  periodKeyAt,
+  periodsBetween,
+  TooManyPeriodsError,
+} from '../../src/domain/period.ts';
+import { localDayReader } from '../support/local-day.ts';
+
+const instant = (text: string) => parseInstant(text, 'down') as bigint;
+const hour = 3_600_000_000n;
+
+/** The periods from that of one instant to that of another. */
+async function periods(interval: Interval, from: string, to: string, timeZone?: string) {
+  const calendar = { interval, ...(timeZone === undefined ? {} : { timeZone }) };
+  const [first, last] = [
+    await periodKeyAt(calendar, instant(from)),
+    await periodKeyAt(calendar, instant(to)),
+  ];
+  return (await periodsBetween(calendar, first, last)).map(({ startsAt }) => startsAt);
+}
+
+describe('the periods of a time series', () => {
+  it.each([
+    'America/Sao_Paulo',
+    'America/Havana',
+    'America/St_Johns',
+    'Asia/Kathmandu',
+    'Asia/Gaza',
+    'Australia/Lord_Howe',
+    'Pacific/Apia',
+    'Africa/Casablanca',
+  ])('are days that begin when the date of %s changes', async (zone) => {
+    const dayOf = localDayReader(zone);
+    const [from, to] = ['2010-06-01T00:00:00Z', '2012-12-31T00:00:00Z'];
+    const starts = await periods('day', from, to, zone);
+    const days = starts.map(dayOf);
+    expect(new Set(days).size).toBe(days.length);
+    for (const start of starts) expect(dayOf(start - 1n) < dayOf(start)).toBe(true);
+    // Days that the calendar of the zone skips are no periods.
+    const expected = new Set<string>();
+    for (let at = instant(from); at <= instant(to); at += hour / 2n) expected.add(dayOf(at));
+    expect(days).toEqual([...expected]);
+  });
+
+  it.each([
+    [
+      'week',
+      '2026-01-01T00:00:00Z',
+      '2026-01-12T00:00:00Z',
+      ['2025-12-29', '2026-01-05', '2026-01-12'],
+    ],
+    [
+      'month',
+      '2023-12-31T23:59:59Z',
+      '2024-02-29T00:00:00Z',
+      ['2023-12-01', '2024-01-01', '2024-02-01'],
+    ],
+    ['week', '0001-01-01T00:00:00Z', '0001-01-08T00:00:00Z', ['0001-01-01', '0001-01-08']],
+    ['month', '9999-11-30T00:00:00Z', '9999-12-31T23:59:59Z', ['9999-11-01', '9999-12-01']],
+  ] as const)('are each %s from %s to %s', async (interval, from, to, expected) => {
+    const starts = (await periods(interval, from, to)).map(formatInstant);
+    expect(starts).toEqual(expected.map((day) => `${day}T00:00:00.000000Z`));
+  });
+
+  it('are hours of the same length except where clocks change by half an hour', async () => {
+    const lengths = async (zone: string, from: string, to: string) => {
+      const starts = await periods('hour', from, to, zone);
+      const minutes = starts
+        .slice(1)
+        .map((at, index) => (at - (starts[index] ?? 0n)) / (hour / 60n));
+      return [...new Set(minutes)].sort();
+    };
+    const april = ['2026-03-01T00:00:00Z', '2026-04-06T00:00:00Z'] as const;
+    const october = ['2026-10-01T00:00:00Z', '2026-11-05T00:00:00Z'] as const;
+    for (const zone of ['America/New_York', 'Asia/Kolkata']) {
+      for (const [from, to] of [april, october]) {
+        expect(await lengths(zone, from, to)).toEqual([60n]);
+      }
+    }
+    expect(await lengths('Australia/Lord_Howe', ...april)).toEqual([30n, 60n]);
+    expect(await lengths('Australia/Lord_Howe', ...october)).toEqual([60n, 90n]);
+  });
+
+  it('are at most a thousand', async () => {
+    const calendar = { interval: 'day' } as const;
+    expect(await periodsBetween(calendar, 700_000, 700_000 + maxPeriods - 1)).toHaveLength(
+      maxPeriods,
+    );
+    await expect(periodsBetween(calendar, 700_000, 700_000 + maxPeriods)).rejects.toThrow(
+      TooManyPeriodsError,
+    );
+  });
+});

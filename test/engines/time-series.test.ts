@@ -1,0 +1,158 @@
+import { describe, expect } from 'vitest';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
+import { TooManyPeriodsError } from '../../src/domain/period.ts';
+import type { PurchaseTimeSeries } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
+import { test as it } from '../support/fixtures.ts';
+import { engines, storeIn } from './store.ts';
+
+const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
+
+/** What every engine promises, each over the same rows. */
+describe.each(engines)('a time series of the engine %s', (name) => {
+  const store = storeIn(name);
+
+  const seriesOf = async (organization: bigint, query: Partial<PurchaseTimeSeriesQuery>) => {
+    const defaults = { filters: {}, interval: 'day', groupLimit: 10 } as const;
+    return (await store.engine.timeSeries(organization, { ...defaults, ...query })).result;
+  };
+  /** Each series as periods such as `2026-03-01T00:00:00Z: 2 of 1 for 30`. */
+  const shown = ({ series }: PurchaseTimeSeries) =>
+    series.map(({ key, periods }) => ({
+      key,
+      periods: periods.map(
+        ({ startsAt, purchaseCount, customerCount, revenueInCents }) =>
+          `${formatInstant(startsAt).replace('.000000', '')}: ${purchaseCount} of ${customerCount} for ${revenueInCents}`,
+      ),
+    }));
+
+  it('goes from the first to the last purchase, without gaps', async () => {
+    const { organization } = await store.shop([
+      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 10 },
+      { created_at: '2026-03-01T00:00:00Z', purchase_value_in_cents: 20 },
+      { created_at: '2026-03-03T12:00:00Z', purchase_value_in_cents: -5 },
+      { created_at: '2026-03-03T13:00:00Z', purchase_value_in_cents: 7, customer: 1 },
+    ]);
+    const series = await seriesOf(organization, {});
+    expect(series).toMatchObject({ purchaseCount: 4n, customerCount: 2n, revenueInCents: 32n });
+    expect(shown(series)).toEqual([
+      {
+        key: null,
+        periods: [
+          '2026-03-01T00:00:00Z: 2 of 1 for 30',
+          '2026-03-02T00:00:00Z: 0 of 0 for 0',
+          '2026-03-03T00:00:00Z: 2 of 2 for 2',
+        ],
+      },
+    ]);
+  });
+
+  it('begins and ends with the periods that its bounds cut', async () => {
+    const { organization } = await store.shop([
+      { created_at: '2026-03-04T10:00:00Z', purchase_value_in_cents: 1 },
+      { created_at: '2026-03-16T10:00:00Z', purchase_value_in_cents: 2 },
+    ]);
+    const filters = {
+      createdSince: instant('2026-03-04T11:00:00Z'),
+      createdUntil: instant('2026-03-16T10:00:00Z'),
+    };
+    // Weeks begin on Monday.
+    expect(shown(await seriesOf(organization, { filters, interval: 'week' }))[0]?.periods).toEqual([
+      '2026-03-02T00:00:00Z: 0 of 0 for 0',
+      '2026-03-09T00:00:00Z: 0 of 0 for 0',
+      '2026-03-16T00:00:00Z: 1 of 1 for 2',
+    ]);
+    const months = {
+      createdSince: instant('2025-12-31T00:00:00Z'),
+      createdUntil: filters.createdSince,
+    };
+    const byMonth = { filters: months, interval: 'month', timeZone: 'America/Sao_Paulo' } as const;
+    expect(shown(await seriesOf(organization, byMonth))[0]?.periods).toEqual([
+      '2025-12-01T03:00:00Z: 0 of 0 for 0',
+      '2026-01-01T03:00:00Z: 0 of 0 for 0',
+      '2026-02-01T03:00:00Z: 0 of 0 for 0',
+      '2026-03-01T03:00:00Z: 1 of 1 for 1',
+    ]);
+  });
+
+  it('has a series for each group of the ranking, over the same periods', async () => {
+    const { organization } = await store.shop([
+      { created_at: '2026-03-02T00:00:00Z', utm_source: 'a', purchase_value_in_cents: 5 },
+      { created_at: '2026-03-03T00:00:00Z', utm_source: null, purchase_value_in_cents: 9 },
+      { created_at: '2026-03-01T00:00:00Z', utm_source: 'least', purchase_value_in_cents: 1 },
+    ]);
+    const series = await seriesOf(organization, { groupBy: 'utm_source', groupLimit: 2 });
+    expect(series.seriesTruncated).toBe(true);
+    expect(series.purchaseCount).toBe(3n);
+    expect(shown(series)).toEqual([
+      {
+        key: null,
+        periods: [
+          '2026-03-01T00:00:00Z: 0 of 0 for 0',
+          '2026-03-02T00:00:00Z: 0 of 0 for 0',
+          '2026-03-03T00:00:00Z: 1 of 1 for 9',
+        ],
+      },
+      {
+        key: 'a',
+        periods: [
+          '2026-03-01T00:00:00Z: 0 of 0 for 0',
+          '2026-03-02T00:00:00Z: 1 of 1 for 5',
+          '2026-03-03T00:00:00Z: 0 of 0 for 0',
+        ],
+      },
+    ]);
+  });
+
+  it('has zeros between two bounds, and no period without a bound, if no purchase matches', async () => {
+    const { organization } = await store.shop([]);
+    const createdSince = instant('2026-03-01T22:00:00Z');
+    const createdUntil = instant('2026-03-01T23:00:00Z');
+    const periodsOf = async (filters: PurchaseFilters) =>
+      shown(await seriesOf(organization, { filters, interval: 'hour' }));
+    expect(await periodsOf({ createdSince, createdUntil })).toEqual([
+      {
+        key: null,
+        periods: ['2026-03-01T22:00:00Z: 0 of 0 for 0', '2026-03-01T23:00:00Z: 0 of 0 for 0'],
+      },
+    ]);
+    for (const filters of [
+      {},
+      { createdSince },
+      { createdUntil },
+      { createdSince: createdUntil, createdUntil: createdSince },
+    ]) {
+      expect(await periodsOf(filters)).toEqual([{ key: null, periods: [] }]);
+    }
+  });
+
+  it('shows the hour that clocks repeat as two, and no hour that they skip', async () => {
+    const { organization } = await store.shop([
+      { created_at: '2026-03-08T06:59:59Z', purchase_value_in_cents: 1 },
+      { created_at: '2026-03-08T07:00:00Z', purchase_value_in_cents: 2 },
+      { created_at: '2026-11-01T05:30:00Z', purchase_value_in_cents: 4 },
+      { created_at: '2026-11-01T06:30:00Z', purchase_value_in_cents: 8 },
+    ]);
+    const hours = async (from: string, to: string) => {
+      const filters = { createdSince: instant(from), createdUntil: instant(to) };
+      const query = { filters, interval: 'hour', timeZone: 'America/New_York' } as const;
+      return shown(await seriesOf(organization, query))[0]?.periods;
+    };
+    expect(await hours('2026-03-08T06:00:00Z', '2026-03-08T07:00:00Z')).toEqual([
+      '2026-03-08T06:00:00Z: 1 of 1 for 1',
+      '2026-03-08T07:00:00Z: 1 of 1 for 2',
+    ]);
+    expect(await hours('2026-11-01T05:00:00Z', '2026-11-01T06:59:59Z')).toEqual([
+      '2026-11-01T05:00:00Z: 1 of 1 for 4',
+      '2026-11-01T06:00:00Z: 1 of 1 for 8',
+    ]);
+  });
+
+  it('refuses more than a thousand periods', async () => {
+    const { organization } = await store.shop([{ created_at: '2026-03-01T12:00:00Z' }]);
+    const createdSince = instant('2023-06-06T00:00:00Z');
+    const days = (createdSince: bigint) => seriesOf(organization, { filters: { createdSince } });
+    expect((await days(createdSince)).series[0]?.periods).toHaveLength(1_000);
+    await expect(days(createdSince - 1n)).rejects.toThrow(new TooManyPeriodsError(1_001));
+  });
+});

@@ -1,0 +1,173 @@
+import { tableFromIPC } from 'apache-arrow';
+import { describe, expect } from 'vitest';
+import { test as it } from '../support/fixtures.ts';
+import { addCustomer } from '../support/shop.ts';
+import { expectRefusal } from './refusal.ts';
+import { servedShop, servings } from './served-shop.ts';
+
+describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
+  const shop = servedShop(serving);
+  const request = (query: string, headers: Record<string, string> = {}) =>
+    shop.get(`/v1/purchases/timeseries?${query}`, headers);
+  const ask = async (query: string, headers: Record<string, string> = {}) => {
+    const response = await request(query, headers);
+    expect(response.statusCode, response.body).toBe(200);
+    return response;
+  };
+  const store = async () => {
+    const other = await addCustomer(shop.database.pool, shop.organizationId);
+    const [march, may] = ['2026-03-31T23:30:00Z', '2026-05-01T00:00:00Z'];
+    for (const values of [
+      { created_at: march, purchase_value_in_cents: 100, platform: 'popup' },
+      { created_at: march, purchase_value_in_cents: 201, platform: 'popup', customer_id: other },
+      { created_at: may, purchase_value_in_cents: 50, platform: 'bling' },
+    ]) {
+      await shop.add({ ...values, currency: 'BRL' });
+    }
+    await shop.publish();
+  };
+  const none = {
+    purchase_count: 0,
+    customer_count: 0,
+    revenue_in_cents: 0,
+    average_ticket_in_cents: 0,
+  };
+  const popup = {
+    purchase_count: 2,
+    customer_count: 2,
+    revenue_in_cents: 301,
+    average_ticket_in_cents: 151,
+  };
+  const bling = {
+    purchase_count: 1,
+    customer_count: 1,
+    revenue_in_cents: 50,
+    average_ticket_in_cents: 50,
+  };
+  const totals = {
+    object: 'purchase_timeseries',
+    interval: 'month',
+    timezone: 'UTC',
+    purchase_count: 3,
+    customer_count: 2,
+    revenue_in_cents: 351,
+    average_ticket_in_cents: 117,
+    currency: 'BRL',
+    mixed_currencies: false,
+    group_by: null,
+    series_truncated: false,
+  };
+  const [march, april, may] = ['03', '04', '05'].map((month) => ({
+    starts_at: `2026-${month}-01T00:00:00.000000Z`,
+  }));
+
+  it('has the totals, and each period from the first to the last purchase', async () => {
+    await store();
+    expect((await ask('interval=month')).json()).toStrictEqual({
+      ...totals,
+      series: [
+        {
+          key: null,
+          periods: [
+            { ...march, ...popup },
+            { ...april, ...none },
+            { ...may, ...bling },
+          ],
+        },
+      ],
+    });
+  });
+
+  it('has a series for each group, in the order of the ranking', async () => {
+    await store();
+    expect((await ask('interval=month&group_by=platform&group_limit=1')).json()).toStrictEqual({
+      ...totals,
+      group_by: 'platform',
+      series: [
+        {
+          key: 'popup',
+          periods: [
+            { ...march, ...popup },
+            { ...april, ...none },
+            { ...may, ...none },
+          ],
+        },
+      ],
+      series_truncated: true,
+    });
+  });
+
+  it('begins periods in the time zone, within the bounds', async () => {
+    await store();
+    const query = 'interval=day&timezone=asia/tokyo&created_until=2026-04-01T15:00:00Z';
+    const { timezone, series } = (await ask(query)).json();
+    expect(timezone).toBe('Asia/Tokyo');
+    expect(series[0].periods).toStrictEqual([
+      { starts_at: '2026-03-31T15:00:00.000000Z', ...popup },
+      { starts_at: '2026-04-01T15:00:00.000000Z', ...none },
+    ]);
+  });
+
+  it('comes as CSV, NDJSON and Arrow with a row for each period of each series', async () => {
+    await store();
+    const query = 'interval=month&group_by=platform';
+    const csv = await ask(`${query}&format=csv`);
+    expect(csv.headers['x-has-more']).toBe('false');
+    expect(csv.body.split('\r\n')).toEqual([
+      'starts_at,key,purchase_count,customer_count,revenue_in_cents,average_ticket_in_cents',
+      '2026-03-01T00:00:00.000000Z,popup,2,2,301,151',
+      '2026-04-01T00:00:00.000000Z,popup,0,0,0,0',
+      '2026-05-01T00:00:00.000000Z,popup,0,0,0,0',
+      '2026-03-01T00:00:00.000000Z,bling,0,0,0,0',
+      '2026-04-01T00:00:00.000000Z,bling,0,0,0,0',
+      '2026-05-01T00:00:00.000000Z,bling,1,1,50,50',
+      '',
+    ]);
+    const ndjson = await ask(query, { accept: 'application/x-ndjson' });
+    expect(JSON.parse(ndjson.body.split('\n')[0] ?? '')).toStrictEqual({
+      ...march,
+      key: 'popup',
+      ...popup,
+    });
+    const arrow = await ask(`${query}&format=arrow`);
+    const rows = tableFromIPC(arrow.rawPayload).toArray();
+    expect(rows.map(({ key, revenue_in_cents: cents }) => [key, cents])).toEqual([
+      ['popup', 301n],
+      ['popup', 0n],
+      ['popup', 0n],
+      ['bling', 0n],
+      ['bling', 0n],
+      ['bling', 50n],
+    ]);
+  });
+
+  it('has an ETag that depends on the content alone', async () => {
+    await store();
+    const first = await ask('interval=month');
+    expect(first.headers['x-data-as-of']).toMatch(/Z$/);
+    const { etag = '' } = first.headers;
+    const again = await request('interval=month&status=any', { 'if-none-match': String(etag) });
+    expect(again.statusCode).toBe(304);
+    expect((await ask('interval=week')).headers.etag).not.toBe(etag);
+  });
+
+  it('refuses what is no interval, no dimension, and more than 1,000 periods', async () => {
+    await store();
+    for (const [query, param] of [
+      ['', 'interval'],
+      ['interval=year', 'interval'],
+      ['interval=day&group_by=day', 'group_by'],
+      ['interval=day&group_limit=51', 'group_limit'],
+      ['interval=day&timezone=Mars', 'timezone'],
+      ['interval=day&limit=10', 'limit'],
+    ] as const) {
+      expectRefusal(await request(query), 'validation_error', param);
+    }
+    const bounds = 'created_since=2026-01-01T00:00:00Z&created_until=2026-02-11T16:00:00Z';
+    const refused = await request(`interval=hour&${bounds}`);
+    expectRefusal(refused, 'validation_error', 'interval');
+    expect(refused.json().error.message).toContain('into 1001 periods, more than 1000');
+    const [series] = (await ask(`interval=day&${bounds}`)).json().series;
+    expect(series.periods).toHaveLength(42);
+  });
+});
