@@ -4,9 +4,8 @@ import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import sql from 'sql-template-tag';
-import { formatInstant } from '../../src/domain/instant.ts';
-import { type PurchaseColumnKind, purchaseColumns } from '../../src/domain/purchase.ts';
-import { microsecondsOf } from '../../src/postgres/instants.ts';
+import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
+import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
@@ -27,27 +26,28 @@ export type ChunkLimits = {
   readonly beforeWriting: (bytes: number) => Promise<void>;
 };
 
-// COPY takes no parameters, so the values are settings of the transaction.
-const purchasesAfter = `
-  from purchases
-  where organization_id = current_setting('sync.organization_id')::bigint
-    and (created_at, id)
-      > (current_setting('sync.after_created_at')::timestamptz, current_setting('sync.after_id')::bigint)`;
-const lastOfChunk = `
-  select ${microsecondsOf('created_at')} as created_at, id ${purchasesAfter}
-  order by purchases.created_at, id
-  offset current_setting('sync.rows')::bigint - 1 limit 1`;
+/** The columns of the file. The position is last in each line, where no text can be mistaken for it. */
+export const copiedColumns: readonly PurchaseColumn[] = [
+  ...purchaseColumns.filter(({ name }) => name !== 'id' && name !== 'created_at'),
+  ...['id', 'created_at'].map(
+    (name) => purchaseColumns.find((column) => column.name === name) as PurchaseColumn,
+  ),
+];
 
 // DuckDB reads a timestamp in UTC without a time zone.
-const columns = purchaseColumns.map(({ name, kind }: { name: string; kind: PurchaseColumnKind }) =>
+const columns = copiedColumns.map(({ name, kind }) =>
   kind === 'instant' ? `${name} at time zone 'UTC'` : name,
 );
+// COPY takes no parameters, so the values are settings of the transaction.
 const copyChunk = `
   copy (
-    select ${columns.join(', ')} ${purchasesAfter}
+    select ${columns.join(', ')}
+    from purchases
+    where organization_id = current_setting('sync.organization_id')::bigint
       and (created_at, id)
-        <= (current_setting('sync.until_created_at')::timestamptz, current_setting('sync.until_id')::bigint)
+        > (current_setting('sync.after_created_at')::timestamptz, current_setting('sync.after_id')::bigint)
     order by purchases.created_at, id
+    limit current_setting('sync.rows')::bigint
   ) to stdout (format csv)`;
 
 /**
@@ -67,7 +67,7 @@ export async function copyPurchases(
   signal: AbortSignal,
 ): Promise<CopiedChunk> {
   const { after, rows } = from;
-  const { copy, until } = await withSnapshot(database, async (connection) => {
+  const copy = await withSnapshot(database, async (connection) => {
     await takeSnapshot(connection, from.organizationId);
     await connection.query(`set local datestyle = 'ISO'`);
     await configure(connection, {
@@ -76,19 +76,24 @@ export async function copyPurchases(
       after_created_at: after === null ? '-infinity' : formatInstant(after.createdAt),
       after_id: String(after?.id ?? 0n),
     });
-    const last = await connection.query<{ created_at: bigint; id: bigint }>(lastOfChunk);
-    const [end] = last.rows;
-    await configure(connection, {
-      until_created_at: end === undefined ? 'infinity' : formatInstant(end.created_at),
-      until_id: String(end?.id ?? 0n),
-    });
-    return {
-      copy: await drain(connection, file, limits, signal),
-      until: end === undefined ? null : { createdAt: end.created_at, id: end.id },
-    };
+    return drain(connection, file, limits, signal);
   });
   // COPY reports the number of rows after the last row, so it is read after COMMIT.
-  return { rows: copy.rows.rowCount, bytes: copy.bytes, until };
+  const { rowCount } = copy.rows;
+  return {
+    rows: rowCount,
+    bytes: copy.bytes,
+    until: rowCount < rows ? null : positionAtEnd(copy.tail),
+  };
+}
+
+/** The position in the last line. Null if its instant is infinite, which DuckDB then rejects. */
+function positionAtEnd(tail: string): PurchasePosition | null {
+  if (/,infinity\n$/.test(tail)) return null;
+  const [, id = '', day, time] = /,(-?\d+),([^, ]+) ([^, ]+)\n$/.exec(tail) ?? [];
+  const createdAt = parseInstant(`${day}T${time}Z`, 'down');
+  if (createdAt === null) throw new Error('the last line of a chunk has no position');
+  return { createdAt, id: BigInt(id) };
 }
 
 async function configure(
@@ -101,20 +106,28 @@ async function configure(
     from unnest(${names}::text[], ${Object.values(settings)}::text[]) as setting (name, value)`);
 }
 
-/** Writes the output of COPY to a file. */
+/** Writes the output of COPY to a file. Also returns its last characters. */
 async function drain(
   connection: pg.ClientBase,
   file: string,
   { maxBytes, beforeWriting }: ChunkLimits,
   signal: AbortSignal,
-): Promise<{ readonly rows: { readonly rowCount: number }; readonly bytes: number }> {
+): Promise<{
+  readonly rows: { readonly rowCount: number };
+  readonly bytes: number;
+  readonly tail: string;
+}> {
   const rows = connection.query(copyTo(copyChunk, { highWaterMark: partBytes }));
   let bytes = 0;
+  let tail = '';
   let allowed = 0;
   const limit = new Transform({
     highWaterMark: partBytes,
     transform(part: Buffer, _encoding, callback) {
       bytes += part.length;
+      tail = (tail + part.toString('latin1', Math.max(0, part.length - tailBytes))).slice(
+        -tailBytes,
+      );
       allowed -= part.length;
       if (bytes > maxBytes) callback(new ChunkTooLargeError('the chunk takes too many bytes'));
       else if (allowed >= 0) callback(null, part);
@@ -132,9 +145,11 @@ async function drain(
     void (connection as pg.Client).end();
     throw error;
   }
-  return { rows, bytes };
+  return { rows, bytes, tail };
 }
 
+/** An id and an instant take less. */
+const tailBytes = 64;
 const partBytes = 2 ** 20;
 /** Bytes between two calls of `beforeWriting`. */
 const checkedBytes = 8 * 2 ** 20;
