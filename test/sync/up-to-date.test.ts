@@ -1,11 +1,9 @@
-import { randomUUID } from 'node:crypto';
-import { mkdir, rmdir, symlink } from 'node:fs/promises';
+import { mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
@@ -15,10 +13,8 @@ import {
 import { readUpToDate, writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
 import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts';
-import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
+import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler, type Scheduler } from '../../sync/schedule/scheduler.ts';
-import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type Program, runProgram } from '../support/program.ts';
@@ -116,43 +112,6 @@ describe('what is up to date', { timeout: 120_000 }, () => {
       while ((await count()) !== 2n) await sleep(10);
     } finally {
       await reader.close();
-    }
-  });
-
-  it('is no generation that readers no longer have, though publishing the next one failed', async () => {
-    const [one] = organizations as [bigint];
-    const { signal } = new AbortController();
-    const instance = await createInstance({
-      threads: 1,
-      memoryLimit: '256MiB',
-      spillDirectory: join(directory.path, 'spill'),
-    });
-    const sync = createReplicator({
-      organizationId: one,
-      database: database.pool,
-      instance,
-      dataDirectory: directory.path,
-      dataFolderId: randomUUID(),
-      log: pino({ level: 'silent' }),
-      idleFiles: createIdleFiles(1),
-    });
-    try {
-      await sync.build('load', signal, () => {});
-      const first = published(one)?.file;
-      expect(sync.publishedGeneration()?.file).toBe(first);
-      // What looks like an old generation and cannot be removed: found once readers were told.
-      const folder = organizationDirectory(directory.path, one);
-      const obstacles = [1, 2].map((number) => join(folder, `${number}-00.duckdb`));
-      for (const obstacle of obstacles) await mkdir(obstacle);
-      await expect(sync.reread([allPurchases], signal)).rejects.toThrow('EISDIR');
-      expect(published(one)?.file).not.toBe(first);
-      expect(sync.publishedGeneration()).toBeNull();
-      for (const obstacle of obstacles) await rmdir(obstacle);
-      await sync.run(signal);
-      expect(sync.publishedGeneration()?.file).toBe(published(one)?.file);
-    } finally {
-      await sync.close();
-      instance.closeSync();
     }
   });
 
