@@ -5,7 +5,12 @@ import { withSnapshot } from '../../src/postgres/pool.ts';
 import { rereadRanges } from '../../sync/verification/reread.ts';
 import { countDifferences, type Verification } from '../../sync/verification/verify.ts';
 import { dictionaryDamages, repairableDamages } from '../support/damages.ts';
-import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
+import {
+  addPurchases,
+  openPublishedShop,
+  type PublishedShop,
+  verifiedTest,
+} from '../support/verified-shop.ts';
 
 const { signal } = new AbortController();
 const it = verifiedTest
@@ -29,10 +34,8 @@ const it = verifiedTest
   });
 
 /** Reads the purchases of some ranges from Postgres again. */
-const reread = (
-  file: Pick<ReturnType<typeof openPublishedShop>, 'onLiveFile'>,
-  { differences }: Verification,
-) => file.onLiveFile((live, source) => rereadRanges(live, source, differences, signal));
+const reread = (file: Pick<PublishedShop, 'onLiveFile'>, { differences }: Verification) =>
+  file.onLiveFile((live, source) => rereadRanges(live, source, differences, signal));
 
 const rowsOf = ({ differences }: Verification) => {
   const sum = { missing: 0, surplus: 0, different: 0 };
