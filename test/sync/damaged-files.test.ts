@@ -15,7 +15,7 @@ import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
 import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
 
-/** Of an organization in which nothing changes: no new file takes the damaged one's place. */
+// Nothing changes in the organization, so no new generation replaces the damaged one.
 describe('a published file that is damaged', { timeout: 120_000 }, () => {
   let shop: VerifiedShop;
   let api: TestApi | null;
@@ -54,39 +54,39 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     '/v1/purchases?limit=100',
     '/v1/purchases?status=any&min_value_in_cents=1',
   ];
-  /** The API writes few purchases, and a process of their own writes many. */
+  /** The API writes a small export itself. A separate process writes a large one. */
   const exportPaths = ['?format=ndjson&min_value_in_cents=3000', '?format=csv'].map(
     (query) => `/v1/purchases/export${query}`,
   );
-  const ask = async (path: string) => {
+  const get = async (path: string) => {
     const response = await (api as TestApi).get(path, secret);
     expect(response.statusCode, response.body).toBe(200);
     return response.body;
   };
-  const askAll = () => Promise.all(paths.map(ask));
-  /** The lines of each export in one order: exports have none. */
+  const getAll = () => Promise.all(paths.map(get));
+  /** The sorted lines of each export: an export has no order. */
   const exportAll = async () => {
     const files = [];
-    for (const path of exportPaths) files.push((await ask(path)).split('\n').sort());
+    for (const path of exportPaths) files.push((await get(path)).split('\n').sort());
     return files;
   };
 
-  /** Asks until a file is served that the worker has published since. */
+  /** Sends requests until the API serves another file than `file`. */
   const untilRebuilt = async (
     duckdb: { version: TestApi['purchases']['version'] },
     file: string,
   ) => {
     for (;;) {
-      await askAll();
+      await getAll();
       const version = await duckdb.version(shop.organization);
       if (version !== null && !file.endsWith(version.name)) return;
       await sleep(20);
     }
   };
 
-  it('is rebuilt, wherever a bit is flipped, and every request is answered meanwhile', async () => {
+  it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', async () => {
     const { purchases } = await startApi();
-    const expected = await askAll();
+    const expected = await getAll();
     const expectedExports = await exportAll();
     await api?.close();
     await purchases.close();
@@ -94,7 +94,7 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     const healthy = readFileSync(shop.basePath());
     let rebuilt = 0;
     let round = 0;
-    // Beyond the headers, of which there are two: one of them may be damaged unnoticed.
+    // After the two headers, because damage of one of them may stay undetected.
     for (let place = 12_288 + 8; place < healthy.length; place += healthy.length >> 3) {
       const file = shop.basePath();
       const bytes = readFileSync(file);
@@ -102,14 +102,14 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
       writeFileSync(file, bytes);
       const started = await startApi();
       round += 1;
-      // Whatever is asked first finds the damage.
+      // Every kind of request detects the damage.
       if (round % 2 === 0) expect(await exportAll()).toEqual(expectedExports);
-      expect(await askAll()).toEqual(expected);
+      expect(await getAll()).toEqual(expected);
       if ((await started.duckdb.version(shop.organization)) === null) {
         await untilRebuilt(started.duckdb, file);
-        expect(await askAll()).toEqual(expected);
+        expect(await getAll()).toEqual(expected);
         rebuilt += 1;
-        // A worker rebuilds what is damaged again and again only once in a while.
+        // A worker rebuilds an organization once in ten minutes at most.
         stop.abort();
         await following;
         stop = new AbortController();
@@ -123,17 +123,17 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
   });
 
   it.each([
-    ['is cut off', (file: string) => truncateSync(file, 20_000)],
+    ['is truncated', (file: string) => truncateSync(file, 20_000)],
     ['is empty', (file: string) => truncateSync(file, 0)],
     [
       'is named by an empty CURRENT',
       (file: string) => writeFileSync(currentFile(dirname(file)), ''),
     ],
     [
-      'is named by a CURRENT that is no JSON',
+      'is named by a CURRENT that is not JSON',
       (file: string) => writeFileSync(currentFile(dirname(file)), 'x'),
     ],
-  ])('and %s is rebuilt; status can be read meanwhile', async (_name, damage) => {
+  ])('is rebuilt if it %s, and the status can be read meanwhile', async (_name, damage) => {
     following = shop.follow(stop.signal);
     const file = shop.basePath();
     damage(file);
