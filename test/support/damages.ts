@@ -1,9 +1,9 @@
-/** What can be wrong with one file of the purchases that `addPurchases` adds. */
+/** Damage of a file with a hundred purchases of `addPurchases`. */
 export type Damage = {
   readonly name: string;
-  /** On the file as DuckDB's current database; `id` is a purchase in its middle. */
+  /** SQL on the file as DuckDB's current database. `id` is the purchase in the middle. */
   statement(id: bigint): string;
-  /** What verifying in one part finds: rows that only Postgres has, only the file has, or both. */
+  /** The result of a verification in parts of 40 purchases. */
   readonly found: {
     readonly missing: number;
     readonly surplus: number;
@@ -12,45 +12,47 @@ export type Damage = {
 };
 
 const one = { missing: 0, surplus: 0, different: 1 };
+/** A purchase in another part of the file. */
+const elsewhere = { missing: 1, surplus: 1, different: 0 };
 
-/** Of a hundred purchases. Reading the purchases concerned anew mends each. */
+/** Reading the purchases from Postgres again repairs each. */
 export const repairableDamages: readonly Damage[] = [
   {
-    name: 'a cent too much',
+    name: 'an amount with one more cent',
     statement: (id) =>
       `update purchase set purchase_value_in_cents = purchase_value_in_cents + 1 where id = ${id}`,
     found: one,
   },
   {
-    name: 'a purchase lost',
+    name: 'a missing purchase',
     statement: (id) => `delete from purchase where id = ${id}`,
     found: { missing: 1, surplus: 0, different: 0 },
   },
   {
-    name: 'a purchase twice',
+    name: 'a duplicate purchase',
     statement: (id) => `insert into purchase from purchase where id = ${id}`,
     found: { missing: 0, surplus: 1, different: 0 },
   },
   {
-    name: 'a purchase that never was',
+    name: 'a purchase that Postgres does not have',
     statement: (id) =>
       `insert into purchase select * replace (900000 as id) from purchase where id = ${id}`,
     found: { missing: 0, surplus: 1, different: 0 },
   },
   {
-    name: 'two values exchanged',
+    name: 'exchanged amounts of two purchases',
     statement: (id) =>
       `update purchase set purchase_value_in_cents = 2 * 1000 + 2 * 50 + 1 - purchase_value_in_cents
        where id in (${id}, ${id + 1n})`,
     found: { missing: 0, surplus: 0, different: 2 },
   },
   {
-    name: 'two customers with exchanged keys',
+    name: 'exchanged keys of two customers',
     statement: () => 'update customer set key = 1 - key where key < 2',
     found: { missing: 0, surplus: 0, different: 67 },
   },
   {
-    name: "a purchase with another customer's key",
+    name: 'the key of another customer',
     statement: (id) => `update purchase set customer_key = (customer_key + 1) % 3 where id = ${id}`,
     found: one,
   },
@@ -60,85 +62,85 @@ export const repairableDamages: readonly Damage[] = [
     found: { missing: 0, surplus: 0, different: 7 },
   },
   {
-    name: 'a purchase moved to another month',
+    name: 'a creation in another month',
     statement: (id) =>
       `update purchase set created_at = created_at + interval 3 month where id = ${id}`,
-    found: one,
+    found: elsewhere,
   },
   {
-    name: 'a purchase counted for another quarter of an hour',
+    name: 'a wrong quarter hour of the creation',
     statement: (id) =>
       `update purchase set created_quarter_hour = created_quarter_hour + 1 where id = ${id}`,
     found: one,
   },
   {
-    name: 'a purchase moved beyond all calendars',
+    name: 'an infinite creation',
     statement: (id) => `update purchase set created_at = 'infinity' where id = ${id}`,
-    found: one,
+    found: elsewhere,
   },
   {
-    name: 'a microsecond too late',
+    name: 'an update one microsecond later',
     statement: (id) =>
       `update purchase set updated_at = updated_at + interval 1 microsecond where id = ${id}`,
     found: one,
   },
   {
-    name: 'an empty text for no text',
+    name: 'empty texts in place of NULL',
     statement: () => `update purchase set coupons = '' where coupons is null and id % 10 = 2`,
     found: { missing: 0, surplus: 0, different: 10 },
   },
   {
-    name: 'no text for a text',
+    name: 'NULL in place of a text',
     statement: (id) => `update purchase set order_number = null where id = ${id}`,
     found: one,
   },
   {
-    name: 'a text that begins in the column before',
+    name: 'a text whose first character is in another column',
     statement: (id) =>
       `update purchase set order_id_on_integration_platform = order_number[1], order_number = order_number[2:]
        where id = ${id}`,
     found: one,
   },
   {
-    name: 'no label for a label',
+    name: 'a label that is absent',
     statement: (id) => `update purchase set platform_key = 0 where id = ${id}`,
     found: one,
   },
   {
-    name: 'nothing left at all',
+    name: 'an empty table',
     statement: () => 'delete from purchase',
     found: { missing: 100, surplus: 0, different: 0 },
   },
 ];
 
-/** Damage that reading purchases anew would leave in place. */
-export const lastingDamages: readonly {
+/** Only a rebuild repairs these. */
+export const dictionaryDamages: readonly {
   readonly name: string;
   readonly statement: string;
   readonly found: object;
 }[] = [
   {
-    name: 'a value twice',
+    name: 'a duplicate value',
     statement: `insert into label_platform select max(key) + 1, 'shopify' from label_platform`,
     found: { dictionary: 'platform', repeatedKeys: 0, repeatedValues: 1, danglingPurchases: 0 },
   },
   {
-    name: 'a key twice',
+    name: 'a duplicate key',
     statement: `insert into label_platform select min(key), 'elsewhere' from label_platform`,
     found: { dictionary: 'platform', repeatedKeys: 1, repeatedValues: 0, danglingPurchases: 0 },
   },
   {
-    name: 'a customer twice',
+    name: 'a duplicate customer',
     statement: 'insert into customer from customer where key = 0',
     found: { dictionary: 'customer', repeatedKeys: 1, repeatedValues: 1, danglingPurchases: 0 },
   },
   {
-    name: 'an entry lost',
+    name: 'a missing entry',
     statement: `delete from label_utm_source where value = 'source 3'`,
     found: { dictionary: 'utm_source', repeatedKeys: 0, repeatedValues: 0, danglingPurchases: 7 },
   },
   {
-    name: 'a key without an entry where Postgres has no label',
+    name: 'a missing entry for purchases without this label',
     statement: 'update purchase set utm_term_key = 7 where id % 10 = 1',
     found: { dictionary: 'utm_term', repeatedKeys: 0, repeatedValues: 0, danglingPurchases: 10 },
   },

@@ -16,52 +16,75 @@ import {
   type VerifyOptions,
   verifyOrganization,
 } from '../../sync/verification/verify.ts';
+import { test } from './fixtures.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { addCustomer, addOrganization, addPurchase } from './shop.ts';
-import { createTestWorker } from './sync.ts';
+import { createTestWorker, type TestWorker } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** What is published of purchases, open to damage, and its verification. */
-export type VerifiedShop = {
+/** The published purchases of an organization, which a test damages and verifies. */
+export type PublishedShop = {
   readonly database: TestDatabase;
   readonly directory: string;
   readonly organization: bigint;
-  /** Brings every organization up to date, and publishes. */
-  sync(): Promise<void>;
+  /** The organization's folder. */
+  readonly folder: string;
+  /** Brings organizations up to date, and publishes. The default is this organization. */
+  sync(organizations?: readonly bigint[]): Promise<void>;
   /** Follows changes until the signal is aborted. */
   follow(signal: AbortSignal, onReport?: (report: OrganizationReport) => void): Promise<void>;
   /** The published base. */
   basePath(): string;
+  /** The published delta. */
+  deltaPath(): string;
+  /** The delta of the worker. */
+  livePath(): string;
   /** Runs SQL on the published base, or on another file, as DuckDB's current database. */
   damage(statement: string, path?: string): Promise<void>;
-  /** The published delta, and the worker's own. */
-  deltaPath(): string;
-  livePath(): string;
   verify(options?: Partial<VerifyOptions>): Promise<Verification>;
-  /** Works on the worker's own file within a snapshot of Postgres, and publishes the outcome. */
+  /** Changes the worker's delta within a snapshot of Postgres, and publishes it. */
   onLiveFile<Result>(
     work: (live: DeltaFile, source: pg.ClientBase) => Promise<Result>,
   ): Promise<Result>;
-  close(): Promise<void>;
 };
+
+export type VerifiedShop = PublishedShop & { close(): Promise<void> };
+
+/** `published` is a new organization in the database and the folder of the file. */
+export const verifiedTest = test.extend('published', ({ database, directory, newShop }) =>
+  openPublishedShop(database, directory, newShop.organizationId),
+);
 
 export async function createVerifiedShop(): Promise<VerifiedShop> {
   const database = await createTestDatabase();
-  database.pool.on('error', () => {});
   const directory = await temporaryDirectory();
   const organization = await addOrganization(database.pool, 'Livraria Ipê');
-  const folder = organizationDirectory(directory.path, organization);
+  return {
+    ...openPublishedShop(database, directory.path, organization),
+    async close() {
+      await database.drop();
+      await directory.remove();
+    },
+  };
+}
+
+export function openPublishedShop(
+  database: TestDatabase,
+  directory: string,
+  organization: bigint,
+): PublishedShop {
+  const folder = organizationDirectory(directory, organization);
   const duckdb = {
     threads: 2,
     memoryLimit: '256MiB',
-    spillDirectory: join(directory.path, 'spill', 'test'),
+    spillDirectory: join(directory, 'spill', 'test'),
   };
 
   const withWorker = async (
-    work: (worker: Awaited<ReturnType<typeof createTestWorker>>) => Promise<void>,
+    work: (worker: TestWorker) => Promise<void>,
     onReport: (report: OrganizationReport) => void = () => {},
   ) => {
-    const worker = await createTestWorker(database.pool, directory.path, {
+    const worker = await createTestWorker(database.pool, directory, {
       onReport: (_organizationId, report) => onReport(report),
     });
     await work(worker).finally(() => worker.close());
@@ -82,19 +105,20 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
 
   return {
     database,
-    directory: directory.path,
+    directory,
     organization,
-    sync: () => withWorker((worker) => worker.syncAll()),
+    folder,
+    sync: (organizations = [organization]) => withWorker((worker) => worker.once(organizations)),
     follow: (signal, onReport) => withWorker((worker) => worker.run(signal), onReport),
     basePath,
-    damage: (statement, path = basePath()) => runOnFile(path, statement),
     deltaPath: () => join(folder, readPublished(folder)?.file ?? 'nothing'),
     livePath: () => deltaPath(folder, 'live'),
+    damage: (statement, path = basePath()) => runOnFile(path, statement),
     verify: (options = {}) =>
       verifyOrganization({
         organizationId: organization,
         database: database.pool,
-        dataDirectory: directory.path,
+        dataDirectory: directory,
         duckdb,
         signal: new AbortController().signal,
         patienceMs: 0,
@@ -102,12 +126,8 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
       }),
     async onLiveFile(work) {
       const instance = await createInstance(duckdb);
-      const context = {
-        instance,
-        bases: createBases(instance),
-        dataDirectory: directory.path,
-        organizationId: organization,
-      };
+      const bases = createBases(instance);
+      const context = { instance, bases, dataDirectory: directory, organizationId: organization };
       const live = await openDelta(context, 'live');
       if (live === null) throw new Error('there is no live delta');
       try {
@@ -119,16 +139,12 @@ export async function createVerifiedShop(): Promise<VerifiedShop> {
         instance.closeSync();
       }
     },
-    async close() {
-      await database.drop();
-      await directory.remove();
-    },
   };
 }
 
-/** Purchases, ten a day, each with its own texts; returns their numbers, oldest first. */
+/** Adds purchases, ten a day, each with its own texts. Returns their ids, oldest first. */
 export async function addPurchases(
-  { database, organization }: Pick<VerifiedShop, 'database' | 'organization'>,
+  { database, organization }: Pick<PublishedShop, 'database' | 'organization'>,
   count: number,
 ): Promise<bigint[]> {
   const customers = await Promise.all(

@@ -1,218 +1,251 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { runProgram } from '../support/program.ts';
+import type { WorkerOptions } from '../../sync/schedule/worker.ts';
+import type { OrganizationReport } from '../../sync/status/report.ts';
+import { recordedLog } from '../http/recorded-log.ts';
+import { test } from '../support/fixtures.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addOrganization } from '../support/shop.ts';
+import { addCustomer } from '../support/shop.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-describe('building an organization’s file', () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
-  let organization: bigint;
-  let customer: bigint;
-  let reports: OrganizationReport[];
-
-  const openWorker = async () => {
-    reports = [];
-    worker = await createTestWorker(database.pool, directory.path, {
-      loadChunkRows: 40,
-      onReport: (_organizationId, report) => reports.push(report),
+const it = test
+  .extend('organizationId', ({ newShop }) => newShop.organizationId)
+  .extend('folder', ({ directory, organizationId }) =>
+    organizationDirectory(directory, organizationId),
+  )
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('reports', ({}): OrganizationReport[] => [])
+  /** A worker that loads 20 purchases at a time. Its reports of the organization are in `reports`. */
+  .extend('openWorker', ({ database, directory, organizationId, reports }, { onCleanup }) => {
+    const workers: TestWorker[] = [];
+    onCleanup(async () => {
+      for (const worker of workers) await worker.close();
     });
-  };
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    await openWorker();
-    organization = await addOrganization(database.pool);
-    customer = await addCustomer(database.pool, organization);
-  });
-  afterEach(async () => {
-    await worker.close();
-    await database.drop();
-    await directory.remove();
-  });
-
-  /** Purchases of which many share an instant, some at the calendar's ends, with awkward text. */
-  const addMany = (count: number) =>
-    database.pool.query(
-      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at,
-         order_number, utm_source, utm_term, coupons)
-       select $1, $2, n, case
-           when n % 50 = 0 then '0001-01-01T00:00:00Z'
-           when n % 50 = 1 then '9999-12-31T23:59:59.999999Z'
-           else '2025-01-01'::timestamptz + n / 7 * interval '1 microsecond' end,
-         (array['', null, 'a,b', 'say "hi"', E'two\\r\\nlines', E'\\\\N', E'tab\\tand \\\\', '日本', 'NULL'])[1 + n % 9],
-         'source ' || n % 5, case when n % 3 = 0 then '' end,
-         case when n % 4 = 0 then '[{"code": "A\\"B", "value": 10.5}]'::jsonb end
-       from generate_series(1, $3) as n`,
-      [organization, customer, count],
+    return async (options: Partial<WorkerOptions> = {}) => {
+      const worker = await createTestWorker(database.pool, directory, {
+        loadChunkRows: 20,
+        onReport: (id, report) => id === organizationId && reports.push(report),
+        ...options,
+      });
+      workers.push(worker);
+      return worker;
+    };
+  })
+  .extend('newWorker', ({ openWorker }) => openWorker())
+  /** Adds purchases with unusual texts. Many have the same creation, some the first or the last. */
+  .extend('addMany', async ({ database, organizationId }) => {
+    const customer = await addCustomer(database.pool, organizationId);
+    return (count: number) =>
+      database.pool.query(
+        `insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at,
+           order_number, utm_source, utm_term, coupons)
+         select $1, $2, n, case
+             when n % 50 = 0 then '0001-01-01T00:00:00Z'
+             when n % 50 = 1 then '9999-12-31T23:59:59.999999Z'
+             else '2025-01-01'::timestamptz + n / 7 * interval '1 microsecond' end,
+           (array['', null, 'a,b', 'say "hi"', E'two\\r\\nlines', E'\\\\N', E'tab\\tand \\\\', '日本', 'NULL'])[1 + n % 9],
+           'source ' || n % 5, case when n % 3 = 0 then '' end,
+           case when n % 4 = 0 then '[{"code": "A\\"B", "value": 10.5}]'::jsonb end
+         from generate_series(1, $3) as n`,
+        [organizationId, customer, count],
+      );
+  })
+  .extend('expectEqual', ({ database, directory, organizationId }) => async () => {
+    expect(await publishedPurchases(directory, organizationId)).toEqual(
+      await storedPurchases(database.pool, organizationId),
     );
-  const expectEqual = async () =>
-    expect(await publishedPurchases(directory.path, organization)).toEqual(
-      await storedPurchases(database.pool, organization),
-    );
-  /** Moves, replaces, adds and removes purchases until told to stop. */
-  const writeMeanwhile = () => {
+  })
+  /** Moves, replaces, adds and deletes purchases until the returned function is called. */
+  .extend('startWriter', ({ database: { pool }, organizationId, addMany }) => () => {
     let isWriting = true;
+    const write = async (round: number) => {
+      await pool.query(
+        `update purchases set purchase_value_in_cents = $2,
+           created_at = '2025-01-01'::timestamptz + interval '1 microsecond' * (id * $2 % 1000)
+         where organization_id = $1 and id % 97 = $2 % 97`,
+        [organizationId, round],
+      );
+      await pool.query('delete from purchases where organization_id = $1 and id % 1009 = $2', [
+        organizationId,
+        round % 1009,
+      ]);
+      await addMany(3);
+      // The change log gets many entries of this purchase.
+      await pool.query(
+        `insert into purchases (id, organization_id, customer_id, purchase_value_in_cents)
+         select 1000000 + $1, $1, min(id), $2 from customers where organization_id = $1
+         on conflict (id) do update set purchase_value_in_cents = excluded.purchase_value_in_cents`,
+        [organizationId, round],
+      );
+    };
     const writing = (async () => {
       for (let round = 0; isWriting; round += 1) {
-        await database.pool.query(
-          `update purchases set created_at = '2025-01-01'::timestamptz + random() * interval '1 ms',
-             purchase_value_in_cents = $1 where id % 97 = $1 % 97`,
-          [round],
-        );
-        await database.pool.query('delete from purchases where id % 1009 = $1', [round % 1009]);
-        await addMany(3);
-        // The same ids again: each is in the log more than once.
-        await database.pool.query(
-          `insert into purchases (id, organization_id, customer_id, purchase_value_in_cents)
-           overriding system value values (1000000, $1, $2, $3)
-           on conflict (id) do update set purchase_value_in_cents = excluded.purchase_value_in_cents`,
-          [organization, customer, round],
-        );
+        await write(round);
+        await sleep(20);
       }
     })();
     return async () => {
       isWriting = false;
       await writing;
     };
-  };
+  });
 
-  it('reads every value as it is, in chunks that end anywhere', async () => {
+describe('a load', () => {
+  it('copies every value exactly, in chunks that end at any purchase', async ({
+    newWorker,
+    organizationId,
+    addMany,
+    expectEqual,
+    reports,
+  }) => {
     await addMany(401);
-    await worker.syncAll();
+    await newWorker.once([organizationId]);
     await expectEqual();
     expect(reports.at(-1)).toMatchObject({ activity: 'following', failure: null });
   });
 
-  it('reads a table whose last chunk is full', async () => {
-    await addMany(80);
-    await worker.syncAll();
+  it('copies a table whose last chunk is full', async ({
+    newWorker,
+    organizationId,
+    addMany,
+    expectEqual,
+  }) => {
+    await addMany(40);
+    await newWorker.once([organizationId]);
     await expectEqual();
   });
 
-  it('loads nothing, and then follows changes', async () => {
-    await worker.syncAll();
+  it('of no purchases is followed by changes', async ({
+    newWorker,
+    organizationId,
+    addMany,
+    expectEqual,
+  }) => {
+    await newWorker.once([organizationId]);
     await addMany(10);
-    await worker.syncAll();
+    await newWorker.once([organizationId]);
     await expectEqual();
   });
 
-  it('takes in what is written while it reads', async () => {
-    await addMany(2_000);
-    const stop = writeMeanwhile();
-    await worker.syncAll();
-    await stop();
-    await worker.syncAll();
+  it('includes the changes of writers that do not wait for it', async ({
+    newWorker,
+    organizationId,
+    addMany,
+    startWriter,
+    expectEqual,
+  }) => {
+    await addMany(600);
+    const stopWriter = startWriter();
+    await newWorker.once([organizationId]);
+    await stopWriter();
+    await newWorker.once([organizationId]);
     await expectEqual();
   });
 
-  it('goes on where it was stopped', async () => {
-    await addMany(4_000);
+  it('of a published organization leaves its file in use, to which changes are applied', async ({
+    newWorker,
+    organizationId,
+    folder,
+    addMany,
+    startWriter,
+    expectEqual,
+    reports,
+  }) => {
+    await addMany(400);
+    await newWorker.once([organizationId]);
     const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
-    while (!reports.some(({ progress }) => (progress?.loaded ?? 0) > 0)) await sleep(5);
-    stopping.abort();
-    await worker.close();
-    await running;
-    await database.pool.query('delete from purchases where id % 5 = 0');
-    await openWorker();
-    await worker.syncAll();
-    const resumed = reports.find(({ progress }) => progress !== null)?.progress;
-    expect(resumed?.loaded).toBeGreaterThan(0);
-    await expectEqual();
-  });
-
-  it('starts over where the table was truncated meanwhile', async () => {
-    await addMany(4_000);
-    const load = worker.syncAll().catch(() => {});
-    while (!reports.some(({ activity }) => activity === 'loading')) await sleep(5);
-    await database.pool.query('truncate purchases');
-    await addMany(30);
-    await load;
-    await worker.syncAll();
-    await expectEqual();
-  });
-
-  it('rebuilds beside the file that serves, which follows changes meanwhile', async () => {
-    await addMany(2_000);
-    await worker.syncAll();
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
-    const stop = writeMeanwhile();
+    const running = newWorker.run(stopping.signal);
+    const stopWriter = startWriter();
     const generations = new Set<string | undefined>();
     let isBuilt = false;
-    const rebuild = worker
-      .repairsFor(organization)
+    const rebuild = newWorker
+      .repairsFor(organizationId)
       .rebuild()
       .finally(() => {
         isBuilt = true;
       });
     while (!isBuilt) {
-      const published = readPublished(organizationDirectory(directory.path, organization));
-      expect(published?.purchases).toBeGreaterThan(1_500);
+      const published = readPublished(folder);
+      expect(published?.purchases).toBeGreaterThan(300);
       generations.add(published?.file);
-      await sleep(20);
+      await sleep(10);
     }
     await rebuild;
-    await stop();
+    await stopWriter();
     stopping.abort();
     await running;
     expect(generations.size).toBeGreaterThan(1);
     expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
-    await worker.syncAll();
+    await newWorker.once([organizationId]);
     await expectEqual();
   });
 
-  it('leaves no file of a build that was broken off before it began', async () => {
-    await addMany(10);
-    await worker.syncAll();
-    await worker.close();
-    const folder = organizationDirectory(directory.path, organization);
-    for (const [name, content] of [
-      ['next.duckdb', ''],
-      ['next.duckdb', 'no database'],
-      ['base.unfinished.duckdb', ''],
-      ['base.unfinished.duckdb', 'no database'],
-    ] as const) {
-      const next = join(folder, name);
-      await writeFile(next, content);
-      await openWorker();
-      const stop = new AbortController();
-      const running = worker.run(stop.signal);
-      while (existsSync(next)) await sleep(10);
-      stop.abort();
-      await worker.close();
+  it.for(['', 'no database'])(
+    'removes unusable files of an interrupted load: "%s"',
+    async (content, { newWorker, openWorker, organizationId, folder, addMany, expectEqual }) => {
+      await addMany(10);
+      await newWorker.once([organizationId]);
+      await newWorker.close();
+      const paths = ['next.duckdb', 'base.unfinished.duckdb'].map((name) => join(folder, name));
+      for (const path of paths) await writeFile(path, content);
+      const stopping = new AbortController();
+      const running = (await openWorker()).run(stopping.signal);
+      while (paths.some((path) => existsSync(path))) await sleep(10);
+      stopping.abort();
       await running;
-    }
-    await openWorker();
+      await expectEqual();
+    },
+  );
+
+  it('continues after a SIGKILL of the worker', async ({
+    database,
+    openWorker,
+    program,
+    organizationId,
+    folder,
+    addMany,
+    expectEqual,
+  }) => {
+    await addMany(2_000);
+    const worker = program('test/support/chaos/small-chunks.ts');
+    const [first, second] = ['load-a.csv', 'load-b.csv'].map((name) => join(folder, name)) as [
+      string,
+      string,
+    ];
+    while (!existsSync(second)) await sleep(5);
+    // The third chunk replaces the first one, which is committed then.
+    const { mtimeMs } = statSync(first);
+    while (statSync(first).mtimeMs === mtimeMs) await sleep(5);
+    await worker.end('SIGKILL');
+    await database.pool.query('delete from purchases where id % 5 = 0');
+    const { log, lines } = recordedLog();
+    await (await openWorker({ log, loadChunkRows: 1_000 })).once([organizationId]);
+    expect(lines.join()).toContain('continuing an interrupted load');
     await expectEqual();
   });
 
-  it('goes on after a SIGKILL in the middle', { timeout: 120_000 }, async () => {
-    await addMany(400_000);
-    const environment = { DATABASE_URL: database.url, DATA_DIR: directory.path };
-    const killed = runProgram('sync/main.ts', [], environment);
-    const folder = organizationDirectory(directory.path, organization);
-    while ((readReport(folder)?.progress?.loaded ?? 0) === 0) await sleep(10);
-    await killed.end('SIGKILL');
-    const before = readReport(folder)?.progress?.loaded ?? 0;
-    const once = runProgram('sync/main.ts', ['once'], environment);
-    expect(await once.exited(), once.output()).toBe(0);
-    expect(before).toBeGreaterThan(0);
-    expect(once.output()).toMatch(/continuing an interrupted load/);
-    const { rows } = await database.pool.query('select count(*)::int as count from purchases');
-    expect(readPublished(folder)?.purchases).toBe(rows[0].count);
+  it('begins again if the table is truncated', async ({
+    database,
+    newWorker,
+    organizationId,
+    addMany,
+    expectEqual,
+    reports,
+  }) => {
+    await addMany(1_000);
+    const loading = newWorker.once([organizationId]).catch(() => {});
+    while (!reports.some(({ activity }) => activity === 'loading')) await sleep(5);
+    await database.pool.query('truncate purchases');
+    await addMany(30);
+    await loading;
+    await newWorker.once([organizationId]);
+    await expectEqual();
   });
 });

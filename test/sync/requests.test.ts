@@ -16,14 +16,14 @@ import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
-describe('a rebuild that a command asks the worker for', () => {
-  it('is done by the next worker where the one that took it up stops', async ({
+describe('a rebuild that a command requests from the worker', () => {
+  it('is run by the next worker if the first one stops meanwhile', async ({
     database,
     directory,
   }) => {
     const organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
-    await addPurchases(database.pool, organization, customer, 2_000);
+    await addPurchases(database.pool, organization, customer, 1_000);
     let isRebuilding = false;
     const startWorker = async () => {
       const stopping = new AbortController();
@@ -58,27 +58,30 @@ describe('a rebuild that a command asks the worker for', () => {
     await stopSecond();
   });
 
-  it('leaves no draft where the command is killed while it writes one', async ({
+  it('leaves no temporary file of a command that was killed while it wrote the request', async ({
     database,
     directory,
   }) => {
     const folder = join(purchasesDirectory(directory), 'requests');
     mkdirSync(folder, { recursive: true });
-    const [old, young] = ['old', 'young'].map((name) => join(folder, `${name}.request.json.tmp`));
-    for (const path of [old, young] as string[]) writeFileSync(path, '{"kind":"reb');
+    const [old, recent] = ['old', 'recent'].map((name) => join(folder, `${name}.request.json.tmp`));
+    for (const path of [old, recent] as string[]) writeFileSync(path, '{"kind":"reb');
     const longAgo = new Date(Date.now() - 3_600_000);
     utimesSync(old as string, longAgo, longAgo);
     const stopping = new AbortController();
     const worker = await createTestWorker(database.pool, directory);
     const running = worker.run(stopping.signal);
     while (existsSync(old as string)) await sleep(20);
-    expect(existsSync(young as string)).toBe(true);
+    expect(existsSync(recent as string)).toBe(true);
     stopping.abort();
     await worker.close();
     await running;
   });
 
-  it('is done once, and told of as soon as it can be', async ({ database, directory }) => {
+  it('is run once, even if the response cannot be written at first', async ({
+    database,
+    directory,
+  }) => {
     const organization = await addOrganization(database.pool);
     let loads = 0;
     const worker = await createTestWorker(database.pool, directory, {
@@ -94,21 +97,24 @@ describe('a rebuild that a command asks the worker for', () => {
       async () => true,
       AbortSignal.timeout(50_000),
     );
-    const asked = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
-    while (!existsSync(folder) || asked().length === 0) await sleep(5);
-    const inTheWay = join(folder, asked()[0]?.replace('.request.json', '.response.json.tmp') ?? '');
-    mkdirSync(inTheWay);
+    const requests = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
+    while (!existsSync(folder) || requests().length === 0) await sleep(5);
+    const obstacle = join(
+      folder,
+      requests()[0]?.replace('.request.json', '.response.json.tmp') ?? '',
+    );
+    mkdirSync(obstacle);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
     while (loads === 0) await sleep(20);
-    // The worker removes an old draft each time that it looks for requests.
-    for (const look of [1, 2]) {
-      const draft = join(folder, `look-${look}.request.json.tmp`);
+    // The worker removes old temporary files each time it reads requests.
+    for (const round of [1, 2]) {
+      const draft = join(folder, `round-${round}.request.json.tmp`);
       writeFileSync(draft, '');
       utimesSync(draft, 0, 0);
       while (existsSync(draft)) await sleep(20);
     }
-    rmdirSync(inTheWay);
+    rmdirSync(obstacle);
     expect(await answer).toEqual({ failure: null });
     expect(loads).toBe(1);
     stopping.abort();
@@ -116,7 +122,7 @@ describe('a rebuild that a command asks the worker for', () => {
     await running;
   });
 
-  it('is tried by the worker until it is done, and told of at the first failure', async ({
+  it('is retried by the worker until it succeeds, and the command gets the first failure', async ({
     database,
     directory,
   }) => {
@@ -128,7 +134,7 @@ describe('a rebuild that a command asks the worker for', () => {
     const before = readPublished(folder)?.file;
     const running = worker.run(stopping.signal);
     await withConnection(database.pool, async (connection) => {
-      // Longer than the worker waits for it.
+      // The lock is held for longer than the worker waits.
       await connection.query('begin; lock table purchases in access exclusive mode');
       const outcome = await requestFromWorker(
         directory,
@@ -150,7 +156,7 @@ describe('a rebuild that a command asks the worker for', () => {
     await running;
   });
 
-  it('ends in one line where the command that does it loses its lock', async ({
+  it('prints one line if the command that runs it loses the lock', async ({
     database,
     directory,
   }) => {

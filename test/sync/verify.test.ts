@@ -1,87 +1,68 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Verification } from '../../sync/verification/verify.ts';
+import { describe, expect } from 'vitest';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
-import { lastingDamages, repairableDamages } from '../support/damages.ts';
 import { createTestDatabase } from '../support/postgres.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
+import { addCustomer, addPurchase } from '../support/shop.ts';
+import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
 
-const rowsOf = ({ differences }: Verification) => {
-  const sum = { missing: 0, surplus: 0, different: 0 };
-  for (const { rows } of differences) {
-    sum.missing += rows?.missing ?? Number.NaN;
-    sum.surplus += rows?.surplus ?? Number.NaN;
-    sum.different += rows?.different ?? Number.NaN;
-  }
-  return sum;
-};
+const equal = { state: 'equal', reason: null, differences: [], dictionaries: [] };
+const none = { missing: 0, surplus: 0, different: 0 };
 
-describe('verifying what is published', () => {
-  let shop: VerifiedShop;
-  beforeEach(async () => {
-    shop = await createVerifiedShop();
-  });
-  afterEach(() => shop.close());
-
-  const equal = { state: 'equal', reason: null, differences: [], dictionaries: [] };
-
-  it('finds it equal, whatever the purchases hold, and in parts of any size', async () => {
-    const { pool } = shop.database;
-    const customers = [await addCustomer(pool, shop.organization)];
-    const purchases = fc.sample(awkwardPurchase(customers), { numRuns: 200, seed: 7 });
-    for (const purchase of purchases) await addPurchase(pool, shop.organization, purchase);
-    await shop.sync();
-    for (const partRows of [1_000, 50, 3]) {
-      expect(await shop.verify({ partRows })).toMatchObject({ ...equal, purchases: 200 });
-    }
-  });
-
-  it('finds it equal where there are no purchases', async () => {
-    await shop.sync();
-    expect(await shop.verify()).toMatchObject({ ...equal, purchases: 0, changedSince: 0 });
-  });
-
-  it('narrows a difference down to the purchases concerned', async () => {
-    const ids = await addPurchases(shop, 300);
-    await shop.sync();
-    const [first, second] = [ids[17], ids[201]] as [bigint, bigint];
-    await shop.damage(`delete from purchase where id in (${first}, ${second})`);
-    const { differences } = await shop.verify({ partRows: 150, singleRows: 4 });
-    expect(differences).toMatchObject([
-      { idFrom: first, idUntil: first, rows: { missing: 1, examples: [first] } },
-      { idFrom: second, idUntil: second, rows: { missing: 1, examples: [second] } },
+const it = verifiedTest
+  /** A file with 30 purchases in the base. The delta changes five of them and deletes another. */
+  .extend('changed', { scope: 'file' }, async ({ database, directory, shop }) => {
+    const published = openPublishedShop(database, directory, shop.organizationId);
+    const ids = await addPurchases(published, 30);
+    await published.sync();
+    const id = ids[10] as bigint;
+    const { pool } = database;
+    await pool.query(`update purchases set order_number = 'new' where id between $1 and $1 + 4`, [
+      id,
     ]);
-    for (const { createdSince, createdUntil } of differences) {
-      expect(createdSince).toBe(createdUntil);
+    await pool.query('delete from purchases where id = $1', [ids[20]]);
+    await published.sync();
+    return { ...published, id };
+  })
+  /** Runs a statement on the delta until the end of the test. */
+  .extend('damageDelta', async ({ changed }, { onCleanup }) => {
+    const path = changed.deltaPath();
+    const undamaged = await readFile(path);
+    onCleanup(() => writeFile(path, undamaged));
+    return (statement: string) => changed.damage(statement, path);
+  });
+
+describe('a verification of an undamaged file', () => {
+  it('reports equality for unusual values of every column, in parts of any size', async ({
+    published,
+  }) => {
+    const { pool } = published.database;
+    const customers = [await addCustomer(pool, published.organization)];
+    const purchases = fc.sample(awkwardPurchase(customers), { numRuns: 200, seed: 7 });
+    for (const purchase of purchases) await addPurchase(pool, published.organization, purchase);
+    await published.sync();
+    for (const partRows of [1_000, 30]) {
+      expect(await published.verify({ partRows })).toMatchObject({ ...equal, purchases: 200 });
     }
   });
 
-  it('narrows by number where all purchases were created at once', async () => {
-    const ids = await addPurchases(shop, 60);
-    await shop.database.pool.query(`update purchases set created_at = '2025-06-01'`);
-    await shop.sync();
-    const id = ids[40] as bigint;
-    await shop.damage(`update purchase set order_number = 'x' where id = ${id}`);
-    const { differences } = await shop.verify({ partRows: 20, singleRows: 2 });
-    expect(differences).toMatchObject([{ idFrom: id, idUntil: id, rows: { different: 1 } }]);
+  it('reports that an organization has no published file, and equality without purchases', async ({
+    published,
+  }) => {
+    expect(await published.verify()).toMatchObject({ state: 'not published' });
+    await published.sync();
+    const verification = await published.verify();
+    expect(verification).toMatchObject({ ...equal, purchases: 0, changedSince: 0 });
   });
 
-  it('says of damage that is everywhere what there is of it, once', async () => {
-    await addPurchases(shop, 200);
-    await shop.sync();
-    await shop.damage('update purchase set purchase_value_in_cents = 0');
-    const { differences } = await shop.verify({ partRows: 50, singleRows: 10 });
-    expect(differences).toMatchObject([{ publishedCount: 200, postgresCount: 200, rows: null }]);
-  });
-
-  it('takes no change that is not published yet for a difference', async () => {
-    const { pool } = shop.database;
-    const ids = await addPurchases(shop, 40);
-    const other = await addOrganization(pool);
-    await shop.sync();
+  it('excludes purchases that changed after the published snapshot', async ({
+    published,
+    otherShop: { organizationId: other },
+  }) => {
+    const { pool } = published.database;
+    const ids = await addPurchases(published, 40);
+    await published.sync([published.organization, other]);
     await pool.query('update purchases set purchase_value_in_cents = 1 where id = $1', [ids[1]]);
     await pool.query('update purchases set created_at = now() where id = $1', [ids[2]]);
     await pool.query('delete from purchases where id = $1', [ids[3]]);
@@ -91,205 +72,197 @@ describe('verifying what is published', () => {
       ids[4],
     ]);
     await pool.query('update purchases set id = 9000 where id = $1', [ids[5]]);
-    // Gone and come back under the same number, with something else in it.
-    await pool.query(
-      `with gone as (delete from purchases where id = $1 returning *)
-       select from gone`,
-      [ids[6]],
-    );
+    // Another purchase with the id of a deleted one.
+    await pool.query('delete from purchases where id = $1', [ids[6]]);
     await pool.query(
       `insert into purchases (id, organization_id, customer_id, purchase_value_in_cents)
        select $1, organization_id, customer_id, 7 from purchases where id = $2`,
       [ids[6], ids[7]],
     );
-    await addPurchases(shop, 2);
-    for (const partRows of [1_000, 5]) {
-      const verification = await shop.verify({ partRows });
-      expect(verification).toMatchObject({ ...equal, purchases: 34 });
-    }
-    // Seven numbers of before, one that a purchase took, and two new ones.
-    expect((await shop.verify()).changedSince).toBe(9);
-    const damaged = ids[8] as bigint;
-    await shop.damage(`delete from purchase where id = ${damaged}`);
-    expect(rowsOf(await shop.verify())).toEqual({ missing: 1, surplus: 0, different: 0 });
-    expect(await shop.verify({ organizationId: other })).toMatchObject({ state: 'equal' });
+    await addPurchases(published, 2);
+    // Six old ids, the new id of one of these, and two new purchases.
+    const changedSince = 9;
+    expect(await published.verify()).toMatchObject({ ...equal, purchases: 34, changedSince });
+    expect(await published.verify({ partRows: 12 })).toMatchObject({ ...equal, purchases: 34 });
+    expect(await published.verify({ organizationId: other })).toMatchObject({ state: 'equal' });
+    await published.damage(`delete from purchase where id = ${ids[8]}`);
+    expect(await published.verify()).toMatchObject({
+      differences: [{ rows: { ...none, missing: 1, examples: [ids[8]] } }],
+    });
   });
 
-  it('says so where the change log does not tell what happened, and compares again when it does', async () => {
-    await addPurchases(shop, 10);
-    await shop.sync();
-    await shop.database.pool.query('truncate purchases');
-    expect(await shop.verify()).toMatchObject({
+  it('waits for the next generation if the change log is incomplete', async ({ published }) => {
+    await addPurchases(published, 10);
+    await published.sync();
+    await published.database.pool.query('truncate purchases');
+    expect(await published.verify()).toMatchObject({
       state: 'not comparable',
       reason: expect.stringMatching(/the table purchases was replaced or rewritten$/),
     });
-    const later = shop.verify({ patienceMs: 60_000 });
-    await addPurchases(shop, 3);
-    await shop.sync();
+    const later = published.verify({ patienceMs: 60_000 });
+    await addPurchases(published, 3);
+    await published.sync();
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
   });
 
-  it('says so where nothing is published, and where another database is', async () => {
-    expect(await shop.verify()).toMatchObject({ state: 'not published' });
-    await addPurchases(shop, 3);
-    await shop.sync();
+  it('does not compare a file with another database', async ({ published }) => {
+    await published.sync();
     const other = await createTestDatabase();
-    expect(await shop.verify({ database: other.pool })).toMatchObject({
+    expect(await published.verify({ database: other.pool })).toMatchObject({
       state: 'not comparable',
       reason: expect.stringMatching(/this is another database/),
     });
     await other.drop();
   });
 
-  it('never takes the work of writers and of a worker for a difference', {
-    timeout: 180_000,
-  }, async () => {
-    const { pool } = shop.database;
-    await addPurchases(shop, 300);
-    const other = await addOrganization(pool);
+  it('reports equality while clients write and a worker publishes', { timeout: 180_000 }, async ({
+    published,
+    otherShop: { organizationId: other },
+  }) => {
+    const { pool } = published.database;
+    await addPurchases(published, 120);
     await addCustomer(pool, other);
-    await shop.sync();
+    await published.sync([published.organization, other]);
     const stop = new AbortController();
-    const following = shop.follow(stop.signal);
+    const following = published.follow(stop.signal);
     let transactions = 0;
     const writers = [1, 2].map(async () => {
       for (; !stop.signal.aborted; transactions += 1) {
-        await pool.query(anyWrite(transactions), [shop.organization, other]);
+        await pool.query(writeOfRound(transactions), [published.organization, other]);
         await sleep(5);
       }
     });
     const generations = new Set<string | null>();
-    while (generations.size < 15) {
-      for (const organizationId of [shop.organization, other]) {
-        const verification = await shop.verify({
-          organizationId,
-          partRows: 40,
-          patienceMs: 30_000,
-        });
+    while (generations.size < 10) {
+      for (const organizationId of [published.organization, other]) {
+        const options = { organizationId, partRows: 40, patienceMs: 30_000 };
+        const verification = await published.verify(options);
         expect(verification).toMatchObject(equal);
         generations.add(verification.generation);
       }
     }
     stop.abort();
     await Promise.all([...writers, following]);
-    await shop.sync();
+    await published.sync();
     const { rows } = await pool.query('select count(*) from purchases where organization_id = $1', [
-      shop.organization,
+      published.organization,
     ]);
     const purchases = Number(rows[0].count);
-    expect(await shop.verify()).toMatchObject({ ...equal, purchases, changedSince: 0 });
+    expect(await published.verify()).toMatchObject({ ...equal, purchases, changedSince: 0 });
   });
 });
 
-describe('verifying a hundred purchases', () => {
-  let shop: VerifiedShop;
-  let ids: bigint[];
-  let undamaged: Buffer;
-  beforeAll(async () => {
-    shop = await createVerifiedShop();
-    ids = await addPurchases(shop, 100);
-    await shop.sync();
-    undamaged = await readFile(shop.basePath());
-  });
-  afterEach(() => writeFile(shop.basePath(), undamaged));
-  afterAll(() => shop.close());
-
-  it.each(repairableDamages)('finds $name', async ({ statement, found }) => {
-    await shop.damage(statement(ids[50] as bigint));
-    const [inOnePart, inParts] = [await shop.verify(), await shop.verify({ partRows: 7 })];
-    for (const verification of [inOnePart, inParts]) {
-      expect(verification).toMatchObject({ state: 'differs', purchases: 100, dictionaries: [] });
+describe('a verification of a damaged file', () => {
+  it('reports the single purchases that differ', async ({ published }) => {
+    const ids = await addPurchases(published, 68);
+    await published.sync();
+    const [first, second] = [ids[17], ids[51]] as [bigint, bigint];
+    await published.damage(`delete from purchase where id in (${first}, ${second})`);
+    const { differences } = await published.verify({ partRows: 34, singleRows: 2 });
+    expect(differences).toMatchObject([
+      { idFrom: first, idUntil: first, rows: { missing: 1, examples: [first] } },
+      { idFrom: second, idUntil: second, rows: { missing: 1, examples: [second] } },
+    ]);
+    for (const { createdSince, createdUntil } of differences) {
+      expect(createdSince).toBe(createdUntil);
     }
-    expect(rowsOf(inOnePart)).toEqual(found);
   });
 
-  it('finds a purchase in another month both where it is and where it should be', async () => {
-    const id = ids[50] as bigint;
-    await shop.damage(
+  it('reports a single purchase if all were created at the same instant', async ({ published }) => {
+    const ids = await addPurchases(published, 24);
+    await published.database.pool.query(
+      `update purchases set created_at = '2025-06-01' where organization_id = $1`,
+      [published.organization],
+    );
+    await published.sync();
+    const id = ids[15] as bigint;
+    await published.damage(`update purchase set order_number = 'x' where id = ${id}`);
+    const { differences } = await published.verify({ partRows: 8, singleRows: 2 });
+    expect(differences).toMatchObject([{ idFrom: id, idUntil: id, rows: { different: 1 } }]);
+  });
+
+  it('reports one range if all purchases differ', async ({ published }) => {
+    await addPurchases(published, 40);
+    await published.sync();
+    await published.damage('update purchase set purchase_value_in_cents = 0');
+    const { differences } = await published.verify({ partRows: 20, singleRows: 5 });
+    expect(differences).toMatchObject([{ publishedCount: 40, postgresCount: 40, rows: null }]);
+  });
+
+  it('reports a purchase with another instant at the old and at the new instant', async ({
+    published,
+  }) => {
+    const ids = await addPurchases(published, 20);
+    await published.sync();
+    const id = ids[7] as bigint;
+    await published.damage(
       `update purchase set created_at = created_at + interval 3 month where id = ${id}`,
     );
-    const { differences } = await shop.verify({ partRows: 7 });
+    const { differences } = await published.verify({ partRows: 5 });
     expect(differences).toMatchObject([
-      { idFrom: id, idUntil: id, rows: { missing: 1, surplus: 0, different: 0 } },
-      { idFrom: id, idUntil: id, rows: { missing: 0, surplus: 1, different: 0 } },
+      { idFrom: id, idUntil: id, rows: { ...none, missing: 1 } },
+      { idFrom: id, idUntil: id, rows: { ...none, surplus: 1 } },
     ]);
-  });
-
-  it.each(lastingDamages)('finds a dictionary with $name', async ({ statement, found }) => {
-    await shop.damage(statement);
-    expect(await shop.verify()).toMatchObject({ state: 'differs', dictionaries: [found] });
   });
 });
 
-describe('verifying purchases of which a delta has some', () => {
-  let shop: VerifiedShop;
-  let id: bigint;
-  let undamaged: Buffer;
-  beforeAll(async () => {
-    shop = await createVerifiedShop();
-    const ids = await addPurchases(shop, 30);
-    await shop.sync();
-    id = ids[10] as bigint;
-    await shop.database.pool.query(
-      `update purchases set order_number = 'new' where id between $1 and $1 + 4`,
-      [id],
-    );
-    await shop.database.pool.query('delete from purchases where id = $1', [ids[20]]);
-    await shop.sync();
-    undamaged = await readFile(shop.deltaPath());
-  });
-  afterEach(() => writeFile(shop.deltaPath(), undamaged));
-  afterAll(() => shop.close());
-
-  it('finds nothing where nothing is damaged', async () => {
-    expect(await shop.verify()).toMatchObject({ state: 'equal', purchases: 29 });
+describe('a verification of a base and a delta', () => {
+  it('reports equality if the files are undamaged', async ({ changed }) => {
+    expect(await changed.verify()).toMatchObject({ state: 'equal', purchases: 29 });
   });
 
-  const ofAdded = [
+  it.for([
     ['another value', `update change set order_number = 'x' where sign > 0 and id =`, 'different'],
     ['no row', 'delete from change where sign > 0 and id =', 'missing'],
     ['a second row', 'insert into change from change where sign > 0 and id =', 'surplus'],
-  ] as const;
-  it.each(ofAdded)('finds that the delta has %s of a purchase', async (_, statement, kind) => {
-    await shop.damage(`${statement} ${id}`, shop.deltaPath());
-    const none = { missing: 0, surplus: 0, different: 0 };
-    expect(await shop.verify()).toMatchObject({
-      state: 'differs',
-      differences: [{ idFrom: id, idUntil: id, rows: { ...none, [kind]: 1 } }],
-    });
-  });
+  ] as const)(
+    'reports a difference if the delta has %s for a changed purchase',
+    async ([_, statement, kind], { changed, damageDelta }) => {
+      const { id } = changed;
+      await damageDelta(`${statement} ${id}`);
+      expect(await changed.verify()).toMatchObject({
+        state: 'differs',
+        differences: [{ idFrom: id, idUntil: id, rows: { ...none, [kind]: 1 } }],
+      });
+    },
+  );
 
-  const ofSuperseded = [
-    ['another value', 'update change set purchase_value_in_cents = 1 where sign < 0 and id ='],
-    ['a second row', 'insert into change from change where sign < 0 and id ='],
+  it.for([
     [
-      'a row that the base lacks',
+      'has another value than the base',
+      'update change set purchase_value_in_cents = 1 where sign < 0 and id =',
+    ],
+    ['is there twice', 'insert into change from change where sign < 0 and id ='],
+    [
+      'is not in the base',
       'insert into change by name select -1 as sign, * exclude (id, sign), 10 ** 9 as id from change where sign < 0 and id =',
     ],
-  ] as const;
-  it.each(ofSuperseded)('finds that the delta supersedes %s', async (_, statement) => {
-    await shop.damage(`${statement} ${id}`, shop.deltaPath());
-    expect(await shop.verify()).toMatchObject({
-      state: 'unreadable',
-      reason: expect.stringMatching(/^[12] superseded rows differ from the base$/),
-    });
-  });
+  ] as const)(
+    'reports an unreadable file if a superseded row of the delta %s',
+    async ([_, statement], { changed, damageDelta }) => {
+      await damageDelta(`${statement} ${changed.id}`);
+      expect(await changed.verify()).toMatchObject({
+        state: 'unreadable',
+        reason: expect.stringMatching(/^[12] superseded rows differ from the base$/),
+      });
+    },
+  );
 });
 
-/** One of the things that writers do, to some of the purchases of two organizations. */
-function anyWrite(round: number): string {
+/** A write to some purchases of the organizations $1 and $2. The round decides which. */
+function writeOfRound(round: number): string {
   const some = `select id from purchases where organization_id in ($1, $2)
-    order by random() limit ${1 + (round % 4)} for update skip locked`;
+    order by md5(id || ' ${round}') limit ${1 + (round % 4)} for update skip locked`;
   const writes = [
     `update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id in (${some})`,
-    `update purchases set created_at = created_at + interval '40 days' * (random() - 0.5) where id in (${some})`,
+    `update purchases set created_at = created_at + interval '1 day' * ${(round % 41) - 20} where id in (${some})`,
     `update purchases set organization_id = customers.organization_id, customer_id = customers.id
      from customers
      where customers.organization_id = $1::bigint + $2::bigint - purchases.organization_id
        and purchases.id in (${some})`,
-    `with gone as (delete from purchases where id in (${some}) returning *)
+    `with deleted as (delete from purchases where id in (${some}) returning *)
      insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
-     select organization_id, customer_id, purchase_value_in_cents, 'round ${round}' from gone`,
+     select organization_id, customer_id, purchase_value_in_cents, 'round ${round}' from deleted`,
   ];
   return writes[round % writes.length] as string;
 }

@@ -1,0 +1,131 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
+import { test } from '../support/fixtures.ts';
+import { publishedPurchases, storedPurchases } from '../support/published.ts';
+import { addCustomer, addPurchase, type PurchaseValues } from '../support/shop.ts';
+
+const it = test
+  /** Adds purchases that the checks of Postgres would reject. */
+  .extend('add', { scope: 'file' }, async ({ database: { pool } }) => {
+    await pool.query(`
+      alter domain instant drop constraint instant_check;
+      alter table purchases drop constraint purchases_coupons_check`);
+    return async (organizationId: bigint, values: Omit<PurchaseValues, 'customer_id'> = {}) => {
+      const customer = await addCustomer(pool, organizationId);
+      await addPurchase(pool, organizationId, { customer_id: customer, ...values });
+    };
+  })
+  .extend('organizationId', async ({ newShop: { organizationId }, add }) => {
+    await add(organizationId);
+    return organizationId;
+  })
+  .extend(
+    'folderOf',
+    ({ directory }) =>
+      (id: bigint) =>
+        organizationDirectory(directory, id),
+  )
+  .extend('startWorker', ({ worker }, { onCleanup }) => () => {
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    onCleanup(async () => {
+      stop.abort();
+      await running;
+    });
+  })
+  .extend(
+    'untilReported',
+    ({ folderOf }) =>
+      async (
+        id: bigint,
+        matches: (report: OrganizationReport) => boolean,
+      ): Promise<OrganizationReport> => {
+        for (;;) {
+          const report = readReport(folderOf(id));
+          if (report !== null && matches(report)) return report;
+          await sleep(20);
+        }
+      },
+  )
+  .extend('untilPublished', ({ folderOf }) => async (id: bigint, purchases: number) => {
+    while (readPublished(folderOf(id))?.purchases !== purchases) await sleep(20);
+  })
+  .extend('expectEqual', ({ database, directory, organizationId }) => async () => {
+    expect(await publishedPurchases(directory, organizationId)).toEqual(
+      await storedPurchases(database.pool, organizationId),
+    );
+  });
+
+describe('a purchase that cannot be copied', () => {
+  it.for(['a load', 'a change'])(
+    'is reported by id without its content, and delays only its organization: in %s',
+    async (place, {
+      database,
+      organizationId,
+      otherShop: { organizationId: other },
+      add,
+      folderOf,
+      startWorker,
+      untilReported,
+      untilPublished,
+      expectEqual,
+    }) => {
+      const addInvalid = () =>
+        add(organizationId, { created_at: 'infinity', order_number: 'SECRET-7' });
+      if (place === 'a load') await addInvalid();
+      startWorker();
+      if (place === 'a change') {
+        await untilPublished(organizationId, 1);
+        await addInvalid();
+      }
+      const { failure } = await untilReported(organizationId, (report) => report.failure !== null);
+      expect(failure?.message).toMatch(/^Purchase pur_\w+ holds a value that cannot be copied/);
+      expect(failure?.advice).toMatch(/Correct the value in Postgres/);
+      expect(JSON.stringify(failure)).not.toMatch(/SECRET|infinity/);
+      const published = readPublished(folderOf(organizationId));
+      expect(published?.purchases).toBe(place === 'a change' ? 1 : undefined);
+
+      const before = readPublished(folderOf(other))?.purchases ?? 0;
+      await add(other);
+      await untilPublished(other, before + 1);
+      expect(readReport(folderOf(other))?.failure).toBeNull();
+
+      await database.pool.query(
+        `update purchases set created_at = now() where created_at = 'infinity'`,
+      );
+      await untilReported(organizationId, (report) => report.failure === null);
+      await untilPublished(organizationId, 2);
+      await expectEqual();
+    },
+  );
+});
+
+describe('a purchase', () => {
+  it('is copied with the largest and the smallest amount, and with any JSON as coupons', async ({
+    database,
+    worker,
+    organizationId,
+    add,
+    expectEqual,
+  }) => {
+    const max = 2n ** 63n - 1n;
+    for (const coupons of ['{"not": "a list"}', '"text"', '[1, null]', 'null']) {
+      await add(organizationId, { purchase_value_in_cents: max, coupons });
+    }
+    await worker.once([organizationId]);
+    await expectEqual();
+    await database.pool.query(
+      `update purchases set purchase_value_in_cents = $2, coupons = '{"still": "none"}'
+       where organization_id = $1`,
+      [organizationId, -max - 1n],
+    );
+    await add(organizationId);
+    await worker.once([organizationId]);
+    await expectEqual();
+  });
+});

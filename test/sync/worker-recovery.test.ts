@@ -1,0 +1,284 @@
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import type { WorkerOptions } from '../../sync/schedule/worker.ts';
+import { readReport } from '../../sync/status/report.ts';
+import { mountDisk } from '../support/disk.ts';
+import { test } from '../support/fixtures.ts';
+import { publishedPurchases, storedPurchases } from '../support/published.ts';
+import { addCustomer, addPurchases } from '../support/shop.ts';
+import { createTestWorker, type TestWorker } from '../support/sync.ts';
+
+const it = test
+  .extend('organizationId', ({ newShop }) => newShop.organizationId)
+  .extend('folder', ({ directory, organizationId }) =>
+    organizationDirectory(directory, organizationId),
+  )
+  .extend('add', async ({ database, organizationId }) => {
+    const customer = await addCustomer(database.pool, organizationId);
+    return (count = 1) => addPurchases(database.pool, organizationId, customer, count);
+  })
+  .extend('openWorker', ({ database, directory }, { onCleanup }) => {
+    const workers: TestWorker[] = [];
+    onCleanup(async () => {
+      for (const worker of workers) await worker.close();
+    });
+    return async ({ dataDirectory = directory, ...options }: Partial<WorkerOptions> = {}) => {
+      const worker = await createTestWorker(database.pool, dataDirectory, options);
+      workers.push(worker);
+      return worker;
+    };
+  })
+  /** Publishes what Postgres holds, by a worker that ends then. */
+  .extend('sync', ({ openWorker, organizationId }) => async () => {
+    const worker = await openWorker();
+    await worker.once([organizationId]).finally(() => worker.close());
+  })
+  .extend('expectEqual', ({ database, directory, organizationId }) => async (data = directory) => {
+    expect(await publishedPurchases(data, organizationId)).toEqual(
+      await storedPurchases(database.pool, organizationId),
+    );
+  });
+
+/** Follows changes until the returned function is called. */
+const start = (worker: TestWorker) => {
+  const stopping = new AbortController();
+  const running = worker.run(stopping.signal);
+  return async () => {
+    stopping.abort();
+    await worker.close();
+    await running;
+  };
+};
+const untilPublished = async (folder: string, purchases: number) => {
+  while (readPublished(folder)?.purchases !== purchases) await sleep(20);
+};
+
+describe('a worker after a failure of Postgres', () => {
+  it('reports a connection that is lost during a load, and repeats the load', async ({
+    database,
+    openWorker,
+    organizationId,
+    add,
+    expectEqual,
+  }) => {
+    database.pool.on('error', () => {});
+    await add(1_500);
+    const worker = await openWorker({ loadChunkRows: 50 });
+    let isLoading = true;
+    const loading = worker.once([organizationId]).finally(() => {
+      isLoading = false;
+    });
+    const outcome = expect(loading).rejects.toThrow();
+    const endCopy = async () => {
+      const { rowCount } = await database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()
+           and xact_start is not null and query ilike '%copy (%'`,
+      );
+      return rowCount ?? 0;
+    };
+    while (isLoading && (await endCopy()) === 0) await sleep(1);
+    await outcome;
+    await worker.once([organizationId]);
+    await expectEqual();
+  });
+
+  it('applies changes after all connections were lost', async ({
+    database,
+    openWorker,
+    folder,
+    add,
+    expectEqual,
+  }) => {
+    database.pool.on('error', () => {});
+    await add(5);
+    const stop = start(await openWorker());
+    await untilPublished(folder, 5);
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await add(1);
+    await untilPublished(folder, 6);
+    await stop();
+    await expectEqual();
+  });
+
+  it('waits for a statement that rewrites the table, and deletes no purchase', async ({
+    database,
+    openWorker,
+    organizationId,
+    add,
+    expectEqual,
+  }) => {
+    await add(100);
+    const worker = await openWorker();
+    await worker.once([organizationId]);
+    await database.pool.query('update purchases set utm_source = $1 where id % 10 = 0', ['a']);
+    const migration = await database.pool.connect();
+    await migration.query('begin');
+    await migration.query('alter table purchases alter column utm_term type varchar(5000)');
+    await migration.query('alter table purchases add column extra text default clock_timestamp()');
+    const running = worker.once([organizationId]);
+    const waiting = `select from pg_locks join pg_stat_activity using (pid)
+      where not granted and datname = current_database()`;
+    while ((await database.pool.query(waiting)).rowCount === 0) await sleep(5);
+    await migration.query('commit');
+    migration.release();
+    await running;
+    await expectEqual();
+  });
+});
+
+describe('a worker after a failure of files', () => {
+  it('continues an interrupted load after a restart', async ({
+    openWorker,
+    folder,
+    add,
+    sync,
+    expectEqual,
+  }) => {
+    await add(1_500);
+    const stop = start(await openWorker({ loadChunkRows: 50 }));
+    while (!existsSync(folder)) await sleep(5);
+    await stop();
+    await sync();
+    await expectEqual();
+  });
+
+  it('loads an organization whose folder could not be created', async ({
+    folder,
+    add,
+    sync,
+    expectEqual,
+  }) => {
+    await add(3);
+    mkdirSync(dirname(folder), { recursive: true });
+    writeFileSync(folder, 'a file');
+    await expect(sync()).rejects.toThrow(/EEXIST|ENOTDIR/);
+    rmSync(folder);
+    await sync();
+    await expectEqual();
+  });
+
+  it.for(['truncated', 'overwritten', 'replaced by an older one'])(
+    'publishes again if the published file was %s before its start',
+    async (damage, { folder, add, sync, expectEqual }) => {
+      const publishedFile = () => join(folder, readPublished(folder)?.file ?? 'nothing');
+      await add();
+      await sync();
+      const older = join(folder, 'older');
+      copyFileSync(publishedFile(), older);
+      await add();
+      await sync();
+      const file = publishedFile();
+      if (damage === 'truncated') truncateSync(file, 5_000);
+      else if (damage === 'overwritten') writeFileSync(file, 'x'.repeat(50_000));
+      else copyFileSync(older, file);
+      await sync();
+      expect(publishedFile()).not.toBe(file);
+      await expectEqual();
+    },
+  );
+
+  it('rebuilds a damaged live file', async ({ folder, add, sync, expectEqual }) => {
+    await add();
+    await sync();
+    truncateSync(join(folder, 'live.duckdb'), 20_000);
+    await add();
+    await sync();
+    await expectEqual();
+  });
+
+  it('publishes when a full disk has space again, also after a restart', async ({
+    database,
+    directory,
+    organizationId,
+    otherShop: { organizationId: other },
+    add,
+    openWorker,
+    expectEqual,
+    skip,
+    onTestFinished,
+  }) => {
+    const disk = await mountDisk(join(directory, 'disk'), 400);
+    onTestFinished(disk.unmount);
+    if (!disk.canBeFilled) skip();
+    const folder = organizationDirectory(disk.path, organizationId);
+    await add();
+    const stop = start(await openWorker({ dataDirectory: disk.path }));
+    await untilPublished(folder, 1);
+    const before = readPublished(folder);
+    await disk.fill(20 * 2 ** 20);
+    const customer = await addCustomer(database.pool, other);
+    await addPurchases(database.pool, other, customer, 1);
+    await add();
+    while ((readReport(folder)?.failure ?? null) === null) await sleep(20);
+    expect(readReport(folder)?.failure?.message).toBe('The disk that holds DATA_DIR is full.');
+    expect(readPublished(folder)).toEqual(before);
+    expect(readdirSync(folder)).toContain(before?.file);
+    await stop();
+
+    await disk.fill(0);
+    const stopNext = start(await openWorker({ dataDirectory: disk.path }));
+    await disk.free();
+    await untilPublished(folder, 2);
+    await untilPublished(organizationDirectory(disk.path, other), 1);
+    while (readReport(folder)?.failure !== null) await sleep(20);
+    await expectEqual(disk.path);
+    await stopNext();
+  });
+});
+
+describe('a worker', () => {
+  it('removes the log entries and the files of a deleted organization', async ({
+    database,
+    openWorker,
+    organizationId,
+    folder,
+    add,
+  }) => {
+    await add(50);
+    const stop = start(await openWorker());
+    while (readPublished(folder) === null) await sleep(10);
+    await database.pool.query('delete from organizations where id = $1', [organizationId]);
+    const entries = async () => {
+      const { rowCount } = await database.pool.query(
+        'select from purchase_changes where organization_id = $1',
+        [organizationId],
+      );
+      return rowCount ?? 0;
+    };
+    while (existsSync(folder)) await sleep(20);
+    while ((await entries()) > 0) await sleep(20);
+    await stop();
+  });
+
+  it('removes the folder of an organization that was deleted during its first load', async ({
+    database,
+    openWorker,
+    organizationId,
+    folder,
+  }) => {
+    await database.pool.query('delete from organizations where id = $1', [organizationId]);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'next.duckdb'), '');
+    const stop = start(await openWorker());
+    while (existsSync(folder)) await sleep(20);
+    await stop();
+  });
+});
