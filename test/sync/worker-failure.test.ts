@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
@@ -154,23 +154,19 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     await statusUntil(({ organizations }) => organizations[0]?.state === 'live');
   });
 
-  it.for(['up-to-date', 'STATUS'])(
-    'names the path if the worker cannot write %s',
-    async (name, { shop, newDirectory, sync, statusUntil }) => {
-      const obstacle =
-        name === 'STATUS'
-          ? join(organizationDirectory(newDirectory, shop.organizationId), 'STATUS')
-          : join(purchasesDirectory(newDirectory), name, '1-of-1.json');
-      mkdirSync(obstacle, { recursive: true });
-      sync('run');
-      const failure = workerFailure(await statusUntil(hasFailed));
-      expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
-      expect(failure?.message).toContain(obstacle);
-      if (name === 'STATUS') return;
-      rmdirSync(obstacle);
-      await statusUntil(isHealthy);
-    },
-  );
+  it('names the path of a file that the worker cannot write', async ({
+    shop,
+    newDirectory,
+    sync,
+    statusUntil,
+  }) => {
+    const obstacle = join(organizationDirectory(newDirectory, shop.organizationId), 'STATUS');
+    mkdirSync(obstacle, { recursive: true });
+    sync('run');
+    const failure = workerFailure(await statusUntil(hasFailed));
+    expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
+    expect(failure?.message).toContain(obstacle);
+  });
 
   it('has the time of the last poll if the worker can write neither its polls nor its failure', async ({
     newDirectory,
@@ -178,10 +174,10 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     statusUntil,
   }) => {
     mkdirSync(purchasesDirectory(newDirectory), { recursive: true });
-    const obstacles = ['up-to-date', 'worker-failures'].map((name) =>
+    const [polls, failures] = ['up-to-date', 'worker-failures'].map((name) =>
       join(purchasesDirectory(newDirectory), name),
-    );
-    for (const obstacle of obstacles) writeFileSync(obstacle, 'a file instead of a folder');
+    ) as [string, string];
+    for (const path of [polls, failures]) writeFileSync(path, 'a file instead of a folder');
     const worker = sync('run');
     await worker.printed(/DATA_DIR cannot be written to/);
     const failure = workerFailure(await statusUntil(hasFailed));
@@ -189,7 +185,9 @@ describe('status of a worker', { timeout: 180_000 }, () => {
       /^The worker has not polled the change log since its start at 20/,
     );
     expect(failure?.advice).toMatch(/^Read the worker's log/);
-    for (const obstacle of obstacles) rmSync(obstacle);
+    rmSync(failures);
+    await statusUntil((status) => workerFailure(status)?.message.includes(polls) === true);
+    rmSync(polls);
     await statusUntil(isHealthy);
   });
 
