@@ -9,11 +9,8 @@ import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator, type Replicator } from '../../sync/schedule/replicator.ts';
-import {
-  type PostgresOfItsOwn,
-  startPostgresOfItsOwn,
-} from '../support/chaos/postgres-of-its-own.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
+import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 
 // What a crash takes is what was not written to the disk yet.
@@ -21,7 +18,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
   const { signal } = new AbortController();
   let directory: string;
   let dataDirectory: string;
-  let postgres: PostgresOfItsOwn;
+  let postgres: PostgresServer;
   let instance: DuckDBInstance;
   let sync: Replicator;
   let organization: bigint;
@@ -30,7 +27,7 @@ describe('a Postgres that crashes', { timeout: 120_000 }, () => {
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'crm-data-service-test-'));
     dataDirectory = join(directory, 'data');
-    postgres = await startPostgresOfItsOwn(directory, { wal_writer_delay: '10s' });
+    postgres = await startPostgresServer(directory, { wal_writer_delay: '10s' });
     postgres.pool.on('error', () => {});
     organization = await addOrganization(postgres.pool);
     customer = await addCustomer(postgres.pool, organization);

@@ -3,11 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { withConnection } from '../../src/postgres/pool.ts';
-import {
-  type PostgresOfItsOwn,
-  startPostgresOfItsOwn,
-} from '../support/chaos/postgres-of-its-own.ts';
 import { sqlOf } from '../support/markdown.ts';
+import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
@@ -17,8 +14,8 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 /** A publisher and its subscriber, from which the worker reads. */
 describe('purchases that logical replication writes', { timeout: 120_000 }, () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let publisher: PostgresOfItsOwn;
-  let subscriber: PostgresOfItsOwn;
+  let publisher: PostgresServer;
+  let subscriber: PostgresServer;
   let worker: TestWorker;
   let data: string;
   let organization: bigint;
@@ -27,10 +24,10 @@ describe('purchases that logical replication writes', { timeout: 120_000 }, () =
   beforeAll(async () => {
     directory = await temporaryDirectory();
     data = join(directory.path, 'data');
-    publisher = await startPostgresOfItsOwn(join(directory.path, 'publisher'), {
+    publisher = await startPostgresServer(join(directory.path, 'publisher'), {
       wal_level: 'logical',
     });
-    subscriber = await startPostgresOfItsOwn(join(directory.path, 'subscriber'), {
+    subscriber = await startPostgresServer(join(directory.path, 'subscriber'), {
       // A copy that fails is repeated as soon as this.
       wal_retrieve_retry_interval: '200ms',
     });
@@ -61,7 +58,7 @@ describe('purchases that logical replication writes', { timeout: 120_000 }, () =
   /** Resolves once the subscriber has what the publisher has. */
   const untilReplicated = async (...tables: string[]) => {
     for (const table of tables) {
-      const stateOf = async ({ pool }: PostgresOfItsOwn) =>
+      const stateOf = async ({ pool }: PostgresServer) =>
         (await pool.query(`select string_agg(t::text, ',' order by t::text) from ${table} as t`))
           .rows[0].string_agg;
       while ((await stateOf(publisher)) !== (await stateOf(subscriber))) await sleep(50);

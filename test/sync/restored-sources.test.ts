@@ -5,11 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { captureSql } from '../../src/postgres/capture.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
-import {
-  type PostgresOfItsOwn,
-  startPostgresOfItsOwn,
-} from '../support/chaos/postgres-of-its-own.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker, type TestWorker } from '../support/sync.ts';
@@ -143,7 +140,7 @@ describe('a restore of a dump into the same database', () => {
 describe('a cold copy of Postgres that is restored', () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
   let data: string;
-  let postgres: PostgresOfItsOwn;
+  let postgres: PostgresServer;
   let pool: Database;
   let organization: bigint;
   let customer: bigint;
@@ -151,7 +148,7 @@ describe('a cold copy of Postgres that is restored', () => {
   beforeAll(async () => {
     directory = await temporaryDirectory();
     data = join(directory.path, 'data');
-    postgres = await startPostgresOfItsOwn(directory.path);
+    postgres = await startPostgresServer(directory.path);
     pool = postgres.pool;
     organization = await addOrganization(pool);
     customer = await addCustomer(pool, organization);
