@@ -11,23 +11,22 @@ import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addPurchase, addPurchases } from '../support/shop.ts';
+import { addPurchase, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
 const it = test
   .extend('organizationId', ({ newShop }) => newShop.organizationId)
-  .extend('customer', ({ database, organizationId }) => addCustomer(database.pool, organizationId))
   /** Adds purchases with 65,000 bytes of text each. */
   .extend(
     'addLong',
-    ({ database, organizationId, customer }) =>
+    ({ database, organizationId, newCustomerId }) =>
       (count: number) =>
         database.pool.query(
           `insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at, coupons)
            select $1, $2, n, '2026-01-01'::timestamptz + n * interval '1 second',
              jsonb_build_array(jsonb_build_object('code', n || repeat('x', 65000)))
            from generate_series(1, $3::bigint) as n`,
-          [organizationId, customer, count],
+          [organizationId, newCustomerId, count],
         ),
   )
   /** Runs a statement on the purchases of the organization. */
@@ -57,10 +56,10 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
 
   it.for(['a load', 'a change'])(
     'are copied by %s up to the limit of text per purchase',
-    async (step, { database, organizationId, customer, sync, expectEqual }) => {
+    async (step, { database, organizationId, newCustomerId, sync, expectEqual }) => {
       if (step === 'a change') await sync();
       await addPurchase(database.pool, organizationId, {
-        customer_id: customer,
+        customer_id: newCustomerId,
         // CSV doubles each quote.
         order_number: '"'.repeat(maxPurchaseTextBytes - 5_000),
         utm_term: 'é'.repeat(2_500),
@@ -77,10 +76,17 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     ['a change', 18 * 2 ** 20],
   ] as const)(
     'are named in the error of %s if a text has %d bytes, and copied once the text is short',
-    async ([step, length], { database, organizationId, customer, change, sync, expectEqual }) => {
+    async ([step, length], {
+      database,
+      organizationId,
+      newCustomerId,
+      change,
+      sync,
+      expectEqual,
+    }) => {
       if (step === 'a change') await sync();
       await addPurchase(database.pool, organizationId, {
-        customer_id: customer,
+        customer_id: newCustomerId,
         order_number: 'x'.repeat(length),
       });
       await expect(sync()).rejects.toThrow(
@@ -96,11 +102,11 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     database,
     directory,
     organizationId,
-    customer,
+    newCustomerId,
     addLong,
   }) => {
     await addLong(1_600);
-    await addPurchases(database.pool, organizationId, customer, 4_800);
+    await addPurchases(database.pool, organizationId, newCustomerId, 4_800);
     const reader = createChunkReader({
       database: database.pool,
       organizationId,
@@ -127,7 +133,7 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     database,
     directory,
     organizationId,
-    customer,
+    newCustomerId,
     addLong,
     change,
     sync,
@@ -138,7 +144,7 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     onTestFinished(proxy.close);
     const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
     const firstWorker = await createTestWorker(pool, directory);
-    await addPurchases(database.pool, organizationId, customer, 100);
+    await addPurchases(database.pool, organizationId, newCustomerId, 100);
     await firstWorker.once([organizationId]);
     await addLong(1_500);
     await change('update purchases set utm_source = $2 where id % 2 = 0', 'new');
@@ -188,11 +194,11 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
 it('the stream of changes has each purchase once, however often it changed', async ({
   database,
   organizationId,
-  customer,
+  newCustomerId,
   change,
 }) => {
   const { rows } = await database.pool.query('select pg_current_snapshot()::text as snapshot');
-  await addPurchases(database.pool, organizationId, customer, 3_000);
+  await addPurchases(database.pool, organizationId, newCustomerId, 3_000);
   for (let round = 0; round < 3; round += 1) {
     await change('update purchases set purchase_value_in_cents = $2 where true', round);
   }

@@ -7,7 +7,7 @@ import { copyPurchases } from '../../sync/load/copy-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addPurchases } from '../support/shop.ts';
+import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
 const it = test
@@ -17,9 +17,8 @@ const it = test
     return proxy;
   })
   /** Adds purchases to the organization of the test. */
-  .extend('add', async ({ database, newShop: { organizationId } }) => {
-    const customer = await addCustomer(database.pool, organizationId);
-    return (count: number) => addPurchases(database.pool, organizationId, customer, count);
+  .extend('add', ({ database, newShop, newCustomerId }) => (count: number) => {
+    return addPurchases(database.pool, newShop.organizationId, newCustomerId, count);
   });
 
 type Steps = {

@@ -11,7 +11,6 @@ import { shardOption } from '../../sync/shard.ts';
 import type { Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const it = test
   /** Three organizations with a purchase each, which all tests share. */
@@ -24,33 +23,26 @@ const it = test
     }
     return organizations;
   })
-  /** A data folder for each test. */
-  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
-  .extend('folder', async ({}, { onCleanup }) => {
-    const { path, remove } = await temporaryDirectory();
-    onCleanup(remove);
-    return path;
-  })
   /** Runs a command of the worker. */
   .extend(
     'sync',
-    ({ program, folder }) =>
+    ({ program, newDirectory }) =>
       (...args: string[]) =>
-        program('sync/main.ts', args, { DATA_DIR: folder }),
+        program('sync/main.ts', args, { DATA_DIR: newDirectory }),
   )
   .extend('status', ({ sync }) => async (): Promise<Status> => {
     const command = sync('status', '--json');
     expect(await command.exited(), command.output()).toBe(0);
     return JSON.parse(command.answer());
   })
-  .extend('publishedFile', ({ folder }) => (id: bigint) => {
-    return readPublished(organizationDirectory(folder, id))?.file ?? null;
+  .extend('publishedFile', ({ newDirectory }) => (id: bigint) => {
+    return readPublished(organizationDirectory(newDirectory, id))?.file ?? null;
   })
   .extend('untilPublished', ({ publishedFile }) => async (organizations: readonly bigint[]) => {
     while (organizations.some((id) => publishedFile(id) === null)) await sleep(20);
   })
-  .extend('openRequests', ({ folder }) => () => {
-    return readdirSync(`${purchasesDirectory(folder)}/requests`);
+  .extend('openRequests', ({ newDirectory }) => () => {
+    return readdirSync(`${purchasesDirectory(newDirectory)}/requests`);
   })
   /** Ends the connections that hold the locks of workers. */
   .extend('endLockConnections', ({ database }) => () => {
@@ -119,7 +111,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
   });
 
   it('publish the organizations of their shard, and refuse workers with another number of shards', async ({
-    folder,
+    newDirectory,
     organizations,
     sync,
     status,
@@ -131,7 +123,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     await untilPublished(organizations.filter(isOfFirst));
     const withoutShard = sync();
     await withoutShard.printed(/is a standby/);
-    const folders = readdirSync(purchasesDirectory(folder));
+    const folders = readdirSync(purchasesDirectory(newDirectory));
     for (const id of organizations) {
       expect(folders.includes(encodeId('organization', id))).toBe(isOfFirst(id));
     }

@@ -15,7 +15,6 @@ import { test } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { addPurchase } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const it = test
   /** The role of the workers. The database has one purchase. */
@@ -32,13 +31,6 @@ const it = test
     onCleanup(async () => void (await worker.end('SIGKILL')));
     await worker.printed(/following changes/);
     return worker;
-  })
-  /** Another data folder, for each test. */
-  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
-  .extend('newDirectory', async ({}, { onCleanup }) => {
-    const { path, remove } = await temporaryDirectory();
-    onCleanup(remove);
-    return path;
   })
   /** Runs a command of the worker in `newDirectory`. */
   .extend('sync', ({ role, newDirectory, program }) => {
