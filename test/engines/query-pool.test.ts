@@ -25,7 +25,7 @@ type Query = {
 const quick = async (connection: DuckDBConnection) =>
   (await connection.runAndReadAll('select 42')).getRows();
 
-/** Records the queries that a pool of its own starts. */
+/** Creates a pool, and records the queries that start in it. */
 function createRecordedPool(instance: DuckDBInstance, options: Partial<QueryPoolOptions>) {
   const pool = createQueryPool(instance, { ...defaults, ...options });
   const queries: Query[] = [];
