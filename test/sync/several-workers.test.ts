@@ -23,10 +23,10 @@ const it = test
     }
     return organizations;
   })
-  /** Runs a command of the worker. */
+  /** Runs a command of the worker. The folder comes first: it is removed after the programs end. */
   .extend(
     'sync',
-    ({ program, newDirectory }) =>
+    ({ newDirectory, program }) =>
       (...args: string[]) =>
         program('sync/main.ts', args, { DATA_DIR: newDirectory }),
   )

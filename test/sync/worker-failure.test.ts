@@ -32,8 +32,8 @@ const it = test
     await worker.printed(/following changes/);
     return worker;
   })
-  /** Runs a command of the worker in `newDirectory`. */
-  .extend('sync', ({ role, newDirectory, program }) => {
+  /** Runs a command of the worker. The folder comes first: it is removed after the programs end. */
+  .extend('sync', ({ newDirectory, role, program }) => {
     const environment = { DATABASE_URL: role.url, DATA_DIR: newDirectory };
     return (...args: string[]) => program('sync/main.ts', args, environment);
   })
