@@ -3,7 +3,7 @@ import { chmod, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { expectWholePage } from './support/pages.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
@@ -22,47 +22,56 @@ const longTables = {
   export: 'Statistics of another key',
 };
 
-describe('npm run bench', { timeout: 600_000 }, () => {
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let running: Program | undefined;
-
-  const bench = (...args: string[]): Program => {
-    running = runProgram('bench/main.ts', args, { TMPDIR: directory.path });
-    return running;
-  };
-
-  // One folder for all tests: it contains compiled sources.
-  beforeAll(async () => {
-    directory = await temporaryDirectory();
-    // If root runs the test, Postgres runs as another user.
-    await chmod(directory.path, 0o755);
-  });
-  afterEach(async () => {
-    if (running?.child.exitCode === null) await running.end('SIGINT');
-  });
-  afterAll(() => directory.remove());
-
-  const leftovers = async () => {
-    const names = await readdir(directory.path);
+const it = test
+  // Shared by all tests, because it contains compiled sources.
+  .extend(
+    'directory',
+    { scope: 'file' },
+    // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+    async ({}, { onCleanup }) => {
+      const { path, remove } = await temporaryDirectory();
+      onCleanup(remove);
+      // If root runs the test, Postgres runs as another user.
+      await chmod(path, 0o755);
+      return path;
+    },
+  )
+  .extend('bench', ({ directory }, { onCleanup }) => {
+    let running: Program | undefined;
+    onCleanup(async () => {
+      if (running?.child.exitCode === null) await running.end('SIGINT');
+    });
+    return (...args: string[]) => {
+      running = runProgram('bench/main.ts', args, { TMPDIR: directory });
+      return running;
+    };
+  })
+  /** Files and processes of benchmarks. */
+  .extend('remains', ({ directory }) => async () => {
+    const names = await readdir(directory);
     const { stdout } = await run('ps', ['-eo', 'pid=,args=']);
     return [
       ...names.filter((name) => name.startsWith('crm-data-service')),
-      ...stdout.split('\n').filter((line) => line.includes(directory.path)),
+      ...stdout.split('\n').filter((line) => line.includes(directory)),
     ];
-  };
+  });
 
-  const childrenOf = async (program: Program): Promise<number[]> => {
-    const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
-    const processes = stdout.matchAll(/^\s*(\d+)\s+(\d+)\s+(.*)$/gm);
-    return [...processes]
-      .filter(
-        ([, , parent, args]) =>
-          Number(parent) === program.child.pid && args?.startsWith(process.execPath),
-      )
-      .map(([, pid]) => Number(pid));
-  };
+async function childrenOf(program: Program): Promise<number[]> {
+  const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
+  return [...stdout.matchAll(/^\s*(\d+)\s+(\d+)\s+(.*)$/gm)]
+    .filter(
+      ([, , parent, args]) =>
+        Number(parent) === program.child.pid && args?.startsWith(process.execPath),
+    )
+    .map(([, pid]) => Number(pid));
+}
 
-  it('prints figures of each suite with the command that reproduces them', async () => {
+describe('npm run bench', { timeout: 600_000 }, () => {
+  it('prints the results of each suite with the command that reproduces them', async ({
+    directory,
+    bench,
+    remains,
+  }) => {
     const tables: Record<string, string> = {
       engines: 'statistics by utm_campaign',
       micro: 'a public id from a number',
@@ -70,8 +79,8 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       ...(process.env.TEST_ALL_BENCHMARKS === '1' ? longTables : {}),
     };
     const names = Object.keys(tables);
-    const json = join(directory.path, 'figures.json');
-    const html = join(directory.path, 'figures.html');
+    const json = join(directory, 'figures.json');
+    const html = join(directory, 'figures.html');
     const sizes = [
       '--purchases',
       '1000',
@@ -105,10 +114,10 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const page = await readFile(html, 'utf8');
     for (const name of names) expect(page).toContain(`<section id="${name}">`);
     expectWholePage(page);
-    expect(await leftovers()).toEqual([]);
+    expect(await remains()).toEqual([]);
   });
 
-  it('leaves nothing behind if it is stopped', async () => {
+  it('removes its files and ends its processes after SIGINT', async ({ bench, remains }) => {
     const sizes = ['--organizations', '1', '--purchases-per-organization', '100'];
     const program = bench('--suite', 'memory', '--minutes', '60', ...sizes);
     await program.printed(/Sampling/);
@@ -116,10 +125,13 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(children).toHaveLength(2);
     expect(await program.end('SIGINT')).toBe(130);
     for (const pid of children) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
-    expect(await leftovers()).toEqual([]);
+    expect(await remains()).toEqual([]);
   });
 
-  it('fails if one of its programs fails, and leaves nothing behind', async () => {
+  it('fails, and removes its files and processes, if one of its programs fails', async ({
+    bench,
+    remains,
+  }) => {
     const program = bench('--suite', 'engines', '--purchases', '1000000');
     await program.printed(/Seeding/);
     let seeding = await childrenOf(program);
@@ -130,10 +142,10 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     for (const pid of seeding) process.kill(pid, 'SIGKILL');
     expect(await program.exited()).toBe(1);
     expect(program.output()).toContain('src/commands/seed.ts');
-    expect(await leftovers()).toEqual([]);
+    expect(await remains()).toEqual([]);
   });
 
-  it('names the existing suites if a suite does not exist', async () => {
+  it('lists the suites if a suite does not exist', async ({ bench }) => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(

@@ -1,83 +1,103 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject } from 'vitest';
 import { createApiKey } from '../src/postgres/api-keys.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
 import { createPool, type Database } from '../src/postgres/pool.ts';
-import { createTestApi, type TestApi } from './support/api.ts';
+import { createTestApi } from './support/api.ts';
+import { test } from './support/fixtures.ts';
 import { sectionsWithSql, sqlOf } from './support/markdown.ts';
 import { administer, databaseUrl } from './support/postgres.ts';
-import { runProgram } from './support/program.ts';
+import { type Program, runProgram } from './support/program.ts';
 import { addMembers, addRow } from './support/rows.ts';
-import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const document = 'docs/your-data.md';
 const roles = ['migrations', 'worker', 'api', 'writer'] as const;
 
-describe('docs/your-data.md', { timeout: 120_000 }, () => {
-  /** Of the database, of its schema, and what the roles' names begin with. */
-  const name = `shop_${randomBytes(6).toString('hex')}`;
-  const serverUrl = inject('postgresUrl');
-  const pools = new Map<string, Database>();
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let organization: bigint;
-  let secret: string;
+/** The name of the database and of its schema, and the prefix of its roles. */
+const name = `shop_${randomBytes(6).toString('hex')}`;
+const serverUrl = inject('postgresUrl');
 
-  /** Of a role as the document names it, without options; of the superuser without one. */
-  const urlOf = (role?: (typeof roles)[number]): string => {
-    const url = new URL(databaseUrl(serverUrl, name));
-    if (role !== undefined) {
-      url.username = `${name}_${role}`;
-      url.password = `secret-${roles.indexOf(role) + 1}`;
-    }
-    return url.href;
-  };
-  const as = (role?: (typeof roles)[number]): Database => {
-    const url = urlOf(role);
-    const pool = pools.get(url) ?? createPool(url, { max: 4, applicationName: 'test' });
-    pools.set(url, pool);
-    return pool;
-  };
-  const blocks = async (heading: string): Promise<string[]> =>
-    (await sqlOf(document, heading)).map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, name));
+type Role = (typeof roles)[number];
 
-  beforeAll(async () => {
-    directory = await temporaryDirectory();
+/** The URL of the database for a role of the document, or for the superuser. */
+function urlOf(role?: Role): string {
+  const url = new URL(databaseUrl(serverUrl, name));
+  if (role !== undefined) {
+    url.username = `${name}_${role}`;
+    url.password = `secret-${roles.indexOf(role) + 1}`;
+  }
+  return url.href;
+}
+
+/** The SQL blocks of a section, with `name` in the place of `shop`. */
+async function blocks(heading: string): Promise<string[]> {
+  const texts = await sqlOf(document, heading);
+  return texts.map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, name));
+}
+
+const file = { scope: 'file' } as const;
+
+const it = test
+  /** The connections of a role, or of the superuser. Roles and rows are those of the document. */
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('as', file, async ({}, { onCleanup }) => {
+    const pools = new Map<string, Database>();
+    onCleanup(async () => {
+      for (const pool of pools.values()) await pool.end();
+      await administer(serverUrl, `drop database if exists ${name} with (force)`);
+      for (const role of roles) await administer(serverUrl, `drop role if exists ${name}_${role}`);
+    });
+    const as = (role?: Role): Database => {
+      const url = urlOf(role);
+      const pool = pools.get(url) ?? createPool(url, { max: 4, applicationName: 'test' });
+      pools.set(url, pool);
+      return pool;
+    };
     await administer(serverUrl, `create database ${name}`);
     const [rolesAndSchema, grants] = await blocks('Roles and a schema of its own');
     await as().query(rolesAndSchema as string);
     expect((await migrate(urlOf('migrations'))).applied).not.toHaveLength(0);
     await as('migrations').query(grants as string);
-    organization = await createOrganization(as('writer'), 'My shop');
-    ({ secret } = await createApiKey(as('writer'), {
-      organizationId: organization,
+    return as;
+  })
+  .override('shop', async ({ as }) => {
+    const organizationId = await createOrganization(as('writer'), 'My shop');
+    const { secret } = await createApiKey(as('writer'), {
+      organizationId,
       name: 'BI',
       scopes: ['read'],
       expiresAt: null,
-    }));
+    });
     const [first] = await blocks('Start');
     await as('writer').query(first as string);
     const [numbers, ...upserts] = await blocks('Upserts from another system');
     await as('migrations').query(numbers as string);
     for (const upsert of [...upserts, ...upserts]) await as('writer').query(upsert);
-  }, 120_000);
-  afterAll(async () => {
-    for (const pool of pools.values()) await pool.end();
-    await administer(serverUrl, `drop database if exists ${name} with (force)`);
-    for (const role of roles) await administer(serverUrl, `drop role if exists ${name}_${role}`);
-    await directory.remove();
-  });
-
-  const start = (role: (typeof roles)[number], path: string, ...args: string[]) =>
-    runProgram(path, args, { DATABASE_URL: urlOf(role), DATA_DIR: directory.path, PORT: '0' });
-  const run = async (...command: Parameters<typeof start>): Promise<string> => {
+    return { organizationId, secret };
+  })
+  /** Starts a program as a role. */
+  .extend('start', ({ directory, shop: _ }, { onCleanup }) => {
+    const programs: Program[] = [];
+    onCleanup(async () => {
+      await Promise.all(programs.map((program) => program.end('SIGKILL')));
+    });
+    return (role: Role, path: string, ...args: string[]) => {
+      const environment = { DATABASE_URL: urlOf(role), DATA_DIR: directory, PORT: '0' };
+      const program = runProgram(path, args, environment);
+      programs.push(program);
+      return program;
+    };
+  })
+  /** Runs a program to its end, and returns its output. */
+  .extend('run', ({ start }) => async (...command: Parameters<typeof start>) => {
     const program = start(...command);
     expect(await program.exited(), program.output()).toBe(0);
     return program.answer();
-  };
-  const sync = (...args: string[]) => run('worker', 'sync/main.ts', ...args);
+  });
 
-  it('has no SQL that no test runs', async () => {
+describe('docs/your-data.md', { timeout: 120_000 }, () => {
+  it('has SQL only in sections that tests run', async () => {
     expect(await sectionsWithSql(document)).toEqual([
       'Start',
       'Roles and a schema of its own',
@@ -89,7 +109,9 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     ]);
   });
 
-  it('keeps all tables in the schema of its own, also by `options` in DATABASE_URL', async () => {
+  it('creates all tables in the schema, which `options` in DATABASE_URL selects too', async ({
+    as,
+  }) => {
     const { rows } = await as().query(
       `select distinct table_schema as schema from information_schema.tables
        where table_schema not in ('pg_catalog', 'information_schema')`,
@@ -100,7 +122,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect(await migrate(url.href)).toMatchObject({ applied: [], isCaptureRestored: false });
   });
 
-  it('upserts each row once, by the key of the other system', async () => {
+  it('upserts each row once by the key of the other system', async ({ as, shop: _ }) => {
     const { rows } = await as('api').query(
       `select customers.name, purchase_value_in_cents as value, payment_status as status
        from purchases join customers on customers.id = customer_id order by value`,
@@ -113,7 +135,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect((await as('api').query('select from customers')).rowCount).toBe(3);
   });
 
-  it('lets each command work with the rights of its role', async () => {
+  it('grants each role the rights of its commands', async ({ run, start }) => {
     const [migrated, listed, keys] = await Promise.all([
       run('migrations', 'src/commands/migrate.ts'),
       run('writer', 'src/commands/organizations.ts', 'list'),
@@ -126,48 +148,55 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect(await api.end('SIGTERM')).toBe(0);
   });
 
-  describe('after a pass of the worker', () => {
-    let api: TestApi;
-    beforeAll(async () => {
-      await sync('once');
-      api = await createTestApi(as('api'), directory.path);
-    }, 120_000);
-    afterAll(() => api.close());
-
-    it('has the API answer everything with the rights of its role', async () => {
-      for (const list of [
-        ...['customers', 'customers?q=souza', 'segments', 'tags', 'attributes', 'flows'],
-        ...['email-campaigns', 'template-campaigns', 'purchases'],
-      ]) {
-        const { data } = (await api.get(`/v1/${list}`, secret)).json();
-        expect(data, list).toHaveLength(
-          { customers: 3, 'customers?q=souza': 1, purchases: 3 }[list] ?? 0,
-        );
-      }
-      const stats = await api.get('/v1/purchases/stats?status=paid', secret);
-      expect(stats.json()).toMatchObject({ purchase_count: 2, revenue_in_cents: 22890 });
-    });
-
-    it('has the API count requests in Postgres with one more right', async () => {
-      const counting = await createTestApi(as('api'), directory.path, {
-        rateLimitStore: 'postgres',
-      });
-      expect((await counting.get('/v1/me', secret)).statusCode).toBe(500);
-      const [, , limits] = await blocks('Roles and a schema of its own');
-      await as('migrations').query(limits as string);
-      expect((await counting.get('/v1/me', secret)).statusCode).toBe(200);
-      await counting.close();
-    });
-
-    it('has the worker verify what it published with the rights of its role', async () => {
-      expect(JSON.parse(await sync('verify', '--json'))).toMatchObject([
-        { state: 'equal', purchases: 3 },
-      ]);
-      await sync('status');
-    });
+  it('grants the role of the API the rights for every list and for statistics', async ({
+    as,
+    directory,
+    shop: { secret },
+    run,
+    onTestFinished,
+  }) => {
+    await run('worker', 'sync/main.ts', 'once');
+    const api = await createTestApi(as('api'), directory);
+    onTestFinished(api.close);
+    for (const list of [
+      ...['customers', 'customers?q=souza', 'segments', 'tags', 'attributes', 'flows'],
+      ...['email-campaigns', 'template-campaigns', 'purchases'],
+    ]) {
+      const { data } = (await api.get(`/v1/${list}`, secret)).json();
+      expect(data, list).toHaveLength(
+        { customers: 3, 'customers?q=souza': 1, purchases: 3 }[list] ?? 0,
+      );
+    }
+    const stats = await api.get('/v1/purchases/stats?status=paid', secret);
+    expect(stats.json()).toMatchObject({ purchase_count: 2, revenue_in_cents: 22890 });
   });
 
-  it('gives no role more than it says', async () => {
+  it('grants the role of the API one more right, with which it counts requests in Postgres', async ({
+    as,
+    directory,
+    shop: { secret },
+  }) => {
+    const counting = await createTestApi(as('api'), directory, {
+      rateLimitStore: 'postgres',
+    });
+    expect((await counting.get('/v1/me', secret)).statusCode).toBe(500);
+    const [, , limits] = await blocks('Roles and a schema of its own');
+    await as('migrations').query(limits as string);
+    expect((await counting.get('/v1/me', secret)).statusCode).toBe(200);
+    await counting.close();
+  });
+
+  it('grants the role of the worker the rights to publish, to verify and to read the status', async ({
+    run,
+  }) => {
+    await run('worker', 'sync/main.ts', 'once');
+    expect(JSON.parse(await run('worker', 'sync/main.ts', 'verify', '--json'))).toMatchObject([
+      { state: 'equal', purchases: 3 },
+    ]);
+    await run('worker', 'sync/main.ts', 'status');
+  });
+
+  it('grants no role the rights of another', async ({ as }) => {
     const denied = { code: '42501' };
     for (const table of ['customers', 'api_keys', 'purchase_changes']) {
       await expect(as('api').query(`delete from ${table}`)).rejects.toMatchObject(denied);
@@ -178,7 +207,10 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     await expect(as('writer').query('delete from purchase_changes')).rejects.toMatchObject(denied);
   });
 
-  it('computes totals of paid purchases and counts of members, of rows that differ', async () => {
+  it('updates totals of paid purchases and counts of members only in rows that differ', async ({
+    as,
+    shop: { organizationId: organization },
+  }) => {
     const writer = as('writer');
     const [statement = ''] = await blocks('Totals');
     const refresh = async () => (await writer.query(statement)).rows;
@@ -191,8 +223,8 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       );
       return rows[0];
     };
-    const untouched = { first: null, last: null, is_updated: false };
-    expect(await totals()).toEqual({ spent: 0n, orders: 0n, ...untouched });
+    const unchanged = { first: null, last: null, is_updated: false };
+    expect(await totals()).toEqual({ spent: 0n, orders: 0n, ...unchanged });
     const segment = await addRow(writer, 'segments', { organization_id: organization });
     const { rows } = await writer.query<{ id: bigint }>('select id from customers');
     await addMembers(

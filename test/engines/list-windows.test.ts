@@ -1,36 +1,41 @@
-import { type DuckDBConnection, type DuckDBInstance, DuckDBTimestampValue } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import fc from 'fast-check';
 import sql, { empty, join, type Sql } from 'sql-template-tag';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases, narrowWindow } from '../../src/engines/duckdb/list.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import { test } from '../support/fixtures.ts';
 import { attachEmptyStore } from '../support/store-files.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-// A page is looked for in a narrow window of time, and then in all. Here are enough purchases
-// for several row groups, and they come in bursts, late and many at the same instant: whatever
-// the window was meant to hold, the page must be the one that sorting everything gives.
+// A page is read from a narrow time window, then from all rows. The purchases fill several row
+// groups: most within one month, many at the same instant, some long before and after.
 
 const count = 300_000;
 const year = 365n * 86_400_000_000n;
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let instance: DuckDBInstance;
-let connection: DuckDBConnection;
-let generation: Generation;
+const it = test
+  .extend('connection', { scope: 'file' }, async ({ directory: spillDirectory }, { onCleanup }) => {
+    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    const connection = await instance.connect();
+    onCleanup(() => {
+      connection.closeSync();
+      instance.closeSync();
+    });
+    return connection;
+  })
+  .extend('generation', { scope: 'file' }, async ({ directory, connection }) => {
+    const catalogs = await attachEmptyStore(connection, directory);
+    await writePurchases(connection);
+    return createGeneration(connection, catalogs);
+  });
 
-beforeAll(async () => {
-  directory = await temporaryDirectory();
-  const spillDirectory = directory.path;
-  instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
-  connection = await instance.connect();
-  const catalogs = await attachEmptyStore(connection, directory.path);
+async function writePurchases(connection: DuckDBConnection): Promise<void> {
   await connection.run(`
     insert into base.label_payment_status values (1, 'paid'), (2, 'voided'), (3, 'refunded');
-    -- Nine in ten within one month of ten years; a hundred at the very same instant; some late.
+    -- Nine in ten within one month of ten years, a hundred at the same instant, some later.
     create table current as
     select n as id, n * 7919 % 40000 as customer_id, n * 7919 % 40000 as customer_key,
       n * 31 % 5000 as purchase_value_in_cents,
@@ -43,7 +48,7 @@ beforeAll(async () => {
       case when n % 5000 = 1 then 2 when n > ${count} - 60 or n = 7 then 3 when n % 3 = 0 then 1 else 0 end
         as payment_status_key
     from range(1, ${count + 1}) as numbers(n);
-    -- The base had another value, another instant, or not yet the purchase, and some that are gone.
+    -- The base differs in values and instants, lacks purchases, and has some that are deleted.
     insert into base.purchase by name
     select * replace (
         case when id % 7 = 0 then 4999 else purchase_value_in_cents end as purchase_value_in_cents,
@@ -59,16 +64,12 @@ beforeAll(async () => {
     where id in (from changed) or id > ${count};
     insert into delta.change by name select 1 as sign, * from current where id in (from changed);
   `);
-  generation = await createGeneration(connection, catalogs);
-}, 60_000);
+}
 
-afterAll(async () => {
-  connection.closeSync();
-  instance.closeSync();
-  await directory.remove();
-});
-
-async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
+async function idsBySorting(
+  connection: DuckDBConnection,
+  query: PurchaseListQuery,
+): Promise<bigint[]> {
   const { filters, limit, startingAfter } = query;
   const conditions: Sql[] = [
     filters.paymentStatus === undefined
@@ -98,18 +99,18 @@ async function idsBySorting(query: PurchaseListQuery): Promise<bigint[]> {
   return rows.map(([id]) => id as bigint);
 }
 
-const instants = () =>
+const instants = (generation: Generation) =>
   fc.bigInt({ min: generation.summary.first - year, max: generation.summary.last + year });
 
-const queries = () =>
+const queries = (generation: Generation) =>
   fc.record({
     filters: fc.record(
       {
         paymentStatus: fc.constantFrom('paid', 'voided', 'refunded', 'abandoned'),
         customerId: fc.bigInt({ min: 0n, max: 40_001n }),
         minValueInCents: fc.constantFrom(0n, 4_000n, 4_999n, 6_000n),
-        createdSince: instants(),
-        createdUntil: instants(),
+        createdSince: instants(generation),
+        createdUntil: instants(generation),
       },
       { requiredKeys: [] },
     ),
@@ -118,11 +119,14 @@ const queries = () =>
   }) as fc.Arbitrary<PurchaseListQuery>;
 
 describe('a page of many purchases', () => {
-  it('is what sorting all of them gives', { timeout: 120_000 }, async () => {
+  it('equals the first rows of all purchases in order', { timeout: 120_000 }, async ({
+    connection,
+    generation,
+  }) => {
     await fc.assert(
-      fc.asyncProperty(queries(), async (query) => {
+      fc.asyncProperty(queries(generation), async (query) => {
         const { purchases, hasMore } = await listPurchases(connection, generation, query);
-        const expected = await idsBySorting(query);
+        const expected = await idsBySorting(connection, query);
         expect(purchases.map(({ id }) => id)).toEqual(expected.slice(0, query.limit));
         expect(hasMore).toBe(expected.length > query.limit);
       }),
@@ -132,7 +136,7 @@ describe('a page of many purchases', () => {
 });
 
 describe('a page after a purchase that was deleted', () => {
-  it('begins at the place that the purchase had', async () => {
+  it('starts at the former position of the purchase', async ({ connection, generation }) => {
     const deleted = BigInt(count + 17 * 1000);
     const rows = await queryRows(
       connection,
@@ -149,7 +153,7 @@ describe('a page after a purchase that was deleted', () => {
 });
 
 describe('the time window', () => {
-  it('holds the expected number of purchases, however few or many there are', () => {
+  it('has the time that the given number of purchases takes on average', () => {
     const extent = { purchases: 1_000_000, first: 0n, last: year };
     const expected = (year * 8n * 26n) / 1_000_000n;
     expect(year - narrowWindow(year, extent, 26)).toBeGreaterThanOrEqual(expected);

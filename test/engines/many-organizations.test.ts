@@ -1,10 +1,8 @@
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   currentFile,
@@ -13,56 +11,57 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { replaceFile } from '../../src/replace-file.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { test } from '../support/fixtures.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { attachEmptyStore, storeFiles } from '../support/store-files.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-// What DuckDB keeps in memory of a file in which rows were deleted is not let go of before the
-// file is detached: here some 1.5 MB of each, where there is 1 MiB for each.
-
+// Until a file is detached, DuckDB keeps information on its deleted rows in memory: here 1.5 MB of
+// each of the large files. The engine may keep one file open for each MiB.
 const memoryMiB = 24;
-const organizations = Array.from({ length: 24 }, (_, index) => BigInt(index + 1));
+const large = Array.from({ length: 24 }, (_, index) => BigInt(index + 1));
 const small = Array.from({ length: 2 * memoryMiB }, (_, index) => BigInt(index + 100));
 const purchases = 122_880;
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let engine: PurchaseEngine;
-const failures: unknown[] = [];
+const file = { scope: 'file' } as const;
 
-beforeAll(async () => {
-  directory = await temporaryDirectory();
-  const instance = await createInstance({
-    threads: 2,
-    memoryLimit: '512MiB',
-    spillDirectory: directory.path,
+const it = test
+  /** A data folder with a generation of each organization. */
+  .extend('published', file, async ({ directory: spillDirectory }) => {
+    const directory = join(spillDirectory, 'data');
+    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    const connection = await instance.connect();
+    const originals = [
+      ['large', purchases, large],
+      ['small', 2_048, small],
+    ] as const;
+    for (const [name, count, organizations] of originals) {
+      const original = join(spillDirectory, name);
+      await writeOriginal(connection, original, count);
+      for (const id of organizations) await publishCopy(connection, original, directory, id);
+    }
+    connection.closeSync();
+    instance.closeSync();
+    return directory;
+  })
+  /** The errors that the engine reports. */
+  .extend('errors', file, [] as unknown[])
+  .extend('boundedEngine', file, async ({ published, errors }, { onCleanup }) => {
+    const engine = await createTestDuckDBEngine(published, {
+      memoryLimit: `${memoryMiB}MiB`,
+      onError: (_organization, error) => errors.push(error),
+    });
+    onCleanup(engine.close);
+    return engine;
+  })
+  /** Counts purchases with a filter, which requires a scan. */
+  .extend('count', ({ boundedEngine }) => async (organization: bigint) => {
+    const filters = { minValueInCents: 1n };
+    const { result } = await boundedEngine.stats(organization, { filters, groupLimit: 1 });
+    return result.purchaseCount;
   });
-  const connection = await instance.connect();
-  const original = join(directory.path, 'original');
-  await writeOriginal(connection, original, purchases);
-  for (const organization of organizations) await publishCopy(connection, original, organization);
-  const smallOriginal = join(directory.path, 'small');
-  await writeOriginal(connection, smallOriginal, 2_048);
-  for (const organization of small) await publishCopy(connection, smallOriginal, organization);
-  connection.closeSync();
-  instance.closeSync();
-  engine = await createDuckDBEngine({
-    dataDirectory: directory.path,
-    threads: 2,
-    memoryLimit: `${memoryMiB}MiB`,
-    concurrency: 3,
-    queueLimit: 500,
-    queueLimitPerClient: 100,
-    timeoutMs: 30_000,
-    onError: (_organization, error) => failures.push(error),
-  });
-}, 60_000);
 
-afterAll(async () => {
-  await engine.close();
-  await directory.remove();
-});
-
-/** A row of each vector is gone. */
+/** Writes files of which one row in each vector is deleted. */
 async function writeOriginal(
   connection: DuckDBConnection,
   path: string,
@@ -84,9 +83,10 @@ async function writeOriginal(
 async function publishCopy(
   connection: DuckDBConnection,
   original: string,
+  directory: string,
   organization: bigint,
 ): Promise<void> {
-  const folder = organizationDirectory(directory.path, organization);
+  const folder = organizationDirectory(directory, organization);
   const { base, delta: file } = storeFiles;
   await mkdir(folder, { recursive: true });
   for (const name of [base, file]) await copyFile(join(original, name), join(folder, name));
@@ -99,58 +99,59 @@ async function publishCopy(
 }
 
 const remaining = BigInt(purchases - purchases / 2_048);
-/** With a filter: what it leaves is not told without a scan. */
-const countOf = async (organization: bigint): Promise<bigint> => {
-  const filters = { minValueInCents: 1n };
-  const { result } = await engine.stats(organization, { filters, groupLimit: 1 });
-  return result.purchaseCount;
-};
 
-describe('more organizations than there is memory for', { timeout: 60_000 }, () => {
-  it('are all served, one after the other and again', async () => {
-    for (const organization of [...organizations, ...organizations]) {
-      expect(await countOf(organization)).toBe(remaining);
+describe('an engine with more organizations than memory', { timeout: 60_000 }, () => {
+  it('serves all of them one after the other, twice', async ({ count, errors }) => {
+    for (const organization of [...large, ...large]) {
+      expect(await count(organization)).toBe(remaining);
     }
-    expect(failures).toEqual([]);
+    expect(errors).toEqual([]);
   });
 
-  it.skipIf(!canTellOpenFiles)('stay attached within the memory limit', async () => {
-    for (const organization of small) expect(await countOf(organization)).toBe(2_047n);
-    // Asked for once more: it is not its turn to go.
-    const [kept, ...others] = small.slice(-memoryMiB) as [bigint, ...bigint[]];
-    await countOf(kept);
-    const first = small[0] as bigint;
-    await countOf(first);
-    const last = [kept, first, ...others.slice(1)];
-    const files = openFilesUnder(directory.path).filter((path) => path.endsWith('.duckdb'));
-    const folders = last.map((id) => organizationDirectory(directory.path, id));
-    expect([...new Set(files.map(dirname))]).toEqual(folders.sort());
-    expect(failures).toEqual([]);
-  });
+  it.skipIf(!canTellOpenFiles)(
+    'keeps the files open that it used last',
+    async ({ published, count, errors }) => {
+      for (const organization of small) expect(await count(organization)).toBe(2_047n);
+      // After this query, the next file is the one that was not used for longest.
+      const [kept, ...others] = small.slice(-memoryMiB) as [bigint, ...bigint[]];
+      await count(kept);
+      const first = small[0] as bigint;
+      await count(first);
+      const last = [kept, first, ...others.slice(1)];
+      const files = openFilesUnder(published).filter((path) => path.endsWith('.duckdb'));
+      const folders = last.map((id) => organizationDirectory(published, id));
+      expect([...new Set(files.map(dirname))]).toEqual(folders.sort());
+      expect(errors).toEqual([]);
+    },
+  );
 
-  it('keep their generation if the next one cannot be served', async () => {
-    const [stuck] = small as [bigint];
-    expect(await countOf(stuck)).toBe(2_047n);
-    const folder = organizationDirectory(directory.path, stuck);
+  it('serves the open generation if the next generation has an unknown layout version', async ({
+    published: directory,
+    boundedEngine: engine,
+    count,
+  }) => {
+    const [organization] = small as [bigint];
+    expect(await count(organization)).toBe(2_047n);
+    const folder = organizationDirectory(directory, organization);
     const published = await readFile(currentFile(folder), 'utf8');
     const later = { ...JSON.parse(published), layoutVersion: layoutVersion + 1 };
     await replaceFile(currentFile(folder), JSON.stringify(later));
     try {
-      // Looks at what is published.
-      await engine.waitUntilFresh(stuck, 0n, AbortSignal.timeout(10_000));
-      for (const organization of small) await countOf(organization);
-      expect(await countOf(stuck)).toBe(2_047n);
+      // This call reads CURRENT.
+      await engine.waitUntilFresh(organization, 0n, AbortSignal.timeout(10_000));
+      for (const id of small) await count(id);
+      expect(await count(organization)).toBe(2_047n);
     } finally {
       await replaceFile(currentFile(folder), published);
-      await engine.waitUntilFresh(stuck, 0n, AbortSignal.timeout(10_000));
+      await engine.waitUntilFresh(organization, 0n, AbortSignal.timeout(10_000));
     }
   });
 
-  it('are all served concurrently', async () => {
+  it('serves all of them concurrently', async ({ count, errors }) => {
     for (let round = 0; round < 15; round += 1) {
-      const counts = await Promise.all(organizations.map(countOf));
-      expect(counts).toEqual(organizations.map(() => remaining));
+      const counts = await Promise.all(large.map(count));
+      expect(counts).toEqual(large.map(() => remaining));
     }
-    expect(failures).toEqual([]);
+    expect(errors).toEqual([]);
   });
 });

@@ -1,187 +1,201 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import {
   createQueryPool,
-  type QueryPool,
   type QueryPoolOptions,
   QueryTimeoutError,
 } from '../../src/engines/duckdb/query-pool.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { test } from '../support/fixtures.ts';
 
-// Never ends by itself: a sum over more rows than anybody waits for.
+// Runs for years.
 const endless = 'select sum(a.range * b.range) from range(1000000000) a, range(1000000000) b';
-const usual = { concurrency: 1, queueLimit: 100, queueLimitPerClient: 100, timeoutMs: 30_000 };
+const defaults = { concurrency: 1, queueLimit: 100, queueLimitPerClient: 100, timeoutMs: 30_000 };
+const disconnected = new Error('the client disconnected');
+
+type Query = {
+  /** The result, or the error. */
+  readonly outcome: Promise<unknown>;
+  /** Disconnects the client. */
+  abort(): void;
+};
+
+const quick = async (connection: DuckDBConnection) =>
+  (await connection.runAndReadAll('select 42')).getRows();
+
+/** Creates a pool, and records the queries that start in it. */
+function createRecordedPool(instance: DuckDBInstance, options: Partial<QueryPoolOptions>) {
+  const pool = createQueryPool(instance, { ...defaults, ...options });
+  const queries: Query[] = [];
+  const started: string[] = [];
+  return {
+    /** The names of the queries that run or ran. */
+    started,
+    /** Runs a query, by default an endless one. Its name is the client and a number. */
+    run(
+      name: string,
+      query = (connection: DuckDBConnection): Promise<unknown> => connection.run(endless),
+    ): Query {
+      const client = new AbortController();
+      const result = pool.run(name.slice(0, 1), client.signal, (connection) => {
+        started.push(name);
+        return query(connection);
+      });
+      const outcome = result.catch((error: unknown) => error);
+      const running = { outcome, abort: () => client.abort(disconnected) };
+      queries.push(running);
+      return running;
+    },
+    async expectUsable(client = 'z') {
+      expect(await this.run(client, quick).outcome).toEqual([[42]]);
+    },
+    /** Requires that these queries and no others start. Concurrent ones start in any order. */
+    async expectStarted(...names: string[]) {
+      while (started.length < names.length) await sleep(5);
+      expect([...started].sort()).toEqual(names.sort());
+    },
+    close: () => pool.close(),
+    async abortAndClose() {
+      for (const { abort } of queries) abort();
+      await pool.close();
+    },
+  };
+}
+
+const it = test
+  .extend('instance', { scope: 'file' }, async ({ directory: spillDirectory }, { onCleanup }) => {
+    const instance = await createInstance({ threads: 2, memoryLimit: '256MiB', spillDirectory });
+    onCleanup(() => instance.closeSync());
+    return instance;
+  })
+  .extend('open', ({ instance }, { onCleanup }) => {
+    const pools: ReturnType<typeof createRecordedPool>[] = [];
+    onCleanup(async () => {
+      for (const pool of pools) await pool.abortAndClose();
+    });
+    return (options: Partial<QueryPoolOptions> = {}) => {
+      const pool = createRecordedPool(instance, options);
+      pools.push(pool);
+      return pool;
+    };
+  });
 
 describe('the query pool of DuckDB', () => {
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let instance: DuckDBInstance;
-  let queries: QueryPool;
-  /** Queries that run or ran, by name: the client's, and a number. */
-  let started: string[];
-  let asked: Asked[];
-
-  beforeEach(async () => {
-    directory = await temporaryDirectory();
-    instance = await createInstance({
-      threads: 2,
-      memoryLimit: '256MiB',
-      spillDirectory: directory.path,
-    });
-    started = [];
-    asked = [];
-  });
-  afterEach(async () => {
-    for (const { leave } of asked) leave();
-    await queries.close();
-    instance.closeSync();
-    await directory.remove();
+  it('ends a query at its deadline, and continues with the next', async ({ open }) => {
+    const pool = open({ timeoutMs: 500 });
+    expect(await pool.run('a').outcome).toBeInstanceOf(QueryTimeoutError);
+    await pool.expectUsable();
   });
 
-  const open = (options: Partial<QueryPoolOptions> = {}) => {
-    queries = createQueryPool(instance, { ...usual, ...options });
-  };
-
-  type Asked = {
-    /** What it came to: an answer, or why there is none. */
-    readonly outcome: Promise<unknown>;
-    leave(): void;
-  };
-  const left = new Error('gone');
-  const ask = (
-    name: string,
-    question = (connection: DuckDBConnection): Promise<unknown> => connection.run(endless),
-  ): Asked => {
-    const client = new AbortController();
-    const asking = queries.run(name.slice(0, 1), client.signal, (connection) => {
-      started.push(name);
-      return question(connection);
-    });
-    const outcome = asking.catch((error: unknown) => error);
-    const one = { outcome, leave: () => client.abort(left) };
-    asked.push(one);
-    return one;
-  };
-  const light = async (connection: DuckDBConnection) =>
-    (await connection.runAndReadAll('select 42')).getRows();
-  const works = async (client = 'z') => expect(await ask(client, light).outcome).toEqual([[42]]);
-  /** These, and no others; which have started at the same time may have done so in any order. */
-  const untilStarted = async (...names: string[]) => {
-    while (started.length < names.length) await sleep(5);
-    expect([...started].sort()).toEqual(names.sort());
-  };
-
-  it('ends a query at its deadline, and continues with the next', async () => {
-    open({ timeoutMs: 500 });
-    expect(await ask('a').outcome).toBeInstanceOf(QueryTimeoutError);
-    await works();
-  });
-
-  it('ends a query whose client disconnects between two statements', async () => {
-    open();
-    const asking = ask('a', async (connection) => {
+  it('ends a query whose client disconnects between two statements', async ({ open }) => {
+    const pool = open();
+    const query = pool.run('a', async (connection) => {
       await connection.run('select 1');
-      asking.leave();
+      query.abort();
       // The interrupt finds no query to end.
       await new Promise(setImmediate);
       await connection.run(endless);
     });
-    expect(await asking.outcome).toBe(left);
-    await works();
+    expect(await query.outcome).toBe(disconnected);
+    await pool.expectUsable();
   });
 
-  it('removes an aborted query from the queue at once', async () => {
-    open();
-    const first = ask('a1');
-    const second = ask('a2');
-    second.leave();
-    expect(await second.outcome).toBe(left);
-    await untilStarted('a1');
-    first.leave();
-    await works();
-    expect(started).toEqual(['a1', 'z']);
+  it('removes an aborted query from the queue at once', async ({ open }) => {
+    const pool = open();
+    const first = pool.run('a1');
+    const second = pool.run('a2');
+    second.abort();
+    expect(await second.outcome).toBe(disconnected);
+    await pool.expectStarted('a1');
+    first.abort();
+    await pool.expectUsable();
+    expect(pool.started).toEqual(['a1', 'z']);
   });
 
-  it('counts the time in the queue towards the deadline of a query', async () => {
-    open({ timeoutMs: 100 });
+  it('counts the time in the queue towards the deadline of a query', async ({ open }) => {
+    const pool = open({ timeoutMs: 100 });
     let end = () => {};
-    const first = ask('a1', () => new Promise<void>((resolve) => (end = resolve)));
-    expect(await ask('b1').outcome).toBeInstanceOf(QueryTimeoutError);
-    // Its own deadline has passed, too; its place is taken until it has really ended.
-    expect(started).toEqual(['a1']);
+    const first = pool.run('a1', () => new Promise<void>((resolve) => (end = resolve)));
+    expect(await pool.run('b1').outcome).toBeInstanceOf(QueryTimeoutError);
+    // The deadline of a1 has passed too. It keeps its slot until it ends.
+    expect(pool.started).toEqual(['a1']);
     end();
     expect(await first.outcome).toBeInstanceOf(QueryTimeoutError);
-    await works();
+    await pool.expectUsable();
   });
 
-  it('runs the query of another client next, however many wait before it', async () => {
-    open();
-    const flood = Array.from({ length: 50 }, (_, index) => ask(`a${index}`));
-    const [one, other] = [ask('b1', light), ask('b2', light)];
-    await untilStarted('a0');
-    flood[0]?.leave();
+  it('runs the query of another client next, before the queued queries of one client', async ({
+    open,
+  }) => {
+    const pool = open();
+    const flood = Array.from({ length: 50 }, (_, index) => pool.run(`a${index}`));
+    const [one, other] = [pool.run('b1', quick), pool.run('b2', quick)];
+    await pool.expectStarted('a0');
+    flood[0]?.abort();
     expect(await one.outcome).toEqual([[42]]);
-    await untilStarted('a0', 'b1', 'a1');
-    flood[1]?.leave();
+    await pool.expectStarted('a0', 'b1', 'a1');
+    flood[1]?.abort();
     expect(await other.outcome).toEqual([[42]]);
   });
 
-  it('gives no client all slots, so that the next client need not wait', async () => {
-    open({ concurrency: 3 });
-    const flood = Array.from({ length: 10 }, (_, index) => ask(`a${index}`));
-    for (let question = 0; question < 5; question += 1) await works('b');
-    await untilStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b');
-    flood[0]?.leave();
-    await untilStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b', 'a2');
+  it('leaves a slot free for other clients', async ({ open }) => {
+    const pool = open({ concurrency: 3 });
+    const flood = Array.from({ length: 10 }, (_, index) => pool.run(`a${index}`));
+    for (let count = 0; count < 5; count += 1) await pool.expectUsable('b');
+    await pool.expectStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b');
+    flood[0]?.abort();
+    await pool.expectStarted('a0', 'a1', 'b', 'b', 'b', 'b', 'b', 'a2');
   });
 
-  it('runs no query of a client while queries of two others have waited longer', async () => {
-    open({ concurrency: 3 });
-    const flood = Array.from({ length: 4 }, (_, index) => ask(`a${index}`));
-    const [, , waiting] = [ask('b1'), ask('b2'), ask('c1', light)];
-    await untilStarted('a0', 'a1', 'b1');
-    flood[0]?.leave();
-    await untilStarted('a0', 'a1', 'b1', 'b2');
-    flood[1]?.leave();
+  it('runs the queries that waited longest first, if three clients have queued queries', async ({
+    open,
+  }) => {
+    const pool = open({ concurrency: 3 });
+    const flood = Array.from({ length: 4 }, (_, index) => pool.run(`a${index}`));
+    const [, , waiting] = [pool.run('b1'), pool.run('b2'), pool.run('c1', quick)];
+    await pool.expectStarted('a0', 'a1', 'b1');
+    flood[0]?.abort();
+    await pool.expectStarted('a0', 'a1', 'b1', 'b2');
+    flood[1]?.abort();
     expect(await waiting.outcome).toEqual([[42]]);
-    await untilStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
+    await pool.expectStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
   });
 
-  it('refuses queries beyond the queue limits, of one client or of all', async () => {
-    open({ queueLimit: 3, queueLimitPerClient: 2 });
-    const running = ask('a1');
-    const [second, third] = [ask('a2'), ask('a3')];
-    expect(await ask('a4').outcome).toBeInstanceOf(QueueFullError);
-    const other = ask('b1', light);
-    expect(await ask('b2').outcome).toBeInstanceOf(QueueFullError);
-    expect(await ask('c1').outcome).toBeInstanceOf(QueueFullError);
-    // Who leaves makes room, which is somebody's at once.
-    second.leave();
-    const another = ask('c2', light);
-    expect(await ask('c3').outcome).toBeInstanceOf(QueueFullError);
-    running.leave();
+  it('refuses queries beyond the queue limits, of one client or of all', async ({ open }) => {
+    const pool = open({ queueLimit: 3, queueLimitPerClient: 2 });
+    const running = pool.run('a1');
+    const [second, third] = [pool.run('a2'), pool.run('a3')];
+    expect(await pool.run('a4').outcome).toBeInstanceOf(QueueFullError);
+    const other = pool.run('b1', quick);
+    expect(await pool.run('b2').outcome).toBeInstanceOf(QueueFullError);
+    expect(await pool.run('c1').outcome).toBeInstanceOf(QueueFullError);
+    // The next query takes the place of an aborted one.
+    second.abort();
+    const another = pool.run('c2', quick);
+    expect(await pool.run('c3').outcome).toBeInstanceOf(QueueFullError);
+    running.abort();
     for (const { outcome } of [other, another]) expect(await outcome).toEqual([[42]]);
-    third.leave();
-    await works('a');
+    third.abort();
+    await pool.expectUsable('a');
   });
 
-  it('runs a query without a queue if a slot is free', async () => {
-    open({ queueLimit: 0, queueLimitPerClient: 0 });
-    const running = ask('a1');
-    expect(await ask('b1').outcome).toBeInstanceOf(QueueFullError);
-    running.leave();
+  it('runs a query without a queue if a slot is free', async ({ open }) => {
+    const pool = open({ queueLimit: 0, queueLimitPerClient: 0 });
+    const running = pool.run('a1');
+    expect(await pool.run('b1').outcome).toBeInstanceOf(QueueFullError);
+    running.abort();
     await running.outcome;
-    await works('b');
+    await pool.expectUsable('b');
   });
 
-  it('runs the queries in the queue before it closes', async () => {
-    open();
-    const running = ask('a1');
-    const waiting = ask('b1', light);
-    const closing = queries.close();
-    running.leave();
+  it('runs the queries in the queue before it closes', async ({ open }) => {
+    const pool = open();
+    const running = pool.run('a1');
+    const waiting = pool.run('b1', quick);
+    const closing = pool.close();
+    running.abort();
     await closing;
     expect(await waiting.outcome).toEqual([[42]]);
   });

@@ -1,15 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import { type DatabaseNeeds, requireDatabase } from '../../src/postgres/require-database.ts';
 import { apiRights, schemaVersion } from '../../src/postgres/schema.ts';
-import {
-  administer,
-  createTestDatabase,
-  databaseUrl,
-  type TestDatabase,
-} from '../support/postgres.ts';
+import { test } from '../support/fixtures.ts';
+import { administer, databaseUrl, type TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 import { createReaderRole, type TestRole } from '../support/role.ts';
 import { createTransactionPool } from '../support/transaction-pool.ts';
@@ -17,89 +13,109 @@ import { createTransactionPool } from '../support/transaction-pool.ts';
 const anyServer: DatabaseNeeds = { isPrimary: false };
 const api: DatabaseNeeds = { isPrimary: false, rights: apiRights('memory') };
 
-describe('a process that starts', { timeout: 60_000 }, () => {
-  let database: TestDatabase;
-  let proxy: PostgresProxy;
-  let reader: TestRole;
-  let role: string;
-  const serverUrl = inject('postgresUrl');
-  const name = () => new URL(database.url).pathname.slice(1);
-  const asRole = (changes: { password?: string; host?: string } = {}) =>
-    Object.assign(new URL(reader.url), changes).href;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    proxy = await createPostgresProxy(database.url);
-    reader = await createReaderRole(database);
-    role = reader.name;
-  });
-  afterEach(() => {
-    proxy.mode = 'pass';
-  });
-  afterAll(async () => {
-    await proxy.close();
-    await reader.drop();
-    await database.drop();
+const serverUrl = inject('postgresUrl');
+
+const it = test
+  .extend('reader', { scope: 'file' }, async ({ database }, { onCleanup }) => {
+    const reader = await createReaderRole(database);
+    onCleanup(reader.drop);
+    return reader;
+  })
+  .extend('proxy', async ({ database }, { onCleanup }) => {
+    const proxy = await createPostgresProxy(database.url);
+    onCleanup(proxy.close);
+    return proxy;
+  })
+  /** The URL of an empty database, for each test. */
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('newDatabase', async ({}, { onCleanup }) => {
+    const name = `own_${randomBytes(6).toString('hex')}`;
+    onCleanup(() => administer(serverUrl, `drop database if exists ${name} with (force)`));
+    return {
+      url: databaseUrl(serverUrl, name),
+      create: (options = '') => administer(serverUrl, `create database ${name} ${options}`),
+    };
   });
 
-  const refusal = async (url: string, needs = anyServer): Promise<string> => {
-    const waited: string[] = [];
-    const report = (line: string) => waited.push(line);
-    const ended = requireDatabase(url, needs, { forMs: 0, report });
-    const { message } = await ended.then(
-      () => new Error('it was let in'),
-      (error) => error,
-    );
-    expect(waited).toEqual([]);
-    expect(message).not.toMatch(/\n|secret/);
-    return message;
-  };
+const accepted = 'the database was accepted';
 
-  it.each([
+/** The error of `requireDatabase` without a wait, or `accepted`. */
+async function refusal(url: string, needs = anyServer): Promise<string> {
+  const reports: string[] = [];
+  const report = (line: string) => reports.push(line);
+  const message = await requireDatabase(url, needs, { forMs: 0, report }).then(
+    () => accepted,
+    (error) => error.message,
+  );
+  expect(reports).toEqual([]);
+  expect(message).not.toMatch(/\n|secret/);
+  return message;
+}
+
+type Server = { database: TestDatabase; proxy: PostgresProxy; reader: TestRole };
+const withUrl = (text: string, changes: Partial<URL>) => Object.assign(new URL(text), changes).href;
+const alterDatabase = ({ database }: Server, change: string) => {
+  const name = new URL(database.url).pathname.slice(1);
+  return administer(serverUrl, `alter database ${name} ${change}`);
+};
+const alterRole = ({ reader }: Server, change: string) =>
+  administer(serverUrl, `alter role ${reader.name} ${change}`);
+
+describe('requireDatabase', { timeout: 60_000 }, () => {
+  it.for([
     [
-      'is down',
-      () => {
+      'refuses TCP connections',
+      async ({ proxy }: Server) => {
         proxy.mode = 'refuse';
       },
-      () => {
+      async ({ proxy }: Server) => {
         proxy.mode = 'pass';
       },
       /The connection to Postgres failed/,
     ],
     [
       'has no connection left',
-      () => administer(serverUrl, `alter role ${role} connection limit 0`),
-      () => administer(serverUrl, `alter role ${role} connection limit -1`),
+      (server: Server) => alterRole(server, 'connection limit 0'),
+      (server: Server) => alterRole(server, 'connection limit -1'),
       /too many connections for role/,
     ],
     [
       'refuses connections to the database',
-      () => administer(serverUrl, `alter database ${name()} with allow_connections false`),
-      () => administer(serverUrl, `alter database ${name()} with allow_connections true`),
+      (server: Server) => alterDatabase(server, 'with allow_connections false'),
+      (server: Server) => alterDatabase(server, 'with allow_connections true'),
       /not currently accepting connections/,
     ],
     [
       'refuses logins of the role',
-      () => administer(serverUrl, `alter role ${role} nologin`),
-      () => administer(serverUrl, `alter role ${role} login`),
+      (server: Server) => alterRole(server, 'nologin'),
+      (server: Server) => alterRole(server, 'login'),
       /is not permitted to log in/,
     ],
-  ])('waits while Postgres %s, and reports that once', async (_what, begin, end, line) => {
-    await begin();
-    const reported: string[] = [];
-    const usable = requireDatabase(asRole({ host: new URL(proxy.url).host }), anyServer, {
-      forMs: 50_000,
-      report: (line) => {
-        reported.push(line);
-        void end();
-      },
-    });
-    expect(await usable).toBe(true);
-    expect(reported).toEqual([expect.stringMatching(line)]);
-    expect(reported[0]).toMatch(/^Cannot use the database test_\w+ at 127\.0\.0\.1:\d+: /);
-    expect(reported[0]).toMatch(/ Trying again for 50 s\.$/);
-  });
+  ] as const)(
+    'waits while Postgres %s, and reports the wait once',
+    async ([_what, begin, end, line], { database, proxy, reader }) => {
+      const server = { database, proxy, reader };
+      await begin(server);
+      const reported: string[] = [];
+      const usable = requireDatabase(
+        withUrl(reader.url, { host: new URL(proxy.url).host }),
+        anyServer,
+        {
+          forMs: 50_000,
+          report: (line) => {
+            reported.push(line);
+            void end(server);
+          },
+        },
+      );
+      expect(await usable).toBe(true);
+      expect(reported).toEqual([expect.stringMatching(line)]);
+      expect(reported[0]).toMatch(/^Cannot use the database test_\w+ at 127\.0\.0\.1:\d+: /);
+      expect(reported[0]).toMatch(/ Trying again for 50 s\.$/);
+    },
+  );
 
-  it('gives up in one line after the time that it may wait', async () => {
+  it('rejects with one line after the time limit', async ({ proxy }) => {
     proxy.mode = 'refuse';
     const reported: string[] = [];
     const wait = { forMs: 1_500, report: (line: string) => reported.push(line) };
@@ -110,77 +126,83 @@ describe('a process that starts', { timeout: 60_000 }, () => {
     expect(proxy.heldBack).toBeGreaterThan(1);
   });
 
-  it('stops waiting when it is told to end', async () => {
+  it('stops waiting if the signal is aborted', async ({ proxy }) => {
     proxy.mode = 'refuse';
     const stopped = new AbortController();
     const wait = { forMs: 3_600_000, report: () => stopped.abort(), stopped: stopped.signal };
     expect(await requireDatabase(proxy.url, anyServer, wait)).toBe(false);
   });
 
-  it.each([
+  it.for([
     [
       'the password',
-      () => asRole({ password: 'wrong' }),
+      ({ reader }: Server) => withUrl(reader.url, { password: 'wrong' }),
       /Correct the user and the password in DATABASE_URL/,
     ],
     [
       'the name of the database',
-      () => database.url.replace(/\/test_/, '/no_'),
+      ({ database }: Server) => database.url.replace(/\/test_/, '/no_'),
       /does not exist.*Create it: `create database/,
     ],
     [
-      'sslmode, where Postgres offers no TLS',
-      () => `${database.url}?sslmode=verify-full`,
+      'sslmode, if Postgres offers no TLS',
+      ({ database }: Server) => `${database.url}?sslmode=verify-full`,
       /asks for TLS, which this Postgres does not offer/,
     ],
     [
       'the file of a certificate authority',
-      () => `${database.url}?sslrootcert=/no/such/ca.pem`,
+      ({ database }: Server) => `${database.url}?sslrootcert=/no/such/ca.pem`,
       /names the file \/no\/such\/ca\.pem, which cannot be read: ENOENT/,
     ],
     [
       'the search path',
-      () => `${database.url}?options=-c%20search_path=nowhere`,
+      ({ database }: Server) => `${database.url}?options=-c%20search_path=nowhere`,
       /The table api_keys is not in the search path\. Run `npm run migrate`/,
     ],
-  ])('says at once what to correct in DATABASE_URL: %s', async (_what, url, line) => {
-    expect(await refusal(url(), api)).toMatch(line);
-  });
+  ] as const)(
+    'names what to correct in DATABASE_URL, without a wait: %s',
+    async ([_what, url, line], { database, proxy, reader }) => {
+      expect(await refusal(url({ database, proxy, reader }), api)).toMatch(line);
+    },
+  );
 
-  it('says which rights are missing, and how to grant them', async () => {
-    await database.pool.query(`revoke select on purchases, tags from ${role}`);
-    expect(await refusal(asRole(), api)).toMatch(
+  it('names the missing rights and the statement that grants them', async ({
+    database,
+    reader,
+  }) => {
+    await database.pool.query(`revoke select on purchases, tags from ${reader.name}`);
+    expect(await refusal(reader.url, api)).toMatch(
       /lacks rights on purchases, tags\. As the owner: `grant select on purchases, tags to role_\w+;`$/,
     );
-    await database.pool.query(`grant select on purchases, tags to ${role}`);
+    await database.pool.query(`grant select on purchases, tags to ${reader.name}`);
     const wait = { forMs: 0, report: () => {} };
-    expect(await requireDatabase(asRole(), api, wait)).toBe(true);
+    expect(await requireDatabase(reader.url, api, wait)).toBe(true);
   });
 
-  it.each([
+  it.for([
     [schemaVersion + 1, /Install the release that migrated the schema, or a later one/],
     [schemaVersion - 1, /Run `npm run migrate`/],
-  ])('refuses a schema of version %i', async (version, line) => {
+  ] as const)('rejects a schema of version %i', async ([version, line], { database }) => {
     const change = (from: number, to: number) =>
       database.pool.query('update schema_migrations set version = $2 where version = $1', [
         from,
         to,
       ]);
-    await database.pool.query('create table kept as select * from schema_migrations');
+    await database.pool.query('create table saved_migrations as select * from schema_migrations');
     await database.pool.query('delete from schema_migrations where version > $1', [version]);
     if (version > schemaVersion) await change(schemaVersion, version);
     try {
       expect(await refusal(database.url, api)).toMatch(line);
       const toMigrate = refusal(database.url, { ...anyServer, isToMigrate: true });
-      expect(await toMigrate).toMatch(version > schemaVersion ? line : /it was let in/);
+      expect(await toMigrate).toMatch(version > schemaVersion ? line : accepted);
     } finally {
       await database.pool.query('truncate schema_migrations');
-      await database.pool.query('insert into schema_migrations select * from kept');
-      await database.pool.query('drop table kept');
+      await database.pool.query('insert into schema_migrations select * from saved_migrations');
+      await database.pool.query('drop table saved_migrations');
     }
   });
 
-  it('refuses a connection pool in transaction mode', async () => {
+  it('rejects a connection pool in transaction mode', async ({ database }) => {
     for (const size of [1, 3]) {
       const pool = await createTransactionPool(database.url, size);
       try {
@@ -193,51 +215,46 @@ describe('a process that starts', { timeout: 60_000 }, () => {
     }
   });
 
-  describe('on a database of its own', () => {
-    const own = `own_${randomBytes(6).toString('hex')}`;
-    const ownUrl = databaseUrl(serverUrl, own);
-    afterEach(() => administer(serverUrl, `drop database if exists ${own} with (force)`));
-
-    it('refuses another encoding than UTF-8', async () => {
-      await administer(
-        serverUrl,
-        `create database ${own} encoding 'LATIN1' locale 'C' template template0`,
-      );
-      expect(await refusal(ownUrl)).toMatch(/Its encoding is LATIN1, and must be UTF8/);
-    });
-
-    it('refuses a database without a schema, unless it is to migrate', async () => {
-      await administer(serverUrl, `create database ${own}`);
-      expect(await refusal(ownUrl, api)).toMatch(/The table api_keys is not in the schema public/);
-      expect(await refusal(ownUrl, { ...anyServer, isToMigrate: true })).toBe('it was let in');
-    });
-
-    it.each([
-      ['a table', 'create table customers (id bigint)', /relation "customers" already exists/],
-      ['a type', 'create type instant as (at timestamptz)', /type "instant" already exists/],
-      [
-        'a table of migrations',
-        'create table schema_migrations (version varchar)',
-        /The table schema_migrations in the schema public belongs to another program/,
-      ],
-    ])('leaves a database alone that has %s of the same name', async (_what, statement, line) => {
-      await administer(serverUrl, `create database ${own}`);
-      const pool = createPool(ownUrl, { max: 1, applicationName: 'test' });
-      try {
-        await pool.query(statement);
-        await expect(migrate(ownUrl)).rejects.toThrow(line);
-        await expect(migrate(ownUrl)).rejects.toThrow(/Use a database or a schema of its own/);
-        const { rows } = await pool.query(
-          `select count(*)::int as tables from pg_class
-           where relnamespace = 'public'::regnamespace and relkind = 'r'`,
-        );
-        expect(rows[0].tables).toBe(statement.startsWith('create table') ? 1 : 0);
-        await pool.query('create schema crm');
-        const { applied } = await migrate(`${ownUrl}?options=-c%20search_path=crm,public`);
-        expect(applied).toHaveLength(schemaVersion);
-      } finally {
-        await pool.end();
-      }
-    });
+  it('rejects a database with an encoding other than UTF-8', async ({ newDatabase }) => {
+    await newDatabase.create(`encoding 'LATIN1' locale 'C' template template0`);
+    expect(await refusal(newDatabase.url)).toMatch(/Its encoding is LATIN1, and must be UTF8/);
   });
+
+  it('rejects a database without a schema, except for the migration', async ({ newDatabase }) => {
+    await newDatabase.create();
+    expect(await refusal(newDatabase.url, api)).toMatch(
+      /The table api_keys is not in the schema public/,
+    );
+    expect(await refusal(newDatabase.url, { ...anyServer, isToMigrate: true })).toBe(accepted);
+  });
+});
+
+describe('migrate', () => {
+  it.for([
+    ['a table', 'create table customers (id bigint)', /relation "customers" already exists/],
+    ['a type', 'create type instant as (at timestamptz)', /type "instant" already exists/],
+    [
+      'a table of migrations',
+      'create table schema_migrations (version varchar)',
+      /The table schema_migrations in the schema public belongs to another program/,
+    ],
+  ] as const)(
+    'changes nothing in a schema that has %s of the same name',
+    async ([_what, statement, line], { newDatabase: { url, create }, onTestFinished }) => {
+      await create();
+      const pool = createPool(url, { max: 1, applicationName: 'test' });
+      onTestFinished(() => pool.end());
+      await pool.query(statement);
+      await expect(migrate(url)).rejects.toThrow(line);
+      await expect(migrate(url)).rejects.toThrow(/Use a database or a schema of its own/);
+      const { rows } = await pool.query(
+        `select count(*)::int as tables from pg_class
+         where relnamespace = 'public'::regnamespace and relkind = 'r'`,
+      );
+      expect(rows[0].tables).toBe(statement.startsWith('create table') ? 1 : 0);
+      await pool.query('create schema crm');
+      const { applied } = await migrate(`${url}?options=-c%20search_path=crm,public`);
+      expect(applied).toHaveLength(schemaVersion);
+    },
+  );
 });

@@ -188,8 +188,10 @@ export const test = base
   .extend('client', file, openClient)
   .extend('worker', file, openWorker)
   .extend('engine', file, openEngine)
-  /** An organization of the test's own. */
+  /** A data folder, an organization and its customer for each test. */
+  .extend('newDirectory', openDirectory)
   .extend('newShop', openShop)
+  .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
   .extend('program', openProgram)
   .extend('execute', openExecute)
   .extend('startApi', openStartApi)

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { DuckDBInstance } from '@duckdb/node-api';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import {
   createBases,
@@ -9,51 +8,49 @@ import {
   resetBase,
 } from '../../sync/files/base-file.ts';
 import { createDelta, type FileContext, openDelta } from '../../sync/files/delta-file.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { isolatedTest } from '../support/fixtures.ts';
 
-describe('the files that purchases are written to', { timeout: 60_000 }, () => {
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let instance: DuckDBInstance;
+async function createBase(context: FileContext) {
+  const base = await openUnfinishedBase(context);
+  await resetBase(base);
+  return base;
+}
 
-  beforeEach(async () => {
-    directory = await temporaryDirectory();
-    const spillDirectory = directory.path;
-    instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
-  });
-  afterEach(async () => {
-    instance.closeSync();
-    await directory.remove();
-  });
-
-  const contextOf = (organizationId: bigint) => ({
-    instance,
-    bases: createBases(instance),
-    dataDirectory: directory.path,
-    organizationId,
-  });
-  const createBase = async (context: FileContext) => {
-    const base = await openUnfinishedBase(context);
-    await resetBase(base);
-    return base;
-  };
-  const create = async (organizationId: bigint) => {
+const it = isolatedTest
+  .extend('instance', async ({ directory: spillDirectory }, { onCleanup }) => {
+    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    onCleanup(() => instance.closeSync());
+    return instance;
+  })
+  .extend('contextOf', ({ instance, directory: dataDirectory }) => (organizationId: bigint) => {
+    return { instance, bases: createBases(instance), dataDirectory, organizationId };
+  })
+  /** Creates the empty base and live delta of an organization. */
+  .extend('create', ({ contextOf }) => async (organizationId: bigint) => {
     const context = contextOf(organizationId);
     const base = await finishBase(await createBase(context));
-    const shown = { source: '', fingerprint: '', token: '', snapshot: '1:1:', asOf: 1n };
-    return createDelta(context, 'live', base, { organizationId, ...shown });
-  };
+    const watermark = { source: '', fingerprint: '', token: '', snapshot: '1:1:', asOf: 1n };
+    return createDelta(context, 'live', base, { organizationId, ...watermark });
+  });
 
-  it('keeps a file that is still open elsewhere', async () => {
+describe('the files of an organization', () => {
+  it('are not removed if DuckDB cannot open them because they are open', async ({
+    instance,
+    contextOf,
+    create,
+  }) => {
     const file = await create(1n);
     const connection = await instance.connect();
     await file.close();
-    await connection.run(`attach '${file.path}' as elsewhere`);
+    await connection.run(`attach '${file.path}' as other_connection`);
     await expect(openDelta(contextOf(1n), 'live')).rejects.toThrow('Unique file handle conflict');
     expect(existsSync(file.path)).toBe(true);
     connection.closeSync();
   });
 
-  it('opens an unfinished base again that could not be completed', async () => {
+  it('include an unfinished base that is created again after its completion failed', async ({
+    contextOf,
+  }) => {
     const context = contextOf(1n);
     const base = await createBase(context);
     await base.connection.run(`drop table ${base.catalog}.base`);
@@ -62,7 +59,10 @@ describe('the files that purchases are written to', { timeout: 60_000 }, () => {
     expect(existsSync(base.path)).toBe(false);
   });
 
-  it('closes, opens and checks files while many others are open', async () => {
+  it('are opened, checkpointed and closed concurrently while those of 50 organizations are open', async ({
+    contextOf,
+    create,
+  }) => {
     const others = [];
     for (let organization = 100n; organization < 150n; organization += 1n) {
       others.push(await create(organization));

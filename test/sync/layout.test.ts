@@ -1,39 +1,43 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { currentFile, readPublished } from '../../src/purchase-store/published-generation.ts';
 import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
-import { addPurchases, createVerifiedShop, type VerifiedShop } from '../support/verified-shop.ts';
+import { addPurchases, createVerifiedShop } from '../support/verified-shop.ts';
 
-describe('files of another version of this software', () => {
-  let shop: VerifiedShop;
-  beforeEach(async () => {
-    shop = await createVerifiedShop();
-  });
-  afterEach(() => shop.close());
-
-  /** As if everything had been written by a version with another layout. */
-  const makeForeign = async () => {
+const it = test
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('shop', async ({}, { onCleanup }) => {
+    const shop = await createVerifiedShop();
+    onCleanup(shop.close);
+    return shop;
+  })
+  /** Changes the layout version of all files and of the manifest. */
+  .extend('changeVersion', ({ shop }) => async () => {
     for (const path of [shop.deltaPath(), shop.livePath()]) {
       await shop.damage('update watermark set layout_version = 0', path);
     }
     const current = currentFile(dirname(shop.basePath()));
     const published = JSON.parse(readFileSync(current, 'utf8'));
     writeFileSync(current, JSON.stringify({ ...published, layoutVersion: 0 }));
-  };
+  });
 
-  it('are rebuilt by the worker as it starts, while whoever reads them goes on reading', async () => {
+describe('files of another layout version', () => {
+  it('are rebuilt when the worker starts, and a process that has them open reads them meanwhile', async ({
+    shop,
+    changeVersion,
+  }) => {
     await addPurchases(shop, 20);
     await shop.sync();
     const reader = await createTestDuckDBEngine(shop.directory);
     const count = async () => {
-      const question = { filters: {}, groupLimit: 1 };
-      return Number((await reader.stats(shop.organization, question)).result.purchaseCount);
+      const query = { filters: {}, groupLimit: 1 };
+      return Number((await reader.stats(shop.organization, query)).result.purchaseCount);
     };
     expect(await count()).toBe(20);
-    await makeForeign();
+    await changeVersion();
     expect(await count()).toBe(20);
 
     await addPurchases(shop, 5);

@@ -1,73 +1,79 @@
 import { dirname, join } from 'node:path';
 import sql from 'sql-template-tag';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { test } from '../support/fixtures.ts';
 import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { createTestWorker } from '../support/sync.ts';
 
-// Of each file that is open DuckDB keeps some hundred kilobytes until it is closed.
-
+// DuckDB keeps some hundred kilobytes for each open file.
 const maxIdleFiles = 3;
 
-describe('a worker of more organizations than may stay open', { timeout: 60_000 }, () => {
-  let database: TestDatabase;
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let worker: TestWorker;
-  let organizations: bigint[];
+const it = test
+  .extend('boundedWorker', { scope: 'file' }, async ({ database, directory }, { onCleanup }) => {
+    const worker = await createTestWorker(database.pool, directory, { maxIdleFiles });
+    onCleanup(worker.close);
+    return worker;
+  })
+  .extend('buy', ({ database: { pool } }) => async (organizationId: bigint) => {
+    const customer_id = await addCustomer(pool, organizationId);
+    await addPurchase(pool, organizationId, { customer_id });
+  })
+  .extend('published', ({ directory }) => (organizationId: bigint) => {
+    return readPublished(organizationDirectory(directory, organizationId));
+  });
 
-  beforeEach(async () => {
-    database = await createTestDatabase();
-    directory = await temporaryDirectory();
-    organizations = [];
+describe('a worker of more organizations than it keeps files open', () => {
+  it('publishes all organizations repeatedly, and keeps the files open that it used last', async ({
+    database,
+    directory,
+    boundedWorker: worker,
+    buy,
+    published,
+  }) => {
+    const organizations: bigint[] = [];
     for (let count = 0; count < 8; count += 1) {
       organizations.push(await addOrganization(database.pool));
     }
-    worker = await createTestWorker(database.pool, directory.path, { maxIdleFiles });
-  });
-  afterEach(async () => {
-    await worker.close();
-    await database.drop();
-    await directory.remove();
-  });
-
-  const buy = async (organization: bigint) =>
-    addPurchase(database.pool, organization, {
-      customer_id: await addCustomer(database.pool, organization),
-    });
-  const folderOf = (organization: bigint) => organizationDirectory(directory.path, organization);
-  const openFolders = () =>
-    openFilesUnder(directory.path)
-      .filter((path) => path.endsWith('live.duckdb'))
-      .map(dirname);
-
-  it('publishes them all, again and again', async () => {
+    const openFolders = () =>
+      openFilesUnder(directory)
+        .filter((path) => path.endsWith('live.duckdb'))
+        .map(dirname);
     for (const purchases of [1, 2, 3]) {
       for (const organization of organizations) await buy(organization);
-      await worker.syncAll();
+      await worker.once(organizations);
       for (const organization of organizations) {
-        expect(readPublished(folderOf(organization))?.purchases).toBe(purchases);
+        expect(published(organization)?.purchases).toBe(purchases);
       }
       if (canTellOpenFiles) expect(openFolders()).toHaveLength(maxIdleFiles);
     }
+    const last = organizations.slice(2, 2 + maxIdleFiles);
+    for (const organization of last) await worker.once([organization]);
+    if (!canTellOpenFiles) return;
+    expect(openFolders()).toEqual(last.map((id) => organizationDirectory(directory, id)).sort());
   });
 
-  it('leaves nothing in a file that would stay in memory: no row of it was deleted', async () => {
-    const [organization] = organizations as [bigint];
-    const spillDirectory = directory.path;
+  // DuckDB keeps information on the deleted rows of an open file in memory.
+  it('publishes files without deleted rows', async ({
+    directory,
+    newShop: { organizationId },
+    boundedWorker: worker,
+    buy,
+    published,
+  }) => {
+    const spillDirectory = directory;
     const instance = await createInstance({ threads: 1, memoryLimit: '64MiB', spillDirectory });
     const connection = await instance.connect();
     for (const purchases of [1, 2, 3]) {
-      await buy(organization);
-      await worker.once([organization]);
-      const folder = folderOf(organization);
-      const file = join(folder, readPublished(folder)?.file ?? '');
+      await buy(organizationId);
+      await worker.once([organizationId]);
+      const folder = organizationDirectory(directory, organizationId);
+      const file = join(folder, published(organizationId)?.file ?? '');
       await connection.run(`attach ${quotePath(file)} as published${purchases} (read_only)`);
       const rows = await queryRows(
         connection,
@@ -77,12 +83,5 @@ describe('a worker of more organizations than may stay open', { timeout: 60_000 
     }
     connection.closeSync();
     instance.closeSync();
-  });
-
-  it.skipIf(!canTellOpenFiles)('keeps open those that it was at last', async () => {
-    await worker.syncAll();
-    const last = organizations.slice(2, 2 + maxIdleFiles);
-    for (const organization of last) await worker.once([organization]);
-    expect(openFolders()).toEqual(last.map(folderOf).sort());
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createOrganizationState } from '../../sync/schedule/organization-state.ts';
 
 describe('the state of an organization', () => {
-  it('is following again after a load, from the change log that was insufficient', () => {
+  it('is following after the load that an insufficient change log required', () => {
     const state = createOrganizationState();
     expect(state.name()).toBe('following');
     state.logInsufficient('it was pruned');
@@ -18,7 +18,7 @@ describe('the state of an organization', () => {
     expect([state.name(), state.requiredLoad()]).toEqual(['following', null]);
   });
 
-  it('requires a load until a load succeeds, and the live file stays usable meanwhile', () => {
+  it('requires a requested load until a load succeeds, and the live file stays usable', () => {
     const state = createOrganizationState();
     state.buildQueued('load', 'a rebuild was requested');
     state.buildStarted('load');
@@ -32,7 +32,7 @@ describe('the state of an organization', () => {
     expect(state.name()).toBe('load required');
   });
 
-  it('requires no load after a compaction that failed, unless the change log became insufficient', () => {
+  it('requires a load after a failed compaction only if the change log became insufficient', () => {
     const state = createOrganizationState();
     state.buildQueued('compact', '30000 rows of changes');
     state.buildStarted('compact');
@@ -46,7 +46,7 @@ describe('the state of an organization', () => {
     expect(state.name()).toBe('load required');
   });
 
-  it('accepts no event that the table does not list', () => {
+  it('throws an error for an event that is not possible in the present state', () => {
     const state = createOrganizationState();
     expect(() => state.buildPublished()).toThrow(
       'build published: not possible in the state following',

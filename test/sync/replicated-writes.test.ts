@@ -1,85 +1,92 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { withConnection } from '../../src/postgres/pool.ts';
-import {
-  type PostgresOfItsOwn,
-  startPostgresOfItsOwn,
-} from '../support/chaos/postgres-of-its-own.ts';
+import { test } from '../support/fixtures.ts';
 import { sqlOf } from '../support/markdown.ts';
+import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { createTestWorker } from '../support/sync.ts';
 
-/** A publisher and its subscriber, from which the worker reads. */
-describe('purchases that logical replication writes', { timeout: 120_000 }, () => {
-  let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-  let publisher: PostgresOfItsOwn;
-  let subscriber: PostgresOfItsOwn;
-  let worker: TestWorker;
-  let data: string;
-  let organization: bigint;
-  let other: bigint;
+const file = { scope: 'file' } as const;
 
-  beforeAll(async () => {
-    directory = await temporaryDirectory();
-    data = join(directory.path, 'data');
-    publisher = await startPostgresOfItsOwn(join(directory.path, 'publisher'), {
-      wal_level: 'logical',
-    });
-    subscriber = await startPostgresOfItsOwn(join(directory.path, 'subscriber'), {
-      // A copy that fails is repeated as soon as this.
-      wal_retrieve_retry_interval: '200ms',
-    });
-    worker = await createTestWorker(subscriber.pool, data);
-    organization = await addOrganization(publisher.pool, 'My shop');
-    other = await addOrganization(publisher.pool);
-    const customer = await addCustomer(publisher.pool, organization);
-    await addCustomer(publisher.pool, other);
-    const tag = await addRow(publisher.pool, 'tags', { organization_id: organization });
-    await addMembers(publisher.pool, 'tag', organization, tag, [customer]);
-    await addPurchases(publisher.pool, organization, customer, 100);
-    const [publication, subscription] = await blocks('The same tables');
-    await publisher.pool.query(publication as string);
+const it = test
+  .extend('publisher', file, async ({ directory }, { onCleanup }) => {
+    const settings = { wal_level: 'logical' };
+    const publisher = await startPostgresServer(join(directory, 'publisher'), settings);
+    onCleanup(publisher.remove);
+    return publisher;
+  })
+  // Removed before the publisher, which has a replication slot for it.
+  .extend('subscriber', file, async ({ directory, publisher: _ }, { onCleanup }) => {
+    // The pause before a failed copy of a table is repeated.
+    const settings = { wal_retrieve_retry_interval: '200ms' };
+    const subscriber = await startPostgresServer(join(directory, 'subscriber'), settings);
+    onCleanup(subscriber.remove);
+    return subscriber;
+  })
+  /** The worker reads from the subscriber. */
+  .extend('subscriberWorker', file, async ({ subscriber, directory }, { onCleanup }) => {
+    const worker = await createTestWorker(subscriber.pool, directory);
+    onCleanup(worker.close);
+    return worker;
+  })
+  /** SQL blocks of docs/your-data.md. */
+  .extend('documentedSql', file, ({ publisher }) => async (heading: string) => {
+    const blocks = await sqlOf('docs/your-data.md', heading);
+    return blocks.map((sql) => sql.replace('host=publisher dbname=shop', publisher.url));
+  })
+  /** Two organizations with a customer each. The first has a tag and 100 purchases. */
+  .extend('organizations', file, async ({ publisher: { pool }, subscriber, documentedSql }) => {
+    const organization = await addOrganization(pool, 'My shop');
+    const other = await addOrganization(pool);
+    const customer = await addCustomer(pool, organization);
+    await addCustomer(pool, other);
+    const tag = await addRow(pool, 'tags', { organization_id: organization });
+    await addMembers(pool, 'tag', organization, tag, [customer]);
+    await addPurchases(pool, organization, customer, 100);
+    const [publication, subscription] = await documentedSql('The same tables');
+    await pool.query(publication as string);
     await subscriber.pool.query(subscription as string);
-  }, 120_000);
-  afterAll(async () => {
-    await worker.close();
-    // Its slot at the publisher goes with the publisher.
-    await subscriber.remove();
-    await publisher.remove();
-    await directory.remove();
-  });
-
-  const blocks = async (heading: string): Promise<string[]> =>
-    (await sqlOf('docs/your-data.md', heading)).map((sql) =>
-      sql.replace('host=publisher dbname=shop', publisher.url),
-    );
-  /** Resolves once the subscriber has what the publisher has. */
-  const untilReplicated = async (...tables: string[]) => {
+    return [organization, other] as const;
+  })
+  /** Resolves when the tables of the subscriber equal those of the publisher. */
+  .extend('untilReplicated', ({ publisher, subscriber }) => async (...tables: string[]) => {
+    const content = async ({ pool }: PostgresServer, table: string) =>
+      (await pool.query(`select string_agg(t::text, ',' order by t::text) from ${table} as t`))
+        .rows[0].string_agg;
     for (const table of tables) {
-      const stateOf = async ({ pool }: PostgresOfItsOwn) =>
-        (await pool.query(`select string_agg(t::text, ',' order by t::text) from ${table} as t`))
-          .rows[0].string_agg;
-      while ((await stateOf(publisher)) !== (await stateOf(subscriber))) await sleep(50);
+      while ((await content(publisher, table)) !== (await content(subscriber, table))) {
+        await sleep(50);
+      }
     }
-  };
-  const expectEqual = async () => {
-    await untilReplicated('organizations', 'customers', 'customer_tags', 'purchases');
-    await worker.syncAll();
-    for (const id of [organization, other]) {
-      expect(await publishedPurchases(data, id)).toEqual(
-        await storedPurchases(subscriber.pool, id),
-      );
-    }
-  };
+  })
+  .extend(
+    'expectPublished',
+    ({ subscriber, subscriberWorker, directory, organizations, untilReplicated }) =>
+      async () => {
+        await untilReplicated('organizations', 'customers', 'customer_tags', 'purchases');
+        await subscriberWorker.syncAll();
+        for (const id of organizations) {
+          expect(await publishedPurchases(directory, id)).toEqual(
+            await storedPurchases(subscriber.pool, id),
+          );
+        }
+      },
+  );
 
-  it('are followed: the copy at the beginning, inserts, updates, deletes and moves', async () => {
-    await expectEqual();
-    expect(await publishedPurchases(data, organization)).toHaveLength(100);
+describe('purchases that logical replication writes', { timeout: 120_000 }, () => {
+  it('are published: the initial copy, inserts, updates, deletes, TRUNCATE and moves between organizations', async ({
+    publisher,
+    directory,
+    organizations: [organization, other],
+    expectPublished,
+  }) => {
+    await expectPublished();
+    expect(await publishedPurchases(directory, organization)).toHaveLength(100);
     for (const statement of [
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
        select ${organization}, 1, n from generate_series(1, 50) as n`,
@@ -89,15 +96,18 @@ describe('purchases that logical replication writes', { timeout: 120_000 }, () =
       'update purchases set id = id + 100000 where id % 11 = 0',
     ]) {
       await publisher.pool.query(statement);
-      await expectEqual();
+      await expectPublished();
     }
     await publisher.pool.query('truncate purchases');
     await addPurchases(publisher.pool, other, 2n, 5);
-    await expectEqual();
+    await expectPublished();
   });
 
-  it('are logged once each, by whoever writes under either replication role', async () => {
-    const count = async (role: 'origin' | 'replica', statement: string) =>
+  it('have one entry each in the change log, as those of other sessions have', async ({
+    subscriber,
+    organizations: [, other],
+  }) => {
+    const countEntries = async (role: 'origin' | 'replica', statement: string) =>
       withConnection(subscriber.pool, async (connection) => {
         await connection.query('begin');
         await connection.query(`set local session_replication_role = ${role}`);
@@ -111,18 +121,28 @@ describe('purchases that logical replication writes', { timeout: 120_000 }, () =
     for (const role of ['origin', 'replica'] as const) {
       const values = `(organization_id, customer_id, purchase_value_in_cents)`;
       expect(
-        await count(
+        await countEntries(
           role,
           `insert into purchases ${values} select ${other}, 2, 1 from generate_series(1, 9)`,
         ),
       ).toBe(9n);
-      expect(await count(role, 'update purchases set utm_term = utm_source')).toBe(5n);
-      expect(await count(role, 'delete from purchases')).toBe(5n);
+      expect(await countEntries(role, 'update purchases set utm_term = utm_source')).toBe(5n);
+      expect(await countEntries(role, 'delete from purchases')).toBe(5n);
     }
   });
 
-  it('are followed where triggers map other tables', async () => {
-    const [tables, publication, subscription, mapping] = await blocks('Tables with other columns');
+  it('are published if triggers write them from replicated tables with other columns', async ({
+    publisher,
+    subscriber,
+    subscriberWorker,
+    directory,
+    documentedSql,
+    organizations: [organization],
+    untilReplicated,
+  }) => {
+    const [tables, publication, subscription, mapping] = await documentedSql(
+      'Tables with other columns',
+    );
     for (const { pool } of [publisher, subscriber]) await pool.query(tables as string);
     const change = (statement: string) => publisher.pool.query(statement);
     const [ana, bia] = [randomUUID(), randomUUID()];
@@ -149,8 +169,8 @@ describe('purchases that logical replication writes', { timeout: 120_000 }, () =
     await change(`update clients set full_name = 'Ana Souza' where id = '${ana}'`);
     const mapped = async () => {
       await untilReplicated('clients', 'orders');
-      await worker.syncAll();
-      expect(await publishedPurchases(data, organization)).toEqual(
+      await subscriberWorker.syncAll();
+      expect(await publishedPurchases(directory, organization)).toEqual(
         await storedPurchases(subscriber.pool, organization),
       );
       const { rows } = await subscriber.pool.query(

@@ -7,9 +7,9 @@ import { findCredential, secretHash } from '../../src/postgres/api-keys.ts';
 import { captureSql } from '../../src/postgres/capture.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { createTestApi } from '../support/api.ts';
-import { startPostgresOfItsOwn } from '../support/chaos/postgres-of-its-own.ts';
 import { isolatedTest, test } from '../support/fixtures.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
@@ -160,7 +160,7 @@ describe('a restored data folder', () => {
 
 const coldCopyTest = test
   .extend('postgres', { scope: 'file' }, async ({ directory }, { onCleanup }) => {
-    const postgres = await startPostgresOfItsOwn(directory);
+    const postgres = await startPostgresServer(directory);
     onCleanup(postgres.remove);
     return postgres;
   })

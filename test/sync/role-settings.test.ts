@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterEach, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
 import {
   organizationDirectory,
@@ -7,13 +7,11 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { prepareSession } from '../../sync/commands/session.ts';
 import { tryWorkerLock } from '../../sync/commands/worker-lock.ts';
-import { isolatedTest as it } from '../support/fixtures.ts';
-import { runProgram } from '../support/program.ts';
-import { createWorkerRole, type TestRole } from '../support/role.ts';
-import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { test } from '../support/fixtures.ts';
+import { createWorkerRole } from '../support/role.ts';
+import { addPurchases } from '../support/shop.ts';
 
-const bindingSettings = [
+const settings = [
   "statement_timeout = '50ms'",
   "idle_in_transaction_session_timeout = '1ms'",
   "idle_session_timeout = '100ms'",
@@ -21,27 +19,28 @@ const bindingSettings = [
   'row_security = on',
 ];
 
-describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () => {
-  let role: TestRole;
-  it.beforeEach(async ({ database }) => {
-    role = await createWorkerRole(database);
-    for (const setting of bindingSettings) {
+const it = test
+  .extend('role', { scope: 'file' }, async ({ database }, { onCleanup }) => {
+    const role = await createWorkerRole(database);
+    onCleanup(role.drop);
+    for (const setting of settings) {
       await database.pool.query(`alter role ${role.name} set ${setting}`);
     }
-  });
-  afterEach(async () => {
-    await role.drop();
-  });
-
-  /** Resolves once Postgres has ended a connection that keeps the role's settings. */
-  const idleConnectionEnds = async () => {
+    return role;
+  })
+  /** Resolves when Postgres ends an idle connection that has the settings of the role. */
+  .extend('idleConnectionEnds', ({ role }) => async () => {
     const client = new pg.Client({ connectionString: role.url });
     client.on('error', () => {});
     await client.connect();
     await new Promise<void>((resolve) => client.once('end', resolve));
-  };
+  });
 
-  it('do not end its statements, its transactions or its connections', async () => {
+describe("the timeouts of the worker's role", { timeout: 120_000 }, () => {
+  it('end no statement, transaction or connection of the worker', async ({
+    role,
+    idleConnectionEnds,
+  }) => {
     const pool = createPool(role.url, {
       max: 1,
       applicationName: 'test',
@@ -71,36 +70,34 @@ describe("settings of the worker's role in Postgres", { timeout: 120_000 }, () =
     }
   });
 
-  it('do not end the connection that holds its lock', async () => {
+  it('do not end the connection that holds the lock of the worker', async ({
+    role,
+    idleConnectionEnds,
+  }) => {
     const lock = await tryWorkerLock(role.url, 'folder-1', { number: 1, of: 1 });
     await idleConnectionEnds();
     expect(lock?.lost.aborted).toBe(false);
     await lock?.release();
   });
 
-  it('leave a worker able to load, with `options` of its own in DATABASE_URL', async ({
+  it('do not end the worker, which uses the search path of DATABASE_URL', async ({
     database,
+    directory,
+    shop,
+    customerId,
+    role,
+    program,
   }) => {
-    const organization = await addOrganization(database.pool);
-    const customer = await addCustomer(database.pool, organization);
-    await addPurchases(database.pool, organization, customer, 200_000);
+    const purchases = 60_000;
+    await addPurchases(database.pool, shop.organizationId, customerId, purchases);
     await database.pool.query(`alter role ${role.name} set search_path = nowhere`);
     const url = new URL(role.url);
     url.searchParams.set('options', '-c search_path=public');
-    const directory = await temporaryDirectory();
-    const worker = runProgram('sync/main.ts', ['run'], {
-      DATABASE_URL: url.href,
-      DATA_DIR: directory.path,
-    });
-    try {
-      await worker.printed(/"built"/);
-      const published = readPublished(organizationDirectory(directory.path, organization));
-      expect(published?.purchases).toBe(200_000);
-      expect(worker.output()).not.toMatch(/timeout|"level":50/);
-      expect(await worker.end('SIGTERM')).toBe(0);
-    } finally {
-      if (worker.child.exitCode === null) await worker.end('SIGKILL');
-      await directory.remove();
-    }
+    const worker = program('sync/main.ts', ['run'], { DATABASE_URL: url.href });
+    await worker.printed(/"built"/);
+    const published = readPublished(organizationDirectory(directory, shop.organizationId));
+    expect(published?.purchases).toBe(purchases);
+    expect(worker.output()).not.toMatch(/timeout|"level":50/);
+    expect(await worker.end('SIGTERM')).toBe(0);
   });
 });

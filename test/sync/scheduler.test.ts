@@ -5,9 +5,9 @@ import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
 
-const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
+const schedulerOf = (replicator: object, report: Reporter['report'] = () => {}) =>
   createScheduler({
-    replicator: sync as Replicator,
+    replicator: replicator as Replicator,
     queues: { changes: new PQueue(), builds: new PQueue() },
     reporter: { report, settled: async () => {} },
     signal: new AbortController().signal,
@@ -15,33 +15,33 @@ const taskOf = (sync: object, report: Reporter['report'] = () => {}) =>
     onFailure: () => {},
   });
 
-describe('a build that could not be published', () => {
+describe('a build that could not publish its files', () => {
   it.each([true, false])(
-    'is over once a run has published it, and fails as that does: %s',
-    async (isPossible) => {
+    'succeeds or fails with the run that publishes them (the run succeeds: %s)',
+    async (hasSpace) => {
       let runs = 0;
-      const task = taskOf({
+      const scheduler = schedulerOf({
         isPublished: () => true,
         build: async () => false,
         run: async () => {
           runs += 1;
-          if (!isPossible) throw new Error('no room');
+          if (!hasSpace) throw new Error('no room');
           return { kind: 'published', publication: { copyMs: 1 }, compactReason: null };
         },
       });
-      const built = task.build('load', 'a rebuild was requested');
-      await (isPossible ? built : expect(built).rejects.toThrow('no room'));
+      const built = scheduler.build('load', 'a rebuild was requested');
+      await (hasSpace ? built : expect(built).rejects.toThrow('no room'));
       expect(runs).toBe(1);
     },
   );
 });
 
 describe('a compaction that fails', () => {
-  it('is repeated after a pause, not by each run', async () => {
+  it('is tried again after a minute, not in each run', async () => {
     const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000_000);
     onTestFinished(() => clock.mockRestore());
     let builds = 0;
-    const scheduler = taskOf({
+    const scheduler = schedulerOf({
       isPublished: () => true,
       hasUnfinishedBuild: async () => false,
       build: async () => {
@@ -66,17 +66,20 @@ describe('a build that fails', () => {
   it.each([
     ['compact', null],
     ['load', 'no room'],
-  ] as const)('is told of where it is tried again: %s', async (kind, message) => {
-    const reports: Omit<OrganizationReport, 'at'>[] = [];
-    const sync = {
-      isPublished: () => true,
-      build: async () => {
-        throw new Error('no room');
-      },
-    };
-    const task = taskOf(sync, (report) => reports.push(report));
-    await expect(task.build(kind, 'it is worth while')).rejects.toThrow('no room');
-    expect(reports.at(-1)?.failure?.message ?? null).toBe(message);
-    expect(reports.at(-1)?.activity).toBe(kind === 'compact' ? 'following' : 'rebuilding');
-  });
+  ] as const)(
+    'is a failure in the report only if the organization needs it: %s',
+    async (kind, message) => {
+      const reports: Omit<OrganizationReport, 'at'>[] = [];
+      const replicator = {
+        isPublished: () => true,
+        build: async () => {
+          throw new Error('no room');
+        },
+      };
+      const scheduler = schedulerOf(replicator, (report) => reports.push(report));
+      await expect(scheduler.build(kind, 'a reason')).rejects.toThrow('no room');
+      expect(reports.at(-1)?.failure?.message ?? null).toBe(message);
+      expect(reports.at(-1)?.activity).toBe(kind === 'compact' ? 'following' : 'rebuilding');
+    },
+  );
 });

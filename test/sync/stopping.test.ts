@@ -18,30 +18,20 @@ import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
-const it = isolatedTest.extend(
-  'add',
-  ({ database, shop, customerId }) =>
-    (count: number) =>
-      addPurchases(database.pool, shop.organizationId, customerId, count),
-);
-
-describe('a worker that has to stop', () => {
-  let folder: string;
-
-  it.beforeEach(async ({ directory, shop }) => {
-    folder = organizationDirectory(directory, shop.organizationId);
+const it = isolatedTest
+  .extend('folder', ({ directory, shop }) => organizationDirectory(directory, shop.organizationId))
+  .extend('add', ({ database, shop, customerId }) => (count: number) => {
+    return addPurchases(database.pool, shop.organizationId, customerId, count);
   });
-  const hasPublished = async (purchases: number) => {
-    while (readPublished(folder)?.purchases !== purchases) await sleep(20);
-  };
 
-  it('has ended once any call of close has, also where a lost lock closed it before', async ({
+describe('a worker that stops', () => {
+  it('resolves every call of close at the same time, after all work has ended', async ({
     database,
     directory,
     shop,
     add,
   }) => {
-    await add(2_000);
+    await add(1);
     const instance = await createInstance({
       threads: 1,
       memoryLimit: '256MiB',
@@ -58,26 +48,30 @@ describe('a worker that has to stop', () => {
       log: pino({ level: 'silent' }),
     });
     await worker.once([shop.organizationId]);
-    let haveEnded = 0;
+    let resolved = 0;
     const closing = [worker.close(), worker.close()].map((close) =>
       close.then(() => {
-        haveEnded += 1;
+        resolved += 1;
       }),
     );
     await Promise.race(closing);
-    // DuckDB is closed next: nothing may be at work in it any more.
+    // A caller closes DuckDB next, so no work may use it.
     await Promise.resolve();
-    expect(haveEnded).toBe(2);
+    expect(resolved).toBe(2);
     await Promise.all(closing);
     instance.closeSync();
   });
 
-  it('does not wait for the end of a rebuild that verifying has asked for', async ({
+  it('interrupts a rebuild that verification requested', async ({
     database,
     directory,
+    shop,
+    folder,
     add,
   }) => {
     await add(8_000);
+    const firstWorker = await createTestWorker(database.pool, directory);
+    await firstWorker.once([shop.organizationId]).finally(() => firstWorker.close());
     let activity = '';
     const worker = await createTestWorker(database.pool, directory, {
       loadChunkRows: 40,
@@ -93,7 +87,7 @@ describe('a worker that has to stop', () => {
         },
       },
     });
-    await worker.syncAll();
+    await worker.once([shop.organizationId]);
     truncateSync(join(folder, readPublished(folder)?.file ?? ''), 5_000);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
@@ -105,11 +99,15 @@ describe('a worker that has to stop', () => {
     expect(activity).toBe('rebuilding');
   });
 
-  it('because its lock is lost waits for no answer of a network that has gone silent', async ({
+  it('because it lost its lock does not wait for connections that never answer', async ({
     database,
     directory,
+    folder,
     add,
   }) => {
+    const hasPublished = async (purchases: number) => {
+      while (readPublished(folder)?.purchases !== purchases) await sleep(20);
+    };
     await add(1);
     const proxy = await createPostgresProxy(database.url);
     const pool = createPool(proxy.url, { max: 8, applicationName: 'silenced' });
@@ -128,7 +126,7 @@ describe('a worker that has to stop', () => {
     );
     await hasPublished(1);
     proxy.silence();
-    // As Postgres does once it has noticed.
+    // Postgres ends the connections after its own timeout.
     await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'test'`,

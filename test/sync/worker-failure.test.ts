@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
@@ -11,25 +11,36 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../sync/status/status.ts';
-import { isolatedTest } from '../support/fixtures.ts';
+import { test } from '../support/fixtures.ts';
+import { runProgram } from '../support/program.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { addPurchase } from '../support/shop.ts';
 
-const it = isolatedTest
-  .extend('role', async ({ database }, { onCleanup }) => {
+const it = test
+  /** The role of the workers. The database has one purchase. */
+  .extend('role', { scope: 'file' }, async ({ database, shop, customerId }, { onCleanup }) => {
+    await addPurchase(database.pool, shop.organizationId, { customer_id: customerId });
     const role = await createWorkerRole(database);
     onCleanup(role.drop);
     return role;
   })
-  /** Runs a command of the worker in that role, with one purchase in the database. */
-  .extend('sync', async ({ database, shop, customerId, role, program }) => {
-    await addPurchase(database.pool, shop.organizationId, { customer_id: customerId });
-    return (...args: string[]) => program('sync/main.ts', args, { DATABASE_URL: role.url });
+  /** A worker that runs during all tests that name it. Its data folder is `directory`. */
+  .extend('runningWorker', { scope: 'file' }, async ({ role, directory }, { onCleanup }) => {
+    const environment = { DATABASE_URL: role.url, DATA_DIR: directory };
+    const worker = runProgram('sync/main.ts', ['run'], environment);
+    onCleanup(async () => void (await worker.end('SIGKILL')));
+    await worker.printed(/following changes/);
+    return worker;
   })
-  .extend('statusUntil', async ({ database, directory, role }, { onCleanup }) => {
+  /** Runs a command of the worker. The folder comes first: it is removed after the programs end. */
+  .extend('sync', ({ newDirectory, role, program }) => {
+    const environment = { DATABASE_URL: role.url, DATA_DIR: newDirectory };
+    return (...args: string[]) => program('sync/main.ts', args, environment);
+  })
+  .extend('statusUntil', ({ database, role, newDirectory }, { onCleanup }) => {
     const pool = createPool(role.url, { max: 1, applicationName: 'test' });
     onCleanup(() => pool.end());
-    return async (matches: (status: Status) => boolean): Promise<Status> => {
+    return async (matches: (status: Status) => boolean, directory = newDirectory) => {
       for (;;) {
         const organizations = await listOrganizations(database.pool);
         const folderId = await dataFolderId(directory);
@@ -41,142 +52,161 @@ const it = isolatedTest
   });
 
 const workerFailure = ({ workers }: Status) => workers[0]?.failure ?? null;
+const hasFailed = (status: Status) => workerFailure(status) !== null;
+const isHealthy = ({ workers }: Status) => workers[0]?.failure === null;
 
-describe('status of a worker that fails as a whole', { timeout: 180_000 }, () => {
+describe('status of a worker', { timeout: 180_000 }, () => {
   it.for([
     [
-      'lacks a right on the change log',
-      (name: string) => `revoke delete on purchase_changes from ${name}`,
+      'may not delete from the change log',
+      (role: string) => `revoke delete on purchase_changes from ${role}`,
+      (role: string) => `grant delete on purchase_changes to ${role}`,
       /permission denied for table purchase_changes/,
       /grant select, insert, delete on purchase_changes to/,
     ],
     [
-      'cannot read the change log',
-      (name: string) => `revoke select on purchase_changes from ${name}`,
+      'may not read the change log',
+      (role: string) => `revoke select on purchase_changes from ${role}`,
+      (role: string) => `grant select on purchase_changes to ${role}`,
       /permission denied for table purchase_changes/,
       /grant select, insert, delete on purchase_changes to/,
     ],
     [
-      'may not write',
-      (name: string) => `alter role ${name} set default_transaction_read_only = on`,
+      'may not update purchase_change_readers',
+      (role: string) => `revoke update on purchase_change_readers from ${role}`,
+      (role: string) => `grant update on purchase_change_readers to ${role}`,
+      /permission denied for table purchase_change_readers/,
+      /grant select, insert, update, delete on purchase_change_readers to/,
+    ],
+    [
+      'has read-only transactions',
+      (role: string) => `alter role ${role} set default_transaction_read_only = on`,
+      (role: string) => `alter role ${role} reset default_transaction_read_only`,
       /read-only transaction/,
       /default_transaction_read_only to off/,
     ],
     [
       'has another search path',
-      (name: string) => `alter role ${name} set search_path = nowhere`,
+      (role: string) => `alter role ${role} set search_path = nowhere`,
+      (role: string) => `alter role ${role} reset search_path`,
       /does not find the table purchase_changes in the search path/,
       /search_path of the role of DATABASE_URL/,
     ],
-    [
-      'lacks a right to prune',
-      (name: string) => `revoke update on purchase_change_readers from ${name}`,
-      /permission denied for table purchase_change_readers/,
-      /grant select, insert, update, delete on purchase_change_readers to/,
-    ],
   ] as const)(
-    'names the cause where its role %s',
-    async ([_what, statement, message, advice], { database, role, sync, statusUntil }) => {
-      await database.pool.query(statement(role.name));
-      sync('run');
-      const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
-      expect(failure?.message).toMatch(message);
-      expect(failure?.advice).toMatch(advice);
+    'reports the cause if its role %s, until the cause is removed',
+    async ([_what, cause, correction, message, advice], {
+      database,
+      directory,
+      role,
+      runningWorker: _,
+      statusUntil,
+    }) => {
+      /** New connections have the new settings of the role. */
+      const execute = async (statement: string) => {
+        await database.pool.query(statement);
+        await database.pool.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where usename = $1 and application_name = 'crm-data-service sync'`,
+          [role.name],
+        );
+      };
+      await statusUntil(isHealthy, directory);
+      await execute(cause(role.name));
+      const isReported = (status: Status) => message.test(workerFailure(status)?.message ?? '');
+      const status = await statusUntil(isReported, directory);
+      expect(workerFailure(status)?.advice).toMatch(advice);
+      await execute(correction(role.name));
+      await statusUntil(isHealthy, directory);
     },
   );
 
-  it('shows no failure once the right is granted', async ({
+  it('has the failure as text and as JSON, and no failure after a restart without the cause', async ({
     database,
     role,
     sync,
     statusUntil,
   }) => {
     await database.pool.query(`revoke select on purchase_changes from ${role.name}`);
-    sync('run');
-    const failed = await statusUntil((status) => workerFailure(status) !== null);
-    const failure = workerFailure(failed);
+    const worker = sync('run');
+    const failure = workerFailure(await statusUntil(hasFailed));
     const [json, text] = [sync('status', '--json'), sync('status')];
     await Promise.all([json.exited(), text.exited()]);
     expect(JSON.parse(json.answer())).toMatchObject({
-      // The command has the worker's role, and says what it cannot read.
+      // The command has the role of the worker, and reports what it cannot read.
       failure: { message: expect.stringMatching(/permission denied for table purchase_changes/) },
       workers: [{ failure }],
     });
     expect(text.answer()).toContain(
       `The worker has failed since ${failure?.since}: ${failure?.message} ${failure?.advice}`,
     );
+    await worker.end('SIGKILL');
     await database.pool.query(`grant select on purchase_changes to ${role.name}`);
-    const status = await statusUntil((status) => workerFailure(status) === null);
-    expect(status.failure).toBeNull();
+    sync('run');
+    expect((await statusUntil(isHealthy)).failure).toBeNull();
     await statusUntil(({ organizations }) => organizations[0]?.state === 'live');
   });
 
-  it('shows no failure of a worker before it', async ({ database, role, sync, statusUntil }) => {
-    await database.pool.query(`revoke select on purchase_changes from ${role.name}`);
-    const first = sync('run');
-    await statusUntil((status) => workerFailure(status) !== null);
-    await first.end('SIGKILL');
-    await database.pool.query(`grant select on purchase_changes to ${role.name}`);
-    sync('run');
-    await statusUntil(({ workers }) => workers[0]?.failure === null);
-  });
-
-  it.for(['up-to-date', 'STATUS'])(
-    'names the file where it cannot write %s',
-    async (name, { directory, shop, sync, statusUntil }) => {
-      const obstacle =
-        name === 'STATUS'
-          ? join(organizationDirectory(directory, shop.organizationId), 'STATUS')
-          : join(purchasesDirectory(directory), name, '1-of-1.json');
-      mkdirSync(obstacle, { recursive: true });
-      sync('run');
-      const failure = workerFailure(await statusUntil((status) => workerFailure(status) !== null));
-      expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
-      expect(failure?.message).toContain(obstacle);
-      if (name === 'STATUS') return;
-      rmdirSync(obstacle);
-      await statusUntil((status) => workerFailure(status) === null);
-    },
-  );
-
-  it('says since when it has not looked where it can write nothing that tells of its looks', async ({
-    directory,
+  it('names the path of a file that the worker cannot write', async ({
+    shop,
+    newDirectory,
     sync,
     statusUntil,
   }) => {
-    mkdirSync(purchasesDirectory(directory), { recursive: true });
-    const obstacles = ['up-to-date', 'worker-failures'].map((name) =>
-      join(purchasesDirectory(directory), name),
-    );
-    for (const obstacle of obstacles) writeFileSync(obstacle, 'in the way');
-    const worker = sync('run');
-    await worker.printed(/DATA_DIR cannot be written to/);
-    const silent = await statusUntil((status) => workerFailure(status) !== null);
-    expect(workerFailure(silent)?.message).toMatch(
-      /^The worker has not polled the change log since its start at 20/,
-    );
-    expect(workerFailure(silent)?.advice).toMatch(/^Read the worker's log/);
-    for (const obstacle of obstacles) rmSync(obstacle);
-    await statusUntil((status) => workerFailure(status) === null);
+    const obstacle = join(organizationDirectory(newDirectory, shop.organizationId), 'STATUS');
+    mkdirSync(obstacle, { recursive: true });
+    sync('run');
+    const failure = workerFailure(await statusUntil(hasFailed));
+    expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
+    expect(failure?.message).toContain(obstacle);
   });
 
-  it('fails visibly where a row-level security policy would hide purchases', async ({
+  it('has the time of the last poll if the worker can write neither its polls nor its failure', async ({
+    newDirectory,
+    sync,
+    statusUntil,
+  }) => {
+    mkdirSync(purchasesDirectory(newDirectory), { recursive: true });
+    const [polls, failures] = ['up-to-date', 'worker-failures'].map((name) =>
+      join(purchasesDirectory(newDirectory), name),
+    ) as [string, string];
+    for (const path of [polls, failures]) writeFileSync(path, 'a file instead of a folder');
+    const worker = sync('run');
+    await worker.printed(/DATA_DIR cannot be written to/);
+    const failure = workerFailure(await statusUntil(hasFailed));
+    expect(failure?.message).toMatch(
+      /^The worker has not polled the change log since its start at 20/,
+    );
+    expect(failure?.advice).toMatch(/^Read the worker's log/);
+    rmSync(failures);
+    await statusUntil((status) => workerFailure(status)?.message.includes(polls) === true);
+    rmSync(polls);
+    await statusUntil(isHealthy);
+  });
+
+  it('reports a row-level security policy that may hide purchases, and nothing is published', async ({
     database,
-    directory,
+    newDirectory,
     shop,
     role,
     sync,
     statusUntil,
+    onTestFinished,
   }) => {
-    await database.pool.query('alter table purchases enable row level security');
-    await database.pool.query('create policy even_ids on purchases using (id % 2 = 0)');
+    await database.pool.query(`
+      alter table purchases enable row level security;
+      create policy even_ids on purchases using (id % 2 = 0)`);
+    onTestFinished(async () => {
+      await database.pool.query(`
+        drop policy even_ids on purchases;
+        alter table purchases disable row level security`);
+    });
     sync('run');
     const status = await statusUntil(({ organizations }) => organizations[0]?.failure != null);
     expect(status.organizations[0]?.failure).toMatchObject({
       message: 'A row-level security policy may hide rows of the table purchases.',
       advice: expect.stringContaining('bypassrls'),
     });
-    expect(readPublished(organizationDirectory(directory, shop.organizationId))).toBeNull();
+    expect(readPublished(organizationDirectory(newDirectory, shop.organizationId))).toBeNull();
     await database.pool.query(`alter role ${role.name} bypassrls`);
     await statusUntil(({ organizations }) => organizations[0]?.purchases === 1);
   });

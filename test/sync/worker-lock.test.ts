@@ -1,57 +1,64 @@
-import { afterEach, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/commands/worker-lock.ts';
-import { isolatedTest } from '../support/fixtures.ts';
+import { test } from '../support/fixtures.ts';
 
 const folder = 'folder-1';
-const half = { number: 1, of: 2 };
+const firstHalf = { number: 1, of: 2 };
+const secondHalf = { number: 2, of: 2 };
 const whole = { number: 1, of: 1 };
 
-describe('the right to write to a data folder', () => {
-  const locks: WorkerLock[] = [];
-
-  const it = isolatedTest.extend(
-    'take',
-    ({ database }) =>
-      async (shard: typeof half): Promise<WorkerLock | null> => {
-        const lock = await tryWorkerLock(database.url, folder, shard);
-        if (lock !== null) locks.push(lock);
-        return lock;
-      },
-  );
-
-  afterEach(async () => {
-    for (const lock of locks.splice(0)) await lock.release();
+const it = test
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('locks', ({}, { onCleanup }) => {
+    const locks: WorkerLock[] = [];
+    onCleanup(() => releaseAll(locks));
+    return locks;
+  })
+  .extend('tryLock', ({ database, locks }) => async (shard: typeof whole) => {
+    const lock = await tryWorkerLock(database.url, folder, shard);
+    if (lock !== null) locks.push(lock);
+    return lock;
   });
 
-  it('is never seen with one that the folder is divided otherwise for', async ({
+async function releaseAll(locks: WorkerLock[]): Promise<void> {
+  for (const lock of locks.splice(0)) await lock.release();
+}
+
+describe('the lock of a data folder', () => {
+  it('is refused to a standby with another number of shards, which status never lists', async ({
     database,
-    take,
+    tryLock,
   }) => {
-    expect(await take(half)).not.toBeNull();
-    let isOver = false;
-    const standBy = async () => {
+    expect(await tryLock(firstHalf)).not.toBeNull();
+    let hasEnded = false;
+    const retryAsStandby = async () => {
       try {
-        for (let attempt = 0; attempt < 40; attempt += 1) expect(await take(whole)).toBeNull();
+        for (let attempt = 0; attempt < 40; attempt += 1) expect(await tryLock(whole)).toBeNull();
       } finally {
-        isOver = true;
+        hasEnded = true;
       }
     };
-    const look = async () => {
-      while (!isOver) {
+    const listWorkers = async () => {
+      while (!hasEnded) {
         const workers = await readWorkers(database.pool, folder);
-        expect(workers.map(({ shard }) => shard)).toEqual([half]);
+        expect(workers.map(({ shard }) => shard)).toEqual([firstHalf]);
       }
     };
-    const outcomes = await Promise.allSettled([standBy(), look()]);
+    const outcomes = await Promise.allSettled([retryAsStandby(), listWorkers()]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
   });
 
-  it('is had by one division alone where several try at once', async ({ take }) => {
+  it('is given to workers with the same number of shards if several try at once', async ({
+    locks,
+    tryLock,
+  }) => {
     for (let round = 0; round < 10; round += 1) {
-      const taken = await Promise.all([take(whole), take(half), take({ number: 2, of: 2 })]);
-      const divisions = [taken[0], taken[1] ?? taken[2]].filter((lock) => lock);
-      expect(divisions.length).toBeLessThanOrEqual(1);
-      for (const lock of locks.splice(0)) await lock.release();
+      const [ofWhole, ...ofHalves] = await Promise.all(
+        [whole, firstHalf, secondHalf].map((shard) => tryLock(shard)),
+      );
+      const hasHalves = ofHalves.some((lock) => lock !== null);
+      expect(ofWhole !== null && hasHalves).toBe(false);
+      await releaseAll(locks);
     }
   });
 });

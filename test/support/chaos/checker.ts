@@ -11,9 +11,12 @@ import { readUpToDate } from '../../../src/purchase-store/up-to-date.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { difference, type GenerationReader } from './generation.ts';
 import { purchasesAt, purchasesNow } from './history.ts';
-import { isConnectionLoss, isSourceGone } from './writers.ts';
+import { isConnectionLoss, isDatabaseReplaced } from './writers.ts';
 
-/** Compares what is published with what Postgres held at the snapshot that it names. */
+/**
+ * Compares a published generation with the purchases of Postgres at its snapshot. Null if nothing is
+ * published, or if Postgres lost the history of the generation.
+ */
 export async function compareWithHistory(
   database: Database,
   reader: GenerationReader,
@@ -22,18 +25,18 @@ export async function compareWithHistory(
 ): Promise<PublishedGeneration | null> {
   const generation = await reader.read(organizationId);
   if (generation === null) return null;
-  const { published, rows, faults } = generation;
-  // Of a company that had the same id in a database that is gone: the API does not serve it.
+  const { published, rows, errors } = generation;
+  // The organization had this id in a former database. The API does not serve these files.
   if (published.source !== (await sourceOf(database, organizationId))) return null;
-  // What it shows may have been lost, and cannot be told any more.
+  // Postgres may have lost the transactions of this generation, and with them their history.
   if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
   const expected = await purchasesAt(database, organizationId, published.snapshot);
-  const told = difference(rows, expected);
+  const differences = difference(rows, expected);
   if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
-  if (told !== null || faults.length > 0) {
+  if (differences !== null || errors.length > 0) {
     throw new Error(
       `organization ${organizationId}, ${published.file}, snapshot ${published.snapshot}: ` +
-        [...faults, told ?? ''].join('\n'),
+        [...errors, differences ?? ''].join('\n'),
     );
   }
   return published;
@@ -54,8 +57,8 @@ async function isTokenKnown(database: Database, token: string): Promise<boolean>
   return rowCount === 1;
 }
 
-/** Looks at random organizations at random moments. Gives the number of comparisons. */
-export async function witness(
+/** Compares random organizations at random times. Returns the number of comparisons. */
+export async function checkAtRandomTimes(
   database: Database,
   reader: GenerationReader,
   random: RandomSource,
@@ -73,21 +76,21 @@ export async function witness(
       if ((await compareWithHistory(database, reader, organization.id, hasLostHistory)) !== null)
         comparisons += 1;
     } catch (error) {
-      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
+      if (!isConnectionLoss(error) && !isDatabaseReplaced(error)) throw error;
     }
   }
   return comparisons;
 }
 
 /**
- * Compares, until the signal is aborted, whatever is claimed to show everything up to
- * `quietSince` or later with what Postgres holds: nobody has written since.
+ * Until the signal is aborted, compares each generation that `up-to-date` records as complete at
+ * `lastWrite` or later with Postgres. No transaction writes after `lastWrite`.
  */
 export async function requireTrueClaims(
   database: Database,
   reader: GenerationReader,
   dataDirectory: string,
-  quietSince: bigint,
+  lastWrite: bigint,
   signal: AbortSignal,
 ): Promise<void> {
   const claims = readUpToDate(dataDirectory);
@@ -95,35 +98,40 @@ export async function requireTrueClaims(
   while (!signal.aborted) {
     for (const { id } of await listOrganizations(database)) {
       const file = readPublished(organizationDirectory(dataDirectory, id))?.file ?? '';
-      if (checked.has(file) || (claims.instantOf(id, file) ?? 0n) < quietSince) continue;
+      if (checked.has(file) || (claims.instantOf(id, file) ?? 0n) < lastWrite) continue;
       const generation = await reader.read(id);
       if (generation?.published.file !== file) continue;
       checked.add(file);
-      const told = difference(generation.rows, await purchasesNow(database, id));
-      if (told !== null) throw new Error(`${file} is claimed to show everything: ${told}`);
+      const differences = difference(generation.rows, await purchasesNow(database, id));
+      if (differences !== null) {
+        throw new Error(`${file} is recorded as up to date: ${differences}`);
+      }
     }
     await sleep(50);
   }
 }
 
-/** Watches that no organization's generations ever go back in time, and counts them. */
-export type Timekeeper = {
-  /** How many generations came to be while somebody looked. */
+/** Requires that each generation is of a later time than the one before, and counts generations. */
+export type GenerationMonitor = {
+  /** The generations that `watch` has seen. */
   generations(): number;
-  /** Looks all the time, at whatever organizations there are. */
+  /** Polls all organizations until the signal is aborted. */
   watch(database: Database, signal: AbortSignal): Promise<void>;
 };
 
-export function createTimekeeper(dataDirectory: string, hasLostHistory: () => boolean): Timekeeper {
+export function createGenerationMonitor(
+  dataDirectory: string,
+  hasLostHistory: () => boolean,
+): GenerationMonitor {
   const latest = new Map<bigint, PublishedGeneration>();
   let generations = 0;
-  const look = (organizationId: bigint) => {
+  const check = (organizationId: bigint) => {
     const published = readPublished(organizationDirectory(dataDirectory, organizationId));
     const before = latest.get(organizationId);
     if (published === null || published.file === before?.file) return;
     latest.set(organizationId, published);
     generations += 1;
-    // Another organization may have the same id, after a restore.
+    // After a restore, another organization may have the same id.
     if (before?.source === published.source)
       requireProgress(organizationId, before, published, hasLostHistory());
   };
@@ -135,7 +143,7 @@ export function createTimekeeper(dataDirectory: string, hasLostHistory: () => bo
         if (count % 20 === 0) {
           organizations = await listOrganizations(database).catch(() => organizations);
         }
-        for (const { id } of organizations) look(id);
+        for (const { id } of organizations) check(id);
         await sleep(25);
       }
     },
@@ -155,7 +163,7 @@ function requireProgress(
 ): void {
   const [oldestBefore, newestBefore] = boundsOf(before);
   const [oldest, newest] = boundsOf(now);
-  // Where Postgres was set back, its transaction numbers were, too.
+  // A restored Postgres assigns earlier transaction ids again.
   const isLater = hasLostHistory || (oldest >= oldestBefore && newest >= newestBefore);
   if (now.asOf >= before.asOf && isLater) return;
   throw new Error(

@@ -4,193 +4,202 @@ import { encodeId } from '../../../src/domain/public-id.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import type { Disk } from '../disk.ts';
+import type { PostgresServer } from '../postgres-server.ts';
 import type { Program } from '../program.ts';
-import type { Timekeeper } from './checker.ts';
-import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
+import type { GenerationMonitor } from './checker.ts';
 import type { SourceFaults } from './source-faults.ts';
 import type { Workers } from './workers.ts';
-import { endPrepared, isConnectionLoss, isSourceGone, type Tell } from './writers.ts';
+import { endPrepared, isConnectionLoss, isDatabaseReplaced, type Log } from './writers.ts';
 
-export type Stage = {
-  readonly postgres: PostgresOfItsOwn;
+export type Environment = {
+  readonly postgres: PostgresServer;
   readonly disk: Disk;
   readonly workers: Workers;
-  /** Runs a command of the worker's beside it. */
+  /** Runs a command of the worker beside the running workers. */
   command(...args: string[]): Program;
-  readonly tell: Tell;
-  readonly timekeeper: Timekeeper;
+  readonly log: Log;
+  readonly monitor: GenerationMonitor;
   readonly sourceFaults: SourceFaults;
 };
 
-/** Something that goes wrong, and is over when it resolves. */
-type Mishap = (stage: Stage, random: RandomSource) => Promise<void>;
+/** Resolves when the fault has ended. */
+type Fault = (environment: Environment, random: RandomSource) => Promise<void>;
 
-const anyWorker = ({ workers }: Stage, random: RandomSource): number =>
+const anyWorker = ({ workers }: Environment, random: RandomSource): number =>
   random.integer(workers.count);
 
-const killWorker: Mishap = async (stage, random) => {
-  const place = anyWorker(stage, random);
-  stage.tell(`killing worker ${place}`);
-  stage.workers.signal(place, 'SIGKILL');
+const killWorker: Fault = async (environment, random) => {
+  const index = anyWorker(environment, random);
+  environment.log(`killing worker ${index}`);
+  environment.workers.signal(index, 'SIGKILL');
 };
 
-const killAllWorkers: Mishap = async ({ workers, tell }) => {
-  tell('killing all workers');
-  for (let place = 0; place < workers.count; place += 1) workers.signal(place, 'SIGKILL');
+const killAllWorkers: Fault = async ({ workers, log }) => {
+  log('killing all workers');
+  for (let index = 0; index < workers.count; index += 1) workers.signal(index, 'SIGKILL');
 };
 
-async function cut(database: Database, pattern: string, probability: number): Promise<void> {
+async function endConnections(
+  database: Database,
+  pattern: string,
+  probability: number,
+): Promise<void> {
   await database.query(sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where application_name like ${pattern} and random() < ${probability}`);
 }
 
-const cutSomeConnections: Mishap = async ({ postgres, tell }, random) => {
-  tell('cutting some of the workers’ connections');
-  await cut(postgres.pool, 'crm-data-service sync%', random.between(0.2, 1));
+const endSomeConnections: Fault = async ({ postgres, log }, random) => {
+  log('ending some connections of the workers');
+  await endConnections(postgres.pool, 'crm-data-service sync%', random.between(0.2, 1));
 };
 
-const cutLocks: Mishap = async ({ postgres, tell }) => {
-  tell('cutting the connections that hold locks');
-  await cut(postgres.pool, 'crm-data-service sync lock%', 1);
+const endLockConnections: Fault = async ({ postgres, log }) => {
+  log('ending the connections that hold locks');
+  await endConnections(postgres.pool, 'crm-data-service sync lock%', 1);
 };
 
-/** A worker that is away for a while, and comes back to find that another one has its place. */
-const suspendWorker: Mishap = async (stage, random) => {
-  const { workers, postgres, tell } = stage;
-  const place = anyWorker(stage, random);
-  tell(`suspending worker ${place}`);
-  workers.signal(place, 'SIGSTOP');
+/** Suspends a worker until, in most cases, another worker has its lock. */
+const suspendWorker: Fault = async (environment, random) => {
+  const { workers, postgres, log } = environment;
+  const index = anyWorker(environment, random);
+  log(`suspending worker ${index}`);
+  workers.signal(index, 'SIGSTOP');
   try {
     if (random.chance(0.8)) {
-      await cut(postgres.pool, `crm-data-service sync lock pid ${workers.pid(place)} %`, 1);
+      await endConnections(
+        postgres.pool,
+        `crm-data-service sync lock pid ${workers.pid(index)} %`,
+        1,
+      );
     }
     await sleep(random.between(100, 4_000));
   } finally {
-    workers.signal(place, 'SIGCONT');
+    workers.signal(index, 'SIGCONT');
   }
 };
 
-const crashPostgres: Mishap = async ({ postgres, tell }) => {
-  tell('killing Postgres');
+const crashPostgres: Fault = async ({ postgres, log }) => {
+  log('killing Postgres');
   await postgres.crash();
 };
 
-const restartPostgres: Mishap = async ({ postgres, tell }) => {
-  tell('restarting Postgres immediately');
+const restartPostgres: Fault = async ({ postgres, log }) => {
+  log('restarting Postgres immediately');
   await postgres.restartImmediately();
 };
 
-const killOneBackend: Mishap = async ({ postgres, tell }) => {
-  tell('killing a backend');
+const killOneBackend: Fault = async ({ postgres, log }) => {
+  log('killing a backend');
   await postgres.killOneBackend();
 };
 
-const fillDisk: Mishap = async ({ disk, tell }, random) => {
+const fillDisk: Fault = async ({ disk, log }, random) => {
   const left = random.chance(0.5) ? random.integer(8) : random.integer(200);
   const milliseconds = random.between(500, 5_000);
   if (!disk.canBeFilled) return;
-  tell(`filling the disk, but for ${left} MiB`);
+  log(`filling the disk to ${left} free MiB`);
   try {
     await disk.fill(left * 2 ** 20);
     await sleep(milliseconds);
   } finally {
     await disk.free();
-    tell('the disk is free again');
+    log('the disk is free again');
   }
 };
 
-const endSomePrepared: Mishap = ({ postgres }, random) => endPrepared(postgres.pool, random, 0.6);
+const endSomePrepared: Fault = ({ postgres }, random) => endPrepared(postgres.pool, random, 0.6);
 
-const vacuum: Mishap = async ({ postgres }) => {
+const vacuum: Fault = async ({ postgres }) => {
   await postgres.pool.query('vacuum purchases, purchase_changes');
 };
 
-/** As often as they stand here. */
-const mishaps: readonly Mishap[] = [
+/** A fault that is listed twice is twice as probable. */
+const faults: readonly Fault[] = [
   ...[killWorker, killWorker, killWorker, killAllWorkers],
-  ...[cutSomeConnections, cutSomeConnections, cutLocks, suspendWorker],
+  ...[endSomeConnections, endSomeConnections, endLockConnections, suspendWorker],
   ...[crashPostgres, crashPostgres, restartPostgres, killOneBackend],
   ...[fillDisk, fillDisk, endSomePrepared, endSomePrepared, vacuum],
 ];
 
-/** So many mishaps, some right after the other, some with room to recover between them. */
-export async function sabotage(
-  stage: Stage,
+/** Injects `count` faults: some at once, some after new generations. */
+export async function injectFaults(
+  environment: Environment,
   random: RandomSource,
   count: number,
   signal: AbortSignal,
 ): Promise<void> {
   for (let left = count; left > 0 && !signal.aborted; left -= 1) {
     await sleep(random.between(50, 1_500), undefined, { signal }).catch(() => {});
-    if (random.chance(0.6)) await untilPublished(stage.timekeeper, 1 + random.integer(4), signal);
-    const mishap = random.chance(0.3)
-      ? () => random.pick(stage.sourceFaults.all)(random)
-      : random.pick(mishaps);
+    if (random.chance(0.6))
+      await waitForGenerations(environment.monitor, 1 + random.integer(4), signal);
+    const fault = random.chance(0.3)
+      ? () => random.pick(environment.sourceFaults.all)(random)
+      : random.pick(faults);
     try {
-      await mishap(stage, random);
+      await fault(environment, random);
     } catch (error) {
-      // Two mishaps at once: a cut needs a Postgres that answers.
-      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
+      // An earlier fault may have stopped Postgres.
+      if (!isConnectionLoss(error) && !isDatabaseReplaced(error)) throw error;
     }
   }
 }
 
-const recoveryPatienceMs = 15_000;
+const generationsTimeoutMs = 15_000;
 
-/** Waits for generations, but not for ever: what went wrong before may keep them from coming. */
-async function untilPublished(
-  timekeeper: Timekeeper,
+/** Waits for new generations. The time is limited, because earlier faults may prevent them. */
+async function waitForGenerations(
+  monitor: GenerationMonitor,
   count: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const enough = timekeeper.generations() + count;
-  const deadline = performance.now() + recoveryPatienceMs;
-  while (timekeeper.generations() < enough && !signal.aborted && performance.now() < deadline) {
+  const enough = monitor.generations() + count;
+  const deadline = performance.now() + generationsTimeoutMs;
+  while (monitor.generations() < enough && !signal.aborted && performance.now() < deadline) {
     await sleep(50);
   }
 }
 
-/** Asks for rebuilds now and then, and gives up on some. Every command must come to an end. */
-export async function askForRebuilds(
-  stage: Stage,
+/** Runs rebuild commands at random times, and kills some. Every command must end. */
+export async function requestRebuilds(
+  environment: Environment,
   random: RandomSource,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     await sleep(random.between(500, 6_000), undefined, { signal }).catch(() => {});
     const order = random.fraction();
-    const patience = random.chance(0.2) ? random.between(0, 4_000) : null;
+    const killAfterMs = random.chance(0.2) ? random.between(0, 4_000) : null;
     if (signal.aborted) return;
-    const command = await startRebuild(stage, order).catch((error) => {
-      if (!isConnectionLoss(error) && !isSourceGone(error)) throw error;
+    const command = await startRebuild(environment, order).catch((error) => {
+      if (!isConnectionLoss(error) && !isDatabaseReplaced(error)) throw error;
       return null;
     });
     if (command === null) continue;
-    if (patience !== null) {
-      await Promise.race([sleep(patience), command.exited()]);
+    if (killAfterMs !== null) {
+      await Promise.race([sleep(killAfterMs), command.exited()]);
       command.child.kill('SIGKILL');
     }
     const code = await endOf(command);
-    stage.tell(`a rebuild ended with ${code}: ${command.output().trim().split('\n').at(-1)}`);
+    environment.log(`a rebuild ended with ${code}: ${command.output().trim().split('\n').at(-1)}`);
   }
 }
 
-// Far more than any retry waits.
-const commandPatienceMs = 180_000;
+// Longer than all retries.
+const commandTimeoutMs = 180_000;
 
 async function endOf(command: Program): Promise<number | null> {
-  const gaveUp = new AbortController();
-  const end = command.exited().finally(() => gaveUp.abort());
-  await Promise.race([end, sleep(commandPatienceMs, undefined, { signal: gaveUp.signal })]).catch(
+  const ended = new AbortController();
+  const end = command.exited().finally(() => ended.abort());
+  await Promise.race([end, sleep(commandTimeoutMs, undefined, { signal: ended.signal })]).catch(
     () => {},
   );
-  if (gaveUp.signal.aborted) return end;
-  throw new Error(`a rebuild was asked for and never answered:\n${command.output()}`);
+  if (ended.signal.aborted) return end;
+  throw new Error(`a rebuild command did not end:\n${command.output()}`);
 }
 
 async function startRebuild(
-  { postgres, command, tell }: Stage,
+  { postgres, command, log }: Environment,
   order: number,
 ): Promise<Program | null> {
   const { rows } = await postgres.pool.query<{ id: bigint }>(
@@ -199,6 +208,6 @@ async function startRebuild(
   const organization = rows[Math.floor(order * rows.length)];
   if (organization === undefined) return null;
   const id = encodeId('organization', organization.id);
-  tell(`asking for a rebuild of ${id} (${organization.id})`);
+  log(`requesting a rebuild of ${id} (${organization.id})`);
   return command('rebuild', '--organization', id);
 }

@@ -21,51 +21,51 @@ import type { Row } from './history.ts';
 export type Generation = {
   readonly published: PublishedGeneration;
   readonly rows: readonly Row[];
-  /** What is wrong with the file by itself. */
-  readonly faults: readonly string[];
+  /** Violated invariants of the files. */
+  readonly errors: readonly string[];
 };
 
-/** Opens generations as a reader would, under names of its own: they may be removed meanwhile. */
+/** Reads generations through hard links, because the worker may remove their files meanwhile. */
 export type GenerationReader = {
-  /** What is published; null where nothing is. */
+  /** The published generation, or null. */
   read(organizationId: bigint): Promise<Generation | null>;
 };
 
 export function createGenerationReader(
   instance: DuckDBInstance,
   dataDirectory: string,
-  /** On the data folder's disk. */
-  ownDirectory: string,
+  /** On the disk of the data folder. */
+  linkDirectory: string,
 ): GenerationReader {
   let count = 0;
   return {
     async read(organizationId) {
-      await mkdir(ownDirectory, { recursive: true });
+      await mkdir(linkDirectory, { recursive: true });
       const directory = organizationDirectory(dataDirectory, organizationId);
       for (;;) {
         const published = readPublished(directory);
         if (published === null) return null;
         count += 1;
         const names = { base: published.base, delta: published.file };
-        const own = {
-          base: join(ownDirectory, `${count}-base.duckdb`),
-          delta: join(ownDirectory, `${count}-delta.duckdb`),
+        const links = {
+          base: join(linkDirectory, `${count}-base.duckdb`),
+          delta: join(linkDirectory, `${count}-delta.duckdb`),
         };
         try {
-          await link(join(directory, names.base), own.base);
-          await link(join(directory, names.delta), own.delta);
+          await link(join(directory, names.base), links.base);
+          await link(join(directory, names.delta), links.delta);
         } catch (error) {
-          await rm(own.base, { force: true });
+          await rm(links.base, { force: true });
           const { code } = error as NodeJS.ErrnoException;
-          // Replaced in this very moment, or the organization is gone: look again.
+          // Another generation was published meanwhile, or the organization was deleted.
           if (code === 'ENOENT' && readPublished(directory)?.file !== published.file) continue;
           throw error;
         }
         try {
-          return await open(instance, own, count, published);
+          return await open(instance, links, count, published);
         } finally {
-          await rm(own.base);
-          await rm(own.delta);
+          await rm(links.base);
+          await rm(links.delta);
         }
       }
     },
@@ -87,7 +87,11 @@ async function open(
       connection,
       sql`select ${raw(selectList)} from ${source(catalogs)}`,
     )) as Row[];
-    return { published, rows, faults: await findFaults(connection, catalogs, published, rows) };
+    return {
+      published,
+      rows,
+      errors: await findIntegrityErrors(connection, catalogs, published, rows),
+    };
   } finally {
     for (const catalog of Object.values(catalogs)) {
       await connection.run(`detach database if exists ${catalog}`);
@@ -115,37 +119,37 @@ const source = (catalogs: StoreCatalogs): Sql =>
     ' ',
   );
 
-async function findFaults(
+async function findIntegrityErrors(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   { purchases, snapshot }: PublishedGeneration,
   rows: readonly Row[],
 ): Promise<string[]> {
-  const faults: string[] = [];
+  const errors: string[] = [];
   const count = async (from: Sql) =>
     Number((await queryRows(connection, sql`select count(*) from ${from}`))[0]?.[0]);
   const expectNone = async (what: string, from: Sql) => {
     const found = await count(from);
-    if (found > 0) faults.push(`${found} ${what}`);
+    if (found > 0) errors.push(`${found} ${what}`);
   };
-  if (rows.length !== purchases) faults.push(`${rows.length} rows, and not ${purchases}`);
+  if (rows.length !== purchases) errors.push(`${rows.length} rows instead of ${purchases}`);
   const [watermark] = await queryRows(
     connection,
     sql`select snapshot from ${raw(`${catalogs.delta}.watermark`)}`,
   );
-  if (watermark?.[0] !== snapshot) faults.push(`its watermark is ${watermark?.[0]}`);
+  if (watermark?.[0] !== snapshot) errors.push(`its watermark is ${watermark?.[0]}`);
   await expectNone(
-    'purchases with another customer’s key',
+    'purchases with the key of another customer',
     sql`${source(catalogs)} where customer.id is distinct from purchase.customer_id`,
   );
   await expectNone(
-    'purchases counted for another quarter of an hour',
+    'purchases with a wrong quarter of an hour',
     sql`${currentPurchases(catalogs)} where ${raw(creationQuarter.name)} <> ${raw(quarterHourSql('epoch_us(created_at)'))}`,
   );
   for (const dictionary of dictionaries) {
     for (const column of ['key', dictionary.value]) {
       await expectNone(
-        `times the same ${column} in ${dictionary.table}`,
+        `values of ${column} in ${dictionary.table} that are not unique`,
         sql`(select 1 from ${dictionaryEntries(catalogs, dictionary)} group by ${raw(column)} having count(*) > 1)`,
       );
     }
@@ -168,14 +172,14 @@ async function findFaults(
         and ${raw(labelTable(label))}.key is null`,
     );
   }
-  return faults;
+  return errors;
 }
 
-/** How two sets of purchases differ, in a few words; null where they are the same. */
+/** The first differences between two sets of purchases, or null. */
 export function difference(found: readonly Row[], expected: readonly Row[]): string | null {
-  const told = (rows: readonly Row[]) =>
+  const textById = (rows: readonly Row[]) =>
     new Map(rows.map((row) => [row[0], row.map((value) => String(value)).join(' | ')]));
-  const [one, other] = [told(found), told(expected)];
+  const [one, other] = [textById(found), textById(expected)];
   const differences = [
     ...[...one].flatMap(([id, row]) =>
       other.get(id) === row
@@ -184,7 +188,8 @@ export function difference(found: readonly Row[], expected: readonly Row[]): str
     ),
     ...[...other].flatMap(([id, row]) => (one.has(id) ? [] : [`missing  ${row}`])),
   ];
-  if (found.length !== one.size) differences.push(`${found.length - one.size} rows more than ids`);
+  if (found.length !== one.size)
+    differences.push(`${found.length - one.size} rows with the id of another row`);
   if (differences.length === 0) return null;
   return [`${differences.length} differences:`, ...differences.slice(0, 5)].join('\n');
 }

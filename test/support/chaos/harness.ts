@@ -5,30 +5,32 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import { createInstance } from '../../../src/duckdb/connection.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import { type Disk, mountDisk } from '../disk.ts';
+import { type PostgresServer, startPostgresServer } from '../postgres-server.ts';
 import { type Program, runProgram } from '../program.ts';
-import { createTimekeeper } from './checker.ts';
-import type { Stage } from './fault-injection.ts';
+import { createGenerationMonitor } from './checker.ts';
+import type { Environment } from './fault-injection.ts';
 import { createGenerationReader, type GenerationReader } from './generation.ts';
-import { furnish, keepHistory } from './history.ts';
-import { type PostgresOfItsOwn, startPostgresOfItsOwn } from './postgres-of-its-own.ts';
+import { addShops, recordHistory } from './history.ts';
 import { createSourceFaults } from './source-faults.ts';
 import { startWorkers } from './workers.ts';
 
-/** A Postgres, a disk and workers of their own, and somebody who writes down what happens. */
-export type Scene = Stage & {
+/** A Postgres server, a disk, workers and a log of events. */
+export type Harness = Environment & {
   readonly dataDirectory: string;
   readonly reader: GenerationReader;
-  /** Rejects where a worker ends that should not. */
+  /** Rejects if a worker ends unexpectedly. */
   readonly failed: Promise<never>;
-  /** The last events, which explain a failure. */
+  /** The last events and the output of the workers. */
   describe(): string;
   close(): Promise<void>;
 };
 
-// The worker keeps 64 MiB free, and wants 128 more for each chunk of a load.
+// The worker keeps 64 MiB free, and needs 128 more for each chunk of a load.
 const diskMebibytes = 768;
 
-export async function openScene(randomFor: (...parts: string[]) => RandomSource): Promise<Scene> {
+export async function startHarness(
+  randomFor: (...parts: string[]) => RandomSource,
+): Promise<Harness> {
   const directory = await mkdtemp(join(tmpdir(), 'crm-data-service-chaos-'));
   const undo: (() => Promise<unknown>)[] = [
     () => rm(directory, { recursive: true, force: true, maxRetries: 5 }),
@@ -39,13 +41,13 @@ export async function openScene(randomFor: (...parts: string[]) => RandomSource)
   try {
     const disk = await mountDisk(join(directory, 'disk'), diskMebibytes);
     undo.push(() => disk.unmount());
-    const postgres = await startPostgresOfItsOwn(directory);
+    const postgres = await startPostgresServer(directory);
     undo.push(() => postgres.remove());
-    await keepHistory(postgres.pool);
-    await furnish(postgres.pool, randomFor('shops'));
+    await recordHistory(postgres.pool);
+    await addShops(postgres.pool, randomFor('shops'));
     const instance = await openInstance(directory);
     undo.push(async () => instance.closeSync());
-    return await startScene({ randomFor, disk, postgres, instance, undo, close });
+    return await assembleHarness({ randomFor, disk, postgres, instance, undo, close });
   } catch (error) {
     await close();
     throw error;
@@ -59,14 +61,14 @@ const openInstance = (directory: string): Promise<DuckDBInstance> =>
     spillDirectory: join(directory, 'spill'),
   });
 
-async function startScene(parts: {
+async function assembleHarness(parts: {
   readonly randomFor: (...parts: string[]) => RandomSource;
   readonly disk: Disk;
-  readonly postgres: PostgresOfItsOwn;
+  readonly postgres: PostgresServer;
   readonly instance: DuckDBInstance;
   readonly undo: (() => Promise<unknown>)[];
   readonly close: () => Promise<void>;
-}): Promise<Scene> {
+}): Promise<Harness> {
   const { disk, postgres, instance } = parts;
   const dataDirectory = join(disk.path, 'data');
   const environment = {
@@ -76,7 +78,7 @@ async function startScene(parts: {
   };
   const startedAt = performance.now();
   const events: string[] = [];
-  const tell = (event: string) => {
+  const log = (event: string) => {
     events.push(`${((performance.now() - startedAt) / 1000).toFixed(2)} s: ${event}`);
   };
   let fail: (error: Error) => void = () => {};
@@ -84,32 +86,32 @@ async function startScene(parts: {
     fail = reject;
   });
   failed.catch(() => {});
-  const sourceFaults = createSourceFaults(postgres, tell);
+  const sourceFaults = createSourceFaults(postgres, log);
   const workers = startWorkers({
     count: 2,
     environment,
     randomFor: (place) => parts.randomFor('worker', String(place)),
-    onUnexpectedEnd: (output) => fail(new Error(`a worker ended by itself:\n${output}`)),
+    onUnexpectedEnd: (output) => fail(new Error(`a worker ended unexpectedly:\n${output}`)),
   });
   parts.undo.push(() => workers.stop());
   const commands: Program[] = [];
   parts.undo.push(() => Promise.all(commands.map((command) => command.end('SIGKILL'))));
   return {
-    ...{ postgres, disk, workers, tell, dataDirectory, failed },
-    timekeeper: createTimekeeper(dataDirectory, sourceFaults.hasLostHistory),
+    ...{ postgres, disk, workers, log, dataDirectory, failed },
+    monitor: createGenerationMonitor(dataDirectory, sourceFaults.hasLostHistory),
     sourceFaults,
     command(...args) {
       const command = runProgram('sync/main.ts', args, environment);
       commands.push(command);
       return command;
     },
-    reader: createGenerationReader(instance, dataDirectory, join(disk.path, 'read')),
+    reader: createGenerationReader(instance, dataDirectory, join(disk.path, 'links')),
     describe: () => [...events.slice(-80), workers.output()].join('\n'),
     close: parts.close,
   };
 }
 
-/** Streams of random values that depend on the seed and their purpose alone. */
+/** Random values that depend only on the seed and the given parts. */
 export const randomSources =
   (seed: number) =>
   (...parts: (string | number)[]): RandomSource =>

@@ -10,14 +10,13 @@ import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { addShop } from './writers.ts';
 
 /**
- * All that ever happened to purchases, written down beside them by triggers: what
- * an organization held at any snapshot can be told from it, without the change log
- * that is being tested. An entry without content is a purchase that went; one
- * without an organization is a TRUNCATE.
+ * Creates a table with the history of all purchases, which triggers write. The purchases of an
+ * organization at any snapshot follow from it, without the change log that is being tested. An
+ * entry without content is a DELETE. An entry without an organization is a TRUNCATE.
  */
-export async function keepHistory(database: Database): Promise<void> {
+export async function recordHistory(database: Database): Promise<void> {
   await database.query(`
-    -- Not the type of purchases itself: that table may be dropped and created again.
+    -- The type does not depend on purchases, which a fault drops and creates again.
     create table purchase_content (like purchases);
     create table history (
       sequence bigint generated always as identity,
@@ -27,7 +26,7 @@ export async function keepHistory(database: Database): Promise<void> {
       content purchase_content
     );
     create index on history (organization_id, purchase_id, sequence desc);
-    create function keep_history() returns trigger language plpgsql as $$
+    create function record_history() returns trigger language plpgsql as $$
     begin
       if tg_op = 'TRUNCATE' then
         insert into history default values;
@@ -45,24 +44,23 @@ export async function keepHistory(database: Database): Promise<void> {
       return null;
     end $$;
 `);
-  await attachHistory(database);
+  await createHistoryTriggers(database);
 }
 
-/** Also of what is written with session_replication_role = replica. */
-export async function attachHistory(database: Database | Connection): Promise<void> {
+/** The triggers fire with session_replication_role = replica too. */
+export async function createHistoryTriggers(database: Database | Connection): Promise<void> {
   await database.query(`
-    create trigger keep_history after insert or update or delete on purchases
-      for each row execute function keep_history();
-    create trigger keep_history_of_truncate after truncate on purchases
-      for each statement execute function keep_history();
-    alter table purchases enable always trigger keep_history;
-    alter table purchases enable always trigger keep_history_of_truncate`);
+    create trigger record_history after insert or update or delete on purchases
+      for each row execute function record_history();
+    create trigger record_truncate after truncate on purchases
+      for each statement execute function record_history();
+    alter table purchases enable always trigger record_history;
+    alter table purchases enable always trigger record_truncate`);
 }
 
 const shops = 3;
 
-/** A few shops, in a database that keeps their history. */
-export async function furnish(database: Database, random: RandomSource): Promise<void> {
+export async function addShops(database: Database, random: RandomSource): Promise<void> {
   await withConnection(database, async (connection) => {
     for (let shop = 0; shop < shops; shop += 1) await addShop(connection, random);
   });
@@ -71,7 +69,7 @@ export async function furnish(database: Database, random: RandomSource): Promise
 /** A purchase's values in the order of `purchaseColumns`. */
 export type Row = readonly (bigint | string | null)[];
 
-/** What the organization held at a snapshot. */
+/** The purchases of the organization at a snapshot. */
 export async function purchasesAt(
   database: Database,
   organizationId: bigint,
@@ -100,7 +98,7 @@ export async function purchasesAt(
   ).rows;
 }
 
-/** What the organization holds now. */
+/** The present purchases of the organization. */
 export async function purchasesNow(database: Database, organizationId: bigint): Promise<Row[]> {
   const { text, values } = sql`
     select ${raw(purchaseSelectList)} from purchases where organization_id = ${organizationId}`;
@@ -115,14 +113,14 @@ export async function purchasesNow(database: Database, organizationId: bigint): 
 }
 
 /**
- * Shortens the history to what there is. Only while nobody writes and everything
- * is published: older snapshots then show the same.
+ * Reduces the history to the present purchases. Call it while no transaction writes and all changes
+ * are published: all snapshots in use then show the same purchases.
  */
-export async function shortenHistory(database: Database): Promise<void> {
+export async function compactHistory(database: Database): Promise<void> {
   await database.query(`
     begin;
     truncate history;
-    -- The oldest transaction there is: every snapshot sees it.
+    -- Every snapshot sees the oldest transaction.
     insert into history (transaction_id, organization_id, purchase_id, content)
       select '3', organization_id, id, row(purchases.*)::purchase_content from purchases;
     commit`);

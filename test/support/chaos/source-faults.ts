@@ -4,20 +4,20 @@ import { migrate } from '../../../src/postgres/migrate.ts';
 import { type Connection, createPool, withConnection } from '../../../src/postgres/pool.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { administer, databaseUrl } from '../postgres.ts';
-import { attachHistory, furnish, keepHistory } from './history.ts';
-import type { PostgresOfItsOwn } from './postgres-of-its-own.ts';
+import type { PostgresServer } from '../postgres-server.ts';
+import { addShops, createHistoryTriggers, recordHistory } from './history.ts';
 import { statements } from './statements.ts';
-import { endPrepared, isConnectionLoss, type Tell } from './writers.ts';
+import { endPrepared, isConnectionLoss, type Log } from './writers.ts';
 
-/** What happens to Postgres, its tables and triggers without an entry in the change log. */
+/** Faults that change Postgres, its tables or triggers without an entry in the change log. */
 export type SourceFaults = {
   readonly all: readonly ((random: RandomSource) => Promise<void>)[];
-  /** Whether Postgres was set back or replaced since `settled`: files may show what it lost. */
+  /** Whether Postgres was restored or replaced since `recovered`: files may show lost rows. */
   hasLostHistory(): boolean;
-  settled(): void;
+  recovered(): void;
 };
 
-export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): SourceFaults {
+export function createSourceFaults(postgres: PostgresServer, log: Log): SourceFaults {
   const { pool, url } = postgres;
   let restoreColdCopy: (() => Promise<void>) | null = null;
   let hasDump = false;
@@ -36,13 +36,13 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
         }
       });
     } catch (error) {
-      if (!isInTheWay(error)) throw error;
+      if (!isConflict(error)) throw error;
     }
   };
 
   const bypassTriggers = async (random: RandomSource) => {
     const [trigger, state] = random.pick(triggers);
-    tell(`writing with ${trigger} disabled`);
+    log(`writing with ${trigger} disabled`);
     await inTransaction(async (connection) => {
       await connection.query(`alter table purchases disable trigger ${trigger}`);
       const { rows } = await connection.query('select id from organizations order by id');
@@ -59,12 +59,12 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
       ? [`drop trigger ${trigger} on purchases`, 'dropped']
       : [`alter table purchases disable trigger ${trigger}`, 'disabled'];
     const milliseconds = random.between(100, 2_000);
-    tell(`${trigger} is ${done}`);
+    log(`${trigger} was ${done}`);
     await inTransaction(async (connection) => void (await connection.query(statement)));
     await new Promise((resolve) => setTimeout(resolve, milliseconds));
-    // A prepared transaction keeps its lock on purchases, for which migrate waits.
+    // migrate waits for the locks of prepared transactions.
     let isRestored = false;
-    const restoring = untilDone(() => migrate(url)).finally(() => {
+    const restoring = retryWhileDisconnected(() => migrate(url)).finally(() => {
       isRestored = true;
     });
     restoring.catch(() => {});
@@ -73,31 +73,31 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
     await restoring;
-    tell('the triggers are restored');
+    log('the triggers were restored');
   };
 
   const restoreDump = async () => {
     if (!hasDump) {
-      tell('dumping purchases');
+      log('dumping purchases');
       await inTransaction(async (connection) => void (await connection.query(dump)));
       hasDump = true;
       return;
     }
-    tell('restoring purchases from a dump');
+    log('restoring purchases from a dump');
     await inTransaction(async (connection) => {
       await connection.query(restore);
       await connection.query(captureSql);
-      await attachHistory(connection);
+      await createHistoryTriggers(connection);
     });
   };
 
   const useColdCopy = async () => {
     if (restoreColdCopy === null) {
-      tell('stopping Postgres and copying its files');
+      log('stopping Postgres and copying its files');
       restoreColdCopy = await postgres.coldCopy();
       return;
     }
-    tell('restoring a cold copy of Postgres');
+    log('restoring a cold copy of Postgres');
     hasLostHistory = true;
     hasDump = false;
     await restoreColdCopy();
@@ -105,30 +105,30 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
   };
 
   const recreateDatabase = async (random: RandomSource) => {
-    tell('dropping the database and creating it anew');
+    log('dropping and creating the database');
     hasLostHistory = true;
     hasDump = false;
     const { rows } = await pool.query<{ gid: string }>('select gid from pg_prepared_xacts');
     for (const { gid } of rows) await pool.query(`rollback prepared '${gid}'`);
     const database = new URL(url).pathname.slice(1);
     const onServer = (statement: string) => administer(databaseUrl(url, 'postgres'), statement);
-    // A transaction may have been prepared in between.
+    // Another transaction may have been prepared meanwhile.
     const isDropped = await onServer(`drop database ${database} with (force)`).then(
       () => true,
       () => false,
     );
     if (!isDropped) return;
-    // Under another name, so that nobody writes to it before it keeps their history.
+    // Under another name, so that no client writes before the history is recorded.
     const draft = `${database}_draft`;
-    await untilDone(async () => {
+    await retryWhileDisconnected(async () => {
       await onServer(`drop database if exists ${draft} with (force)`);
       await onServer(`create database ${draft}`);
       await migrate(databaseUrl(url, draft));
       const draftPool = createPool(databaseUrl(url, draft), { max: 1, applicationName: 'chaos' });
-      await keepHistory(draftPool).finally(() => draftPool.end());
+      await recordHistory(draftPool).finally(() => draftPool.end());
     });
     await onServer(`alter database ${draft} rename to ${database}`);
-    await untilDone(() => furnish(pool, random));
+    await retryWhileDisconnected(() => addShops(pool, random));
   };
 
   return {
@@ -137,13 +137,13 @@ export function createSourceFaults(postgres: PostgresOfItsOwn, tell: Tell): Sour
       ...[useColdCopy, useColdCopy, recreateDatabase],
     ],
     hasLostHistory: () => hasLostHistory,
-    settled() {
+    recovered() {
       hasLostHistory = false;
     },
   };
 }
 
-/** And how each of them is enabled. */
+/** The triggers that capture changes, and how they are enabled. */
 const triggers = [
   ['log_inserted_purchases', ''],
   ['log_updated_purchases', ''],
@@ -156,7 +156,7 @@ const dump = `
   create table dumped_purchases (like purchases including all);
   insert into dumped_purchases select * from purchases`;
 
-/** As pg_restore does it: the table is dropped, created and filled. What it refers to must be there. */
+/** Drops, creates and fills the table as pg_restore does. Rows without a customer are left out. */
 const restore = `
   lock table purchases in access exclusive mode;
   drop table purchases;
@@ -173,15 +173,15 @@ const restore = `
   insert into history (organization_id, purchase_id, content)
     select organization_id, id, row(purchases.*)::purchase_content from purchases`;
 
-/** Locks that others hold, and rows that went meanwhile. */
-function isInTheWay(error: unknown): boolean {
+/** Lock conflicts, and rows that were deleted meanwhile. */
+function isConflict(error: unknown): boolean {
   return (
     error instanceof pg.DatabaseError && /^(40P01|55P03|23\w{3}|42P01)$/.test(error.code ?? '')
   );
 }
 
-/** Postgres may be restarted meanwhile. */
-async function untilDone(work: () => Promise<unknown>): Promise<void> {
+/** Another fault may stop Postgres meanwhile. */
+async function retryWhileDisconnected(work: () => Promise<unknown>): Promise<void> {
   for (;;) {
     try {
       await work();

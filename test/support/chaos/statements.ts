@@ -4,21 +4,21 @@ import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../awkward-purchases.ts';
 import { addPurchase, type PurchaseValues } from '../shop.ts';
 
-/** One thing that a transaction does to an organization's purchases. */
+/** A random change of the purchases of an organization. */
 export type Statement = (
   connection: Connection,
   organization: bigint,
   random: RandomSource,
 ) => Promise<void>;
 
-/** Bulk statements keep an organization from growing beyond this. */
-const mostPurchases = 4_000;
+/** Bulk inserts stop at this number of purchases. */
+const maxPurchases = 4_000;
 
-/** A random choice of purchases that nobody else is changing right now. */
-const some = (organization: bigint, random: RandomSource, most: number): Sql => sql`(
+/** Random purchases that no other transaction has locked. */
+const some = (organization: bigint, random: RandomSource, max: number): Sql => sql`(
   select id from purchases where organization_id = ${organization}
   order by hashint8extended(id, ${random.integer(2 ** 31)})
-  limit ${1 + random.integer(most)} for update skip locked)`;
+  limit ${1 + random.integer(max)} for update skip locked)`;
 
 const anyCustomer = (organization: bigint, random: RandomSource): Sql => sql`(
   select id from customers where organization_id = ${organization}
@@ -73,10 +73,10 @@ const insertMany: Statement = (connection, organization, random) =>
       select ${organization}, customers.id, n, '2024-01-01'::timestamptz + n * interval '3 hours',
         'order ' || n, 'source ' || n % ${1 + random.integer(40)}, ${random.pick(awkwardLabels)}
       from generate_series(1, ${500 + random.integer(2_500)}) as n
-      join (select id, row_number() over (order by id) as place, count(*) over () as count
+      join (select id, row_number() over (order by id) as position, count(*) over () as count
         from customers where organization_id = ${organization}) as customers
-        on place = 1 + n % count
-      where (select count(*) from purchases where organization_id = ${organization}) < ${mostPurchases}`,
+        on position = 1 + n % count
+      where (select count(*) from purchases where organization_id = ${organization}) < ${maxPurchases}`,
   );
 
 const changeAmounts: Statement = (connection, organization, random) =>
@@ -133,7 +133,7 @@ const deleteSome: Statement = (connection, organization, random) =>
         where id in ${some(organization, random, random.chance(0.3) ? 1_000 : 20)}`,
   );
 
-/** Another purchase takes the number of one that went. */
+/** A new purchase has the id of a deleted purchase. */
 const replace: Statement = async (connection, organization, random) => {
   const { rows } = await connection.query<{ id: bigint; customer_id: bigint }>(
     sql`delete from purchases where id in ${some(organization, random, 3)}
@@ -174,7 +174,7 @@ const deleteCustomers: Statement = (connection, organization, random) =>
         limit ${1 + random.integer(3)} for update skip locked)`,
   );
 
-/** As often as they stand here. */
+/** A statement that is listed twice is twice as probable. */
 export const statements: readonly Statement[] = [
   ...[insertFew, insertFew, insertFew, insertMany, insertMany],
   ...[changeAmounts, changeAmounts, changeLabels, changeLabels, moveInTime, moveInTime],

@@ -2,66 +2,66 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { type Program, runProgram } from '../program.ts';
 
-/** Worker processes, each started again whenever it ends, as a supervisor would. */
+/** Worker processes. A process that ends is started again, as by systemd. */
 export type Workers = {
   readonly count: number;
-  /** Null while the process is being started again. */
-  pid(place: number): number | null;
-  signal(place: number, signal: NodeJS.Signals): void;
-  /** What all of them printed last. */
+  /** Null between two processes. */
+  pid(index: number): number | null;
+  signal(index: number, signal: NodeJS.Signals): void;
+  /** The last output of all workers. */
   output(): string;
   stop(): Promise<void>;
 };
 
-/** How a worker may end by itself: at its start, where Postgres is away. */
-const expectedEnds = /Cannot use the database/;
+/** A worker that starts ends if Postgres is not available. */
+const expectedErrors = /Cannot use the database/;
 const outputKept = 6_000;
 
 export function startWorkers(options: {
   readonly count: number;
   readonly environment: Record<string, string>;
-  readonly randomFor: (place: number) => RandomSource;
+  readonly randomFor: (index: number) => RandomSource;
   readonly onUnexpectedEnd: (output: string) => void;
 }): Workers {
   const programs: (Program | null)[] = Array.from({ length: options.count }, () => null);
   const past: string[] = [];
   let isStopping = false;
-  const keepRunning = async (place: number) => {
-    const random = options.randomFor(place);
+  const keepRunning = async (index: number) => {
+    const random = options.randomFor(index);
     while (!isStopping) {
       const path = random.chance(0.5) ? 'sync/main.ts' : 'test/support/chaos/small-chunks.ts';
       const program = runProgram(path, [], options.environment);
-      programs[place] = program;
+      programs[index] = program;
       const code = await program.exited();
-      programs[place] = null;
-      past.push(`--- worker ${place}, ended with ${code}\n${program.output().slice(-outputKept)}`);
+      programs[index] = null;
+      past.push(`--- worker ${index}, ended with ${code}\n${program.output().slice(-outputKept)}`);
       past.splice(0, past.length - 6);
       const wasKilled = program.child.signalCode === 'SIGKILL';
-      if (!wasKilled && !isStopping && !expectedEnds.test(program.output())) {
+      if (!wasKilled && !isStopping && !expectedErrors.test(program.output())) {
         options.onUnexpectedEnd(program.output().slice(-outputKept));
       }
       if (!isStopping) await sleep(random.between(0, 1_500));
     }
   };
-  const running = programs.map((_, place) => keepRunning(place));
-  const signal = (place: number, name: NodeJS.Signals) => {
-    programs[place]?.child.kill(name);
+  const running = programs.map((_, index) => keepRunning(index));
+  const signal = (index: number, name: NodeJS.Signals) => {
+    programs[index]?.child.kill(name);
   };
   return {
     count: options.count,
-    pid: (place) => programs[place]?.child.pid ?? null,
+    pid: (index) => programs[index]?.child.pid ?? null,
     signal,
     output: () =>
       [
         ...past,
         ...programs.map(
-          (program, place) =>
-            `--- worker ${place}, running\n${program?.output().slice(-outputKept)}`,
+          (program, index) =>
+            `--- worker ${index}, running\n${program?.output().slice(-outputKept)}`,
         ),
       ].join('\n'),
     async stop() {
       isStopping = true;
-      for (let place = 0; place < options.count; place += 1) signal(place, 'SIGKILL');
+      for (let index = 0; index < options.count; index += 1) signal(index, 'SIGKILL');
       await Promise.all(running);
     },
   };

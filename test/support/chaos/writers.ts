@@ -5,18 +5,18 @@ import { type Connection, type Database, withConnection } from '../../../src/pos
 import type { RandomSource } from '../../../src/seed/random-source.ts';
 import { firstStatements, statements, statementsOnPurchases } from './statements.ts';
 
-export type Tell = (event: string) => void;
+export type Log = (event: string) => void;
 
-const mostOrganizations = 5;
+const maxOrganizations = 5;
 
 /**
- * Writes one random transaction after the other. Each has a random source of its
- * own: what one draws does not depend on how another one went.
+ * Writes random transactions until the signal is aborted, and returns the number of commits. Each
+ * transaction has its own random source, so its values do not depend on other transactions.
  */
 export async function writeAtRandom(
   database: Database,
   randomFor: (transaction: number) => RandomSource,
-  tell: Tell,
+  log: Log,
   signal: AbortSignal,
 ): Promise<number> {
   let committed = 0;
@@ -27,30 +27,30 @@ export async function writeAtRandom(
       await withConnection(database, async (connection) => {
         await connection.query(`set lock_timeout = '2s'`);
         const choice = random.fraction();
-        if (choice < 0.012) await truncate(connection, random, tell);
-        else if (choice < 0.03) await changeOrganizations(connection, random, tell);
-        else await runTransaction(connection, random, tell);
+        if (choice < 0.012) await truncate(connection, random, log);
+        else if (choice < 0.03) await changeOrganizations(connection, random, log);
+        else await runTransaction(connection, random, log);
       });
       committed += 1;
     } catch (error) {
-      if (!isToBeExpected(error)) throw error;
+      if (!isExpectedError(error)) throw error;
     }
     await sleep(pause, undefined, { signal }).catch(() => {});
   }
   return committed;
 }
 
-/** Two writers in each other's way, rows that went meanwhile, or a lost connection. */
-function isToBeExpected(error: unknown): boolean {
+/** Deadlocks, lock timeouts, rows that were deleted meanwhile, lost connections. */
+function isExpectedError(error: unknown): boolean {
   if (!(error instanceof pg.DatabaseError)) return isConnectionLoss(error);
   return (
-    isSourceGone(error) ||
+    isDatabaseReplaced(error) ||
     /^(40P01|40001|55P03|23503|23505|57P0\d|08\w{3}|25P02)$/.test(error.code ?? '')
   );
 }
 
-/** The database is being created anew, or a table restored. */
-export function isSourceGone(error: unknown): boolean {
+/** The database is being created again, or a table restored. */
+export function isDatabaseReplaced(error: unknown): boolean {
   return error instanceof pg.DatabaseError && /^(42P01|42883|3D000|XX000)$/.test(error.code ?? '');
 }
 
@@ -64,7 +64,7 @@ export function isConnectionLoss(error: unknown): boolean {
 async function runTransaction(
   connection: Connection,
   random: RandomSource,
-  tell: Tell,
+  log: Log,
 ): Promise<void> {
   const { rows } = await connection.query<{ id: bigint }>(
     'select id from organizations order by id',
@@ -73,7 +73,7 @@ async function runTransaction(
   const isReplica = random.chance(0.1);
   await connection.query('begin');
   try {
-    // As logical replication and some restore tools write: no foreign key is checked.
+    // Logical replication and some restore tools write so. No foreign key is checked.
     if (isReplica) await connection.query('set local session_replication_role = replica');
     for (let left = 1 + random.integer(3); left > 0 && rows.length > 0; left -= 1) {
       const statement = random.pick(isReplica ? statementsOnPurchases : statements);
@@ -86,30 +86,30 @@ async function runTransaction(
       else if (hasSavepoint) await connection.query('release savepoint here');
       if (isLong) await sleep(random.between(0, 2_000));
     }
-    await end(connection, random, tell);
+    await end(connection, random, log);
   } catch (error) {
     await connection.query('rollback').catch(() => {});
     throw error;
   }
 }
 
-async function end(connection: Connection, random: RandomSource, tell: Tell): Promise<void> {
+async function end(connection: Connection, random: RandomSource, log: Log): Promise<void> {
   const ending = random.fraction();
   if (ending < 0.15) {
     await connection.query('rollback');
   } else if (ending < 0.2) {
     const name = `chaos_${random.integer(2 ** 31)}`;
-    // More than the server keeps is refused, which rolls back.
+    // Beyond max_prepared_transactions, the transaction is rolled back.
     await connection.query(`prepare transaction '${name}'`).catch((error) => {
       if (error.code !== '53200' && error.code !== '53400' && error.code !== '42710') throw error;
     });
-    tell(`prepared ${name}`);
+    log(`prepared ${name}`);
   } else {
     await connection.query('commit');
   }
 }
 
-/** Ends transactions that were prepared, each after the toss of a coin. */
+/** Commits or rolls back prepared transactions, each with a probability. */
 export async function endPrepared(
   database: Database,
   random: RandomSource,
@@ -125,7 +125,7 @@ export async function endPrepared(
   }
 }
 
-async function truncate(connection: Connection, random: RandomSource, tell: Tell): Promise<void> {
+async function truncate(connection: Connection, random: RandomSource, log: Log): Promise<void> {
   await connection.query('begin');
   try {
     await connection.query('truncate purchases');
@@ -139,33 +139,33 @@ async function truncate(connection: Connection, random: RandomSource, tell: Tell
     }
     const isKept = random.chance(0.7);
     await connection.query(isKept ? 'commit' : 'rollback');
-    tell(isKept ? 'truncated' : 'truncated, and rolled back');
+    log(isKept ? 'truncated' : 'truncated, and rolled back');
   } catch (error) {
     await connection.query('rollback').catch(() => {});
     throw error;
   }
 }
 
-/** Adds an organization with purchases, or removes one with everything. */
+/** Adds an organization with purchases, or deletes an organization. */
 async function changeOrganizations(
   connection: Connection,
   random: RandomSource,
-  tell: Tell,
+  log: Log,
 ): Promise<void> {
   const { rows } = await connection.query<{ id: bigint }>(
     'select id from organizations order by id',
   );
-  if (rows.length <= 2 || (rows.length < mostOrganizations && random.chance(0.5))) {
+  if (rows.length <= 2 || (rows.length < maxOrganizations && random.chance(0.5))) {
     await addShop(connection, random);
-    tell('added an organization');
+    log('added an organization');
     return;
   }
   const { id } = random.pick(rows);
   await connection.query(sql`delete from organizations where id = ${id}`);
-  tell(`deleted organization ${id}`);
+  log(`deleted organization ${id}`);
 }
 
-/** An organization with customers and purchases, all in one transaction. */
+/** Adds an organization with customers and purchases in one transaction. */
 export async function addShop(connection: Connection, random: RandomSource): Promise<void> {
   await connection.query('begin');
   try {

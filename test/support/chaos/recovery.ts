@@ -14,10 +14,10 @@ import { dataFolderId } from '../../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../../sync/status/status.ts';
 
 /**
- * Resolves when everything that is committed is published, nobody has anything to
- * complain of, and nothing lies about that belongs to work under way.
+ * Resolves when all commits are published, `status` reports no problem, and the data folder has no
+ * temporary files.
  */
-export async function untilSettled(
+export async function waitForRecovery(
   database: Database,
   dataDirectory: string,
   signal: AbortSignal,
@@ -25,37 +25,35 @@ export async function untilSettled(
   let reasons: string[] = [];
   while (!signal.aborted) {
     reasons = [
-      ...(await whatIsPending(database, dataDirectory)),
-      ...(await leftovers(database, dataDirectory)),
+      ...(await statusProblems(database, dataDirectory)),
+      ...(await unexpectedFiles(database, dataDirectory)),
     ];
     if (reasons.length === 0) return;
     await sleep(200, undefined, { signal }).catch(() => {});
   }
-  throw new Error(`it does not settle: ${reasons.join('; ')}`);
+  throw new Error(`the workers do not recover: ${reasons.join('; ')}`);
 }
 
-export function complaintsIn(status: Status): string[] {
-  const complaints = status.organizations.flatMap(
+export function problemsIn(status: Status): string[] {
+  const problems = status.organizations.flatMap(
     ({ organization, state, failure, pendingChanges }) => {
       if (failure !== null) return [`${organization} failed: ${failure.message}`];
       if (state !== 'live') return [`${organization} is ${state}`];
-      return pendingChanges === 0 ? [] : [`${organization} lacks ${pendingChanges} changes`];
+      return pendingChanges === 0 ? [] : [`${organization} has ${pendingChanges} pending changes`];
     },
   );
-  return status.workers.length === 1
-    ? complaints
-    : [...complaints, `${status.workers.length} workers`];
+  return status.workers.length === 1 ? problems : [...problems, `${status.workers.length} workers`];
 }
 
-async function whatIsPending(database: Database, dataDirectory: string): Promise<string[]> {
+async function statusProblems(database: Database, dataDirectory: string): Promise<string[]> {
   if (!existsSync(purchasesDirectory(dataDirectory))) return ['no data folder'];
   const folderId = await dataFolderId(dataDirectory);
   const organizations = await listOrganizations(database);
-  return complaintsIn(await readStatus(database, dataDirectory, folderId, organizations));
+  return problemsIn(await readStatus(database, dataDirectory, folderId, organizations));
 }
 
-/** Files of work under way, or of organizations that are gone. */
-async function leftovers(database: Database, dataDirectory: string): Promise<string[]> {
+/** Temporary files, and files of deleted organizations. */
+async function unexpectedFiles(database: Database, dataDirectory: string): Promise<string[]> {
   const directory = purchasesDirectory(dataDirectory);
   const present = (await listOrganizations(database)).map(({ id }) => encodeId('organization', id));
   const found: string[] = [];
@@ -65,9 +63,9 @@ async function leftovers(database: Database, dataDirectory: string): Promise<str
       continue;
     }
     if (!present.includes(name)) {
-      // With the wrong DATABASE_URL nothing may be lost.
+      // The worker keeps the files of another database: DATABASE_URL may be wrong.
       if (!(await isOfAnotherDatabase(database, join(directory, name))))
-        found.push(`${name} of nobody`);
+        found.push(`${name} of no organization`);
       continue;
     }
     const files = await readdir(join(directory, name)).catch(() => []);

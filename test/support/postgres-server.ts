@@ -7,24 +7,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type EmbeddedPostgres,
   startEmbeddedPostgres,
-} from '../../../src/embedded-postgres/cluster.ts';
-import { migrate } from '../../../src/postgres/migrate.ts';
-import { createPool, type Database } from '../../../src/postgres/pool.ts';
+} from '../../src/embedded-postgres/cluster.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
 
-/** A Postgres that a test may kill: its own, and one that means what it commits. */
-export type PostgresOfItsOwn = {
+/** A Postgres server that a test may kill. Unlike the server of the test run, it uses fsync. */
+export type PostgresServer = {
   readonly url: string;
   readonly pool: Database;
-  /** The power fails: every process is gone at once. Then it is started again. */
+  /** Kills every process of the server, as a power failure does, and starts it again. */
   crash(): Promise<void>;
-  /** As `pg_ctl restart -m immediate` does it. */
+  /** Restarts the server as `pg_ctl restart -m immediate` does. */
   restartImmediately(): Promise<void>;
   /**
-   * Copies the data folder of the stopped server. The returned function puts that copy in the
-   * place of what the server holds then, as restoring a backup of the file system does.
+   * Stops the server, copies its data folder and starts it again. The returned function restores
+   * the copy, like a backup of the file system.
    */
   coldCopy(): Promise<() => Promise<void>>;
-  /** The system kills one process that serves a connection; the server then recovers by itself. */
+  /** Kills the process of one connection. The server then restarts all its processes. */
   killOneBackend(): Promise<void>;
   remove(): Promise<void>;
 };
@@ -32,20 +32,20 @@ export type PostgresOfItsOwn = {
 const settings = {
   max_prepared_transactions: '10',
   max_connections: '60',
-  // What is not committed stays in memory for long: a crash then loses more of it.
+  // Commits that do not wait for the disk stay in memory longer, so a crash loses more of them.
   wal_writer_delay: '2s',
   autovacuum_naptime: '5s',
 };
 
-export async function startPostgresOfItsOwn(
+export async function startPostgresServer(
   directory: string,
-  ownSettings: Record<string, string> = {},
-): Promise<PostgresOfItsOwn> {
+  moreSettings: Record<string, string> = {},
+): Promise<PostgresServer> {
   const start = async (port = 0): Promise<EmbeddedPostgres> =>
     startEmbeddedPostgres({
       directory: join(directory, 'postgres'),
       database: 'chaos',
-      settings: { ...settings, ...ownSettings },
+      settings: { ...settings, ...moreSettings },
       preferredPort: port,
     });
   let server = await start();
@@ -54,12 +54,12 @@ export async function startPostgresOfItsOwn(
     try {
       server = await start(Number(new URL(url).port));
     } catch (error) {
-      // What is left of the killed one may still be going.
+      // A process of the killed server may still run.
       if (attempts === 0) throw error;
       await sleep(250);
       return startAgain(attempts - 1);
     }
-    if (server.url !== url) throw new Error('the port of Postgres was taken meanwhile');
+    if (server.url !== url) throw new Error('another process uses the port of Postgres');
   };
   const endBy = async (end: (postmaster: number) => void) => {
     const exited = once(server.process, 'exit');
@@ -73,7 +73,7 @@ export async function startPostgresOfItsOwn(
     pool,
     async crash() {
       await endBy((postmaster) => {
-        // Its parts would otherwise live on for a moment, and hold what they share.
+        // Children that survive would keep the shared memory.
         for (const id of [postmaster, ...childrenOf(postmaster)]) kill(id, 'SIGKILL');
       });
       await startAgain();
@@ -111,7 +111,7 @@ export async function startPostgresOfItsOwn(
   };
 }
 
-/** Keeps the owner, without whom Postgres does not start. */
+/** Keeps the owner, because Postgres starts only if the server process owns the folder. */
 function copyFolder(from: string, to: string): void {
   rmSync(to, { recursive: true, force: true });
   const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' });
@@ -126,7 +126,7 @@ function childrenOf(parent: number): number[] {
     .flatMap(([id, parentId]) => (parentId === parent && id !== undefined ? [id] : []));
 }
 
-/** The process may be gone already. */
+/** The process may have ended. */
 function kill(id: number, signal: NodeJS.Signals): void {
   try {
     process.kill(id, signal);
