@@ -237,17 +237,29 @@ describe('the service', () => {
     }
   });
 
+  type Parameter = {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly schema: { readonly enum?: readonly string[] };
+  };
+
   it('refuses and names each parameter of each endpoint that has an empty value', async () => {
     const { paths } = (await api.get('/openapi.json')).json() as {
-      paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
+      paths: Record<string, { get: { parameters: Parameter[] } }>;
     };
     const asked: string[] = [];
     for (const [path, { get }] of Object.entries(paths)) {
       const url = path.replace(/\{(\w+)_id\}/, (_, resource) => firstId(resource));
-      for (const { name } of get.parameters.filter((parameter) => parameter.in === 'query')) {
+      const inQuery = get.parameters.filter((parameter) => parameter.in === 'query');
+      for (const { name } of inQuery) {
         asked.push(name);
+        const required = inQuery.filter(
+          (parameter) => parameter.required && parameter.name !== name,
+        );
+        const others = required.map(({ name, schema }) => `&${name}=${schema.enum?.[0]}`).join('');
         for (const query of [`${name}=`, name]) {
-          const response = await api.get(`${url}?${query}`, shop.secret);
+          const response = await api.get(`${url}?${query}${others}`, shop.secret);
           if (name === 'starting_after') expectRefusal(response, 'invalid_request', name);
           else {
             const { error } = expectRefusal(response, 'validation_error', name);
