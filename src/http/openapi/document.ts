@@ -188,7 +188,7 @@ function parametersOf(schema: z.ZodType, location: 'path' | 'query') {
     return {
       name,
       in: location,
-      required: location === 'path',
+      required: !field.safeParse(undefined).success,
       description,
       ...(additionalParameters.has(name) ? { 'x-addition': true } : {}),
       schema: parameter,
