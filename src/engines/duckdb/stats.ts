@@ -192,9 +192,11 @@ async function readRanking(
   const named = groupBy === 'day' ? groupedByDay(day()) : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,
+    // Not a window: two threads in DuckDB 1.5's window operator made it give up its instance.
     sql`
-      select *, sum(purchase_count) over ()::bigint, sum(revenue) over ()
-      from (${named}) as ranking
+      with ranking as materialized (${named})
+      select *, (select sum(purchase_count)::bigint from ranking), (select sum(revenue) from ranking)
+      from ranking
       order by revenue desc, purchase_count desc, name asc nulls last
       limit ${raw(String(limit))}`,
   );
