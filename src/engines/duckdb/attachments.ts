@@ -11,15 +11,19 @@ import {
 } from '../../purchase-store/published-generation.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createGeneration, type Generation } from './generation.ts';
+import { createFileLabels, type FileLabels } from './labels.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
+
+/** What belongs to an attached base: the open file, and the labels that were read from it. */
+type Base = { readonly descriptor: number; readonly labels: FileLabels };
 
 /** A generation that queries can read. */
 export type AttachedGeneration = {
   readonly generation: Generation;
   readonly published: PublishedGeneration;
-  /** Its base, which other generations may read too; with the open file. */
-  readonly base: SharedFile<number>;
+  /** Its base, which other generations may read too. */
+  readonly base: SharedFile<Base>;
   /** Its open delta: the worker may have removed the name. */
   readonly descriptor: number;
   /** The number of queries that read it. */
@@ -48,9 +52,9 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
   const bases = createSharedFiles(instance, {
     async open(connection, catalog, path) {
       await requireBase(connection, catalog, basename(path));
-      return openSync(path, 'r');
+      return { descriptor: openSync(path, 'r'), labels: createFileLabels() };
     },
-    close: closeSync,
+    close: ({ descriptor }: Base) => closeSync(descriptor),
   });
   let attachments = 0;
 
@@ -73,13 +77,10 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
         descriptor = openSync(path, 'r');
         const connection = await connecting;
         await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
-        const generation = await openGeneration(
-          connection,
-          catalogs,
-          organizationId,
-          published,
+        const generation = await openGeneration(connection, catalogs, organizationId, published, {
           warm,
-        );
+          labels: base.content.labels,
+        });
         return { generation, published, base, descriptor, users: 0, isRetired: false };
       } catch (error) {
         if (descriptor !== null) closeSync(descriptor);
@@ -113,7 +114,7 @@ async function openGeneration(
   catalogs: StoreCatalogs,
   organizationId: bigint,
   { file, base }: PublishedGeneration,
-  warm: boolean,
+  { warm, labels }: { readonly warm: boolean; readonly labels: FileLabels },
 ): Promise<Generation> {
   try {
     const [watermark] = await queryRows(
@@ -124,7 +125,7 @@ async function openGeneration(
     if (organization !== organizationId || layout !== layoutVersion || baseOfDelta !== base) {
       throw new Error(`${file} is not the organization's file, or not complete`);
     }
-    const generation = await createGeneration(connection, catalogs);
+    const generation = await createGeneration(connection, catalogs, labels);
     // The first queries on a new file are slow, so no request should run them.
     if (warm) {
       await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });

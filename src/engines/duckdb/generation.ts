@@ -5,7 +5,7 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
-import { createLabelCache, type LabelCache } from './labels.ts';
+import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
 
 /** An attached base and delta. Their content never changes. */
 export type Generation = {
@@ -30,6 +30,7 @@ export type GenerationSummary = {
 export async function createGeneration(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
+  labelsOfBase: FileLabels = createFileLabels(),
 ): Promise<Generation> {
   const { base, delta } = catalogs;
   const bounds = raw(`min(created_at) as first, max(created_at) as last,
@@ -51,7 +52,7 @@ export async function createGeneration(
   );
   const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
   const summary = { purchases: Number(purchases), first, last, currency };
-  return { catalogs, labels: createLabelCache(catalogs), summary, totals: null };
+  return { catalogs, labels: createLabelCache(catalogs, labelsOfBase), summary, totals: null };
 }
 
 /** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */

@@ -117,7 +117,7 @@ export class ServedOrganization {
       asOf: this.#asOf,
       file: published.file,
       base: published.base,
-      descriptors: { base: base.content, delta: descriptor },
+      descriptors: { base: base.content.descriptor, delta: descriptor },
       release: () => {
         release().catch((error) => this.#options.onError(this.id, error));
       },

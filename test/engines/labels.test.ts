@@ -1,0 +1,34 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import { test as it } from '../support/fixtures.ts';
+import { addPurchase } from '../support/shop.ts';
+
+it('shows the labels of each generation that shares a base', async ({
+  database,
+  directory,
+  shop: { organizationId },
+  customerId,
+  worker,
+  engine,
+}) => {
+  const labels = ['first', 'second', null, 'third', 'first', 'fourth'];
+  const bases = new Set<string | undefined>();
+  for (const [index, label] of labels.entries()) {
+    const created = `2026-01-0${index + 1}T00:00:00Z`;
+    const values = { customer_id: customerId, created_at: created, utm_source: label };
+    await addPurchase(database.pool, organizationId, values);
+    await worker.once([organizationId]);
+    const published = readPublished(organizationDirectory(directory, organizationId));
+    bases.add(published?.base);
+    while ((await engine.version(organizationId))?.name !== published?.file) await sleep(10);
+    const { result } = await engine.list(organizationId, { filters: {}, limit: 100 });
+    expect(result.purchases.map((purchase) => purchase.utm_source)).toEqual(
+      labels.slice(0, index + 1).toReversed(),
+    );
+  }
+  expect(bases.size).toBe(1);
+});
