@@ -1,5 +1,4 @@
 import { earliestInstant } from '../domain/instant.ts';
-import type { ZoneOffset } from '../domain/time-zone.ts';
 
 /**
  * Quarters of an hour since `earliestInstant`. Days of all time zones consist of them in nearly
@@ -7,7 +6,6 @@ import type { ZoneOffset } from '../domain/time-zone.ts';
  * instants.
  */
 export const quarterHour = 900_000_000n;
-export const quarterHoursADay = 96;
 
 /** The column with the quarter of an hour of `created_at`. */
 export const creationQuarter = { name: 'created_quarter_hour', type: 'integer' } as const;
@@ -15,12 +13,6 @@ export const creationQuarter = { name: 'created_quarter_hour', type: 'integer' }
 /** The quarter of an hour of an instant in microseconds. */
 export const quarterHourOf = (instant: bigint): number =>
   Number((instant - earliestInstant) / quarterHour);
-
-/** True of nearly all offsets and transitions since local mean times were abolished. */
-export function isInQuarterHours({ offset, until }: ZoneOffset): boolean {
-  const end = until === null ? 0n : until - earliestInstant;
-  return offset % quarterHour === 0n && end % quarterHour === 0n;
-}
 
 /** `quarterHourOf` as SQL, for an expression in microseconds. */
 export const quarterHourSql = (microseconds: string): string =>

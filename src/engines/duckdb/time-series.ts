@@ -1,6 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { earliestInstant } from '../../domain/instant.ts';
 import { type Interval, intervalLengths, periodOffsets } from '../../domain/period.ts';
 import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
 import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
@@ -12,17 +11,11 @@ import {
   noLabel,
   placeholderCustomer,
 } from '../../purchase-store/layout.ts';
-import {
-  creationQuarter,
-  isInQuarterHours,
-  quarterHour,
-  quarterHourOf,
-} from '../../purchase-store/quarter-hours.ts';
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
 import { assembleTimeSeries, type PeriodRange, type PeriodRow, rangeOf } from '../time-series.ts';
-import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
 import { type Generation, timeBounds } from './generation.ts';
+import { localUnits } from './local-time.ts';
 import { purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -58,17 +51,10 @@ export async function purchaseTimeSeries(
 
 /** The key of a purchase's period, as SQL (domain/period.ts). */
 function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
-  const unit = interval === 'month' ? intervalLengths.day : intervalLengths[interval];
-  const quarter = raw(creationQuarter.name);
-  const key = offsets.every(isInQuarterHours)
-    ? sql`((${quarter} + ${offsetExpression(
-        offsets.map(({ offset, until }) => ({ offset: offset / quarterHour, until })),
-        (instant) => sql`${quarter} < ${raw(String(quarterHourOf(instant)))}`,
-      )}) // ${raw(String(unit / quarterHour))})`
-    : sql`((epoch_us(created_at) + ${offsetExpression(
-        offsets.map(({ offset, until }) => ({ offset: offset - earliestInstant, until })),
-        (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
-      )}) // ${raw(String(unit))})::integer`;
+  const key = localUnits(
+    offsets,
+    interval === 'month' ? intervalLengths.day : intervalLengths[interval],
+  );
   if (interval !== 'month') return key;
   const date = sql`(date '0001-01-01' + ${key})`;
   return sql`((year(${date}) - 1) * 12 + month(${date}) - 1)::integer`;

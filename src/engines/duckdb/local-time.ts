@@ -1,0 +1,39 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { earliestInstant } from '../../domain/instant.ts';
+import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { creationQuarter, quarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
+import { offsetExpression } from '../zone-offsets.ts';
+
+/**
+ * The number of whole units of local time since 0001-01-01, as SQL. A unit (microseconds) consists
+ * of quarters of an hour. `quarter` is the quarter of an hour of a row; it is not read if offsets
+ * need more precision. No local time is earlier (domain/time-zone.ts).
+ */
+export function localUnits(
+  offsets: readonly ZoneOffset[],
+  unit: bigint,
+  quarter: Sql = raw(creationQuarter.name),
+): Sql {
+  if (!areInQuarterHours(offsets)) {
+    const shift = offsetExpression(
+      offsets.map(({ offset, until }) => ({ offset: offset - earliestInstant, until })),
+      (instant) => sql`epoch_us(created_at) < ${raw(String(instant))}`,
+    );
+    return sql`((epoch_us(created_at) + ${shift}) // ${raw(String(unit))})::integer`;
+  }
+  const shift = offsetExpression(
+    offsets.map(({ offset, until }) => ({ offset: offset / quarterHour, until })),
+    (instant) => sql`${quarter} < ${raw(String(quarterHourOf(instant)))}`,
+  );
+  return sql`((${quarter} + ${shift}) // ${raw(String(unit / quarterHour))})`;
+}
+
+/**
+ * False for local mean times, which differ by seconds, and for clocks that changed at a minute
+ * past midnight. True of nearly all offsets and transitions since.
+ */
+export const areInQuarterHours = (offsets: readonly ZoneOffset[]): boolean =>
+  offsets.every(({ offset, until }) => {
+    const end = until === null ? 0n : until - earliestInstant;
+    return offset % quarterHour === 0n && end % quarterHour === 0n;
+  });
