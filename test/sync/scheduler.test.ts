@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import { pino } from 'pino';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
@@ -82,4 +83,73 @@ describe('a build that fails', () => {
       expect(reports.at(-1)?.activity).toBe(kind === 'compact' ? 'following' : 'rebuilding');
     },
   );
+});
+
+const slowTest = test
+  /** A scheduler whose last publication took an hour. Further changes wait. */
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('slow', async ({}) => {
+    let runs = 0;
+    let isFailing = false;
+    // The scheduler uses these parts of a replicator.
+    const replicator = {
+      hasUnfinishedBuild: async () => false,
+      publishedGeneration: () => 'generation.duckdb',
+      run: async () => {
+        runs += 1;
+        if (isFailing) throw new Error('no');
+        return { kind: 'published', publication: { copyMs: 3_600_000 }, compactReason: null };
+      },
+    };
+    const scheduler = schedulerOf(replicator);
+    const runsWhenDue = async () => {
+      scheduler.startDueWork();
+      while (scheduler.isBusy()) await sleep(1);
+      return runs;
+    };
+    const failNextRuns = () => {
+      isFailing = true;
+    };
+    expect(await runsWhenDue()).toBe(1);
+    expect(scheduler.upToDateGeneration()).toBe('generation.duckdb');
+    scheduler.noticeChanges();
+    expect(scheduler.upToDateGeneration()).toBeNull();
+    expect(await runsWhenDue()).toBe(1);
+    return { scheduler, runsWhenDue, failNextRuns };
+  });
+
+describe('an organization that is published rarely, because copying its file takes long', () => {
+  const it = slowTest;
+
+  it('is published at once for a refresh request, but not for the next one', async ({
+    slow: { scheduler, runsWhenDue },
+  }) => {
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+    scheduler.noticeChanges();
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+  });
+
+  it('is not published earlier by a refresh request that found no changes', async ({
+    slow: { scheduler, runsWhenDue },
+  }) => {
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+    scheduler.noticeChanges();
+    expect(await runsWhenDue()).toBe(2);
+  });
+
+  it('is retried after its pause, not by a refresh request, if publishing failed', async ({
+    slow: { scheduler, runsWhenDue, failNextRuns },
+  }) => {
+    failNextRuns();
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+    scheduler.requestRefresh();
+    expect(await runsWhenDue()).toBe(2);
+    expect(scheduler.upToDateGeneration()).toBeNull();
+  });
 });

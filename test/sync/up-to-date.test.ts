@@ -1,8 +1,6 @@
 import { mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import PQueue from 'p-queue';
-import { pino } from 'pino';
 import { describe, expect, vi } from 'vitest';
 import { withConnection } from '../../src/postgres/pool.ts';
 import {
@@ -13,8 +11,6 @@ import {
 import { readUpToDate, writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
 import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts';
-import type { Replicator } from '../../sync/schedule/replicator.ts';
-import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -274,81 +270,5 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
       expect(after.asOf).toBeGreaterThan(during.asOf);
       expect(after.source).toBe(during.source);
     });
-  });
-});
-
-const schedulerTest = isolatedTest
-  /** A scheduler whose last publication took an hour. Further changes wait. */
-  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
-  .extend('slow', async ({}) => {
-    let runs = 0;
-    let isFailing = false;
-    // The scheduler uses these parts of a replicator.
-    const replicator = {
-      hasUnfinishedBuild: async () => false,
-      publishedGeneration: () => 'generation.duckdb',
-      run: async () => {
-        runs += 1;
-        if (isFailing) throw new Error('no');
-        return { kind: 'published', publication: { copyMs: 3_600_000 }, compactReason: null };
-      },
-    };
-    const scheduler = createScheduler({
-      replicator: replicator as unknown as Replicator,
-      queues: { changes: new PQueue(), builds: new PQueue() },
-      reporter: { report: () => {}, settled: async () => {} },
-      signal: new AbortController().signal,
-      log: pino({ level: 'silent' }),
-      onFailure: () => {},
-    });
-    const runsWhenDue = async () => {
-      scheduler.startDueWork();
-      while (scheduler.isBusy()) await sleep(1);
-      return runs;
-    };
-    const failNextRuns = () => {
-      isFailing = true;
-    };
-    expect(await runsWhenDue()).toBe(1);
-    expect(scheduler.upToDateGeneration()).toBe('generation.duckdb');
-    scheduler.noticeChanges();
-    expect(scheduler.upToDateGeneration()).toBeNull();
-    expect(await runsWhenDue()).toBe(1);
-    return { scheduler, runsWhenDue, failNextRuns };
-  });
-
-describe('an organization that is published rarely, because copying its file takes long', () => {
-  const it = schedulerTest;
-
-  it('is published at once for a refresh request, but not for the next one', async ({
-    slow: { scheduler, runsWhenDue },
-  }) => {
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-    scheduler.noticeChanges();
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-  });
-
-  it('is not published earlier by a refresh request that found no changes', async ({
-    slow: { scheduler, runsWhenDue },
-  }) => {
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-    scheduler.noticeChanges();
-    expect(await runsWhenDue()).toBe(2);
-  });
-
-  it('is retried after its pause, not by a refresh request, if publishing failed', async ({
-    slow: { scheduler, runsWhenDue, failNextRuns },
-  }) => {
-    failNextRuns();
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-    scheduler.requestRefresh();
-    expect(await runsWhenDue()).toBe(2);
-    expect(scheduler.upToDateGeneration()).toBeNull();
   });
 });
