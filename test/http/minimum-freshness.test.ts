@@ -185,7 +185,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
         message: expect.stringContaining(`${shown} and did not become as fresh as ${asOf}`),
       });
     }
-    // What there is suffices for whoever asks for no more.
+    // A request for the instant of the present data gets them.
     expect((await ask(stats, shop, shown, impatient)).statusCode).toBe(200);
   });
 

@@ -94,7 +94,7 @@ describe('an API on sockets', () => {
   }) => {
     const socket = client.ask('');
     const received = text(socket);
-    // Whoever locks the keys keeps an answer waiting.
+    // A lock on the keys delays a response.
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
     socket.write(ask());

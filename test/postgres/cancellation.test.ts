@@ -105,7 +105,7 @@ describe('a statement whose caller gives up', () => {
         if (error !== caller.signal.reason) throw error;
       });
     };
-    // One connection for all: whoever is next gets it the moment it is free.
+    // One connection for all: the next query gets it at the moment when it is free.
     const neighbour = () =>
       withConnection(pool, (connection) => connection.query('select pg_sleep(0.001)'));
     for (let round = 0; round < 40; round += 1) {

@@ -118,6 +118,21 @@ async function openWorker(
   return worker;
 }
 
+/** Runs `worker` until the end of the test. */
+function openFollowChanges(
+  { worker }: { readonly worker: TestWorker },
+  { onCleanup }: Scope,
+): () => void {
+  return () => {
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    onCleanup(async () => {
+      stop.abort();
+      await running;
+    });
+  };
+}
+
 /** The DuckDB engine over what is published in `directory`. */
 async function openEngine(
   { directory }: Pick<Stores, 'directory'>,
@@ -192,6 +207,7 @@ export const test = base
   .extend('newDirectory', openDirectory)
   .extend('newShop', openShop)
   .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
+  .extend('followChanges', openFollowChanges)
   .extend('program', openProgram)
   .extend('execute', openExecute)
   .extend('startApi', openStartApi)

@@ -1,3 +1,4 @@
+import { cpSync, rmSync } from 'node:fs';
 import { copyFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -54,6 +55,16 @@ export type VerifiedShop = PublishedShop & { close(): Promise<void> };
 export const verifiedTest = test.extend('published', ({ database, directory, newShop }) =>
   openPublishedShop(database, directory, newShop.organizationId),
 );
+
+/** Copies the organization's folder. The returned function restores it. */
+export function keepFolder({ directory, folder }: PublishedShop): () => void {
+  const copy = join(directory, 'undamaged');
+  cpSync(folder, copy, { recursive: true });
+  return () => {
+    rmSync(folder, { recursive: true });
+    cpSync(copy, folder, { recursive: true });
+  };
+}
 
 export async function createVerifiedShop(): Promise<VerifiedShop> {
   const database = await createTestDatabase();

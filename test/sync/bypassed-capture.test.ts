@@ -26,15 +26,6 @@ const it = test
     await worker.once([shop.organizationId]);
     return shop.organizationId;
   })
-  /** Runs `worker` until the end of the test. */
-  .extend('startWorker', ({ worker }, { onCleanup }) => () => {
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    onCleanup(async () => {
-      stop.abort();
-      await running;
-    });
-  })
   .extend(
     'stored',
     ({ database, organizationId }) =>
@@ -124,14 +115,14 @@ describe('a write that bypasses capture', () => {
       database,
       organizationId,
       engine,
-      startWorker,
+      followChanges,
       otherWorker,
       otherDirectory,
       published,
       stored,
     }) => {
       await otherWorker.once([organizationId]);
-      startWorker();
+      followChanges();
       const before = (await engine.freshness(organizationId)) as bigint;
       await engine.waitUntilFresh(organizationId, before + 1n, AbortSignal.timeout(60_000));
       await database.pool.query(`begin; ${statements}; commit`);

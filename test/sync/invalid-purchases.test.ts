@@ -30,14 +30,6 @@ const it = test
       (id: bigint) =>
         organizationDirectory(directory, id),
   )
-  .extend('startWorker', ({ worker }, { onCleanup }) => () => {
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    onCleanup(async () => {
-      stop.abort();
-      await running;
-    });
-  })
   .extend(
     'untilReported',
     ({ folderOf }) =>
@@ -70,7 +62,7 @@ describe('a purchase that cannot be copied', () => {
       otherShop: { organizationId: other },
       add,
       folderOf,
-      startWorker,
+      followChanges,
       untilReported,
       untilPublished,
       expectEqual,
@@ -78,7 +70,7 @@ describe('a purchase that cannot be copied', () => {
       const addInvalid = () =>
         add(organizationId, { created_at: 'infinity', order_number: 'SECRET-7' });
       if (place === 'a load') await addInvalid();
-      startWorker();
+      followChanges();
       if (place === 'a change') {
         await untilPublished(organizationId, 1);
         await addInvalid();

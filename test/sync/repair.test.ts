@@ -1,5 +1,3 @@
-import { cpSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { withSnapshot } from '../../src/postgres/pool.ts';
 import { rereadRanges } from '../../sync/verification/reread.ts';
@@ -7,6 +5,7 @@ import { countDifferences, type Verification } from '../../sync/verification/ver
 import { dictionaryDamages, repairableDamages } from '../support/damages.ts';
 import {
   addPurchases,
+  keepFolder,
   openPublishedShop,
   type PublishedShop,
   verifiedTest,
@@ -23,13 +22,7 @@ const it = verifiedTest
   })
   /** The same file, which a test may damage. */
   .extend('file', ({ undamaged }, { onCleanup }) => {
-    const { directory, folder } = undamaged;
-    const copy = join(directory, 'undamaged');
-    cpSync(folder, copy, { recursive: true });
-    onCleanup(() => {
-      rmSync(folder, { recursive: true });
-      cpSync(copy, folder, { recursive: true });
-    });
+    onCleanup(keepFolder(undamaged));
     return undamaged;
   });
 

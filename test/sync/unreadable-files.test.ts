@@ -1,9 +1,10 @@
-import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, expect } from 'vitest';
 import { currentFile } from '../../src/purchase-store/published-generation.ts';
 import {
   addPurchases,
+  keepFolder,
   openPublishedShop,
   type PublishedShop,
   verifiedTest,
@@ -28,13 +29,7 @@ const it = verifiedTest
   })
   /** The files of the first organization, which a test may damage. */
   .extend('files', ({ undamaged }, { onCleanup }) => {
-    const { directory, folder } = undamaged;
-    const copy = join(directory, 'undamaged');
-    cpSync(folder, copy, { recursive: true });
-    onCleanup(() => {
-      rmSync(folder, { recursive: true });
-      cpSync(copy, folder, { recursive: true });
-    });
+    onCleanup(keepFolder(undamaged));
     return undamaged;
   });
 
