@@ -3,17 +3,18 @@
  * refuses the open file, but opening it again is enough.
  */
 export function isCorruption(error: unknown): boolean {
-  return isDamage(error) && (isChecksumFailure(error) || /INTERNAL Error/i.test(String(error)));
+  const isFound = /corrupt|checksum|not a valid DuckDB|deserializ|INTERNAL Error/i;
+  return isDamage(error) && isFound.test(String(error));
 }
 
-/** Whether a checksum or a header of the file is wrong. */
-export function isChecksumFailure(error: unknown): boolean {
-  return /corrupt|checksum|not a valid DuckDB|deserializ/i.test(String(error));
-}
-
-/** Whether DuckDB has invalidated the instance with all its files. */
+/** Whether DuckDB has invalidated the instance with all its files, because of an earlier error. */
 export function isInstanceLost(error: unknown): boolean {
   return /because of a previous fatal error/i.test(String(error));
+}
+
+/** Whether the error makes DuckDB invalidate the instance, or the instance is invalid already. */
+export function invalidatesInstance(error: unknown): boolean {
+  return /(INTERNAL|FATAL) Error/i.test(String(error));
 }
 
 /** Whether the file itself is the reason, and not a missing resource or permission. */

@@ -1,8 +1,8 @@
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
@@ -11,8 +11,9 @@ import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { createTestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
+import { forgeBitpackedColumn } from '../support/forged-block.ts';
 import { testServices } from '../support/services.ts';
-import { addKey } from '../support/shop.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
 
 const paths = [
@@ -52,6 +53,7 @@ const it = verifiedTest
       };
       const getAll = () => Promise.all(paths.map(get));
       return {
+        duckdb,
         getAll,
         /** The sorted lines of each export: an export has no order. */
         async exportAll() {
@@ -91,6 +93,42 @@ const it = verifiedTest
 
 // Nothing changes in the organization, so no new generation replaces the damaged one.
 describe('a published file that is damaged', { timeout: 120_000 }, () => {
+  it('with a valid checksum invalidates the DuckDB instance of the API, which replaces the instance', async ({
+    published,
+    startReader,
+    startWorker,
+  }) => {
+    const { pool } = published.database;
+    const other = await addOrganization(pool);
+    await addPurchase(pool, other, { customer_id: await addCustomer(pool, other) });
+    await addPurchases(published, 400);
+    await published.sync([published.organization, other]);
+    const file = published.basePath();
+    const spillDirectory = join(published.directory, 'spill', 'forge');
+    await forgeBitpackedColumn(file, 'purchase_value_in_cents', spillDirectory);
+    const { duckdb, getAll, exportAll, untilRebuilt } = await startReader();
+    const statsOf = (organization: bigint) =>
+      duckdb.stats(organization, { filters: {}, groupLimit: 1 });
+    const { asOf } = await statsOf(other);
+    await expect(statsOf(published.organization)).rejects.toMatchObject({
+      name: 'NoGenerationError',
+      cause: { message: expect.stringContaining('Invalid bitpacking mode') },
+    });
+    const served = await vi.waitFor(() => statsOf(other), 10_000);
+    expect(served.result.purchaseCount).toBe(1n);
+    expect(served.asOf).toBeGreaterThanOrEqual(asOf);
+    // The damaged base is not read again: the other organization is served all the time.
+    const fromPostgres = await getAll();
+    expect(await duckdb.version(published.organization)).toBeNull();
+    await statsOf(other);
+
+    const exported = await exportAll();
+    await startWorker();
+    await untilRebuilt(file);
+    expect(await getAll()).toEqual(fromPostgres);
+    expect(await exportAll()).toEqual(exported);
+  });
+
   it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', async ({
     published,
     startReader,

@@ -60,9 +60,12 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
 
   const detachUnused = async (attached: AttachedGeneration): Promise<void> => {
     if (!attached.isRetired || attached.users > 0) return;
-    await detach(await connecting, attached.generation.catalogs.delta);
-    closeSync(attached.descriptor);
-    await attached.base.release();
+    try {
+      await detach(await connecting, attached.generation.catalogs.delta);
+    } finally {
+      closeSync(attached.descriptor);
+      await attached.base.release();
+    }
   };
 
   return {

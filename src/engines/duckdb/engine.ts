@@ -10,7 +10,7 @@ import {
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance } from '../../duckdb/connection.ts';
-import { isChecksumFailure, isInstanceLost } from '../../duckdb/damage.ts';
+import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
 import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
 import type { Generation } from './generation.ts';
@@ -43,31 +43,41 @@ const memoryPerOrganization = 2 ** 20;
 /** Larger exports get the file: another process can then write the export, at no cost to queries. */
 const maxListedPurchases = 2_000;
 
+/** What belongs to one DuckDB instance. */
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
-  readonly exports: ReturnType<typeof createAbortableTasks>;
   readonly generations: Generations;
-  readonly waitUntilFresh: WaitUntilFresh;
+  close(): Promise<void>;
 };
 
 /**
  * Reads the generations that the sync worker publishes. Every method rejects with
  * NoGenerationError until an organization has one, and with QueryTimeoutError after `timeoutMs`.
+ *
+ * An internal error of DuckDB invalidates the instance. Queries then reject with
+ * NoGenerationError, until another instance replaces it.
  */
 export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<PurchaseEngine> {
-  const { dataDirectory } = options;
-  const spillDirectory = join(dataDirectory, 'spill', `api-${process.pid}`);
-  mkdirSync(join(dataDirectory, 'spill'), { recursive: true });
-  const instance = await createInstance({ ...options, spillDirectory });
-  const queries = createQueryPool(instance, options);
   const exports = createAbortableTasks();
-  const generations = createGenerations(instance, {
-    ...options,
-    maxIdle: maxIdle(options.memoryLimit, memoryPerOrganization),
-  });
+  let parts = await openParts(options);
+  let replacing: Promise<void> | null = null;
 
+  const replace = async (lost: EngineParts): Promise<void> => {
+    parts = await openParts(options, lost.generations.organizations);
+    await lost.close();
+  };
+  /** A failure does not matter: the next query fails too, and tries again. */
+  const onInvalid = (invalid: EngineParts): void => {
+    if (invalid !== parts) return;
+    replacing ??= replace(invalid)
+      .catch(() => {})
+      .finally(() => {
+        replacing = null;
+      });
+  };
   const newestAsOf = async (organizationId: bigint, source: string | null): Promise<bigint> => {
+    const { generations } = parts;
     await generations.refresh(organizationId);
     const version = await generations.version(organizationId, source);
     if (version === null) throw new NoGenerationError();
@@ -75,41 +85,101 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   };
   const waitUntilFresh = createWaitUntilFresh(newestAsOf, (organizationId) => {
     try {
-      sendWorkerRequest(dataDirectory, 'refresh', organizationId);
+      sendWorkerRequest(options.dataDirectory, 'refresh', organizationId);
     } catch {
       // The worker publishes at its next regular time.
     }
   });
 
-  const parts = { instance, queries, exports, generations, waitUntilFresh };
+  const readerOptions = { parts: () => parts, onInvalid, exports, waitUntilFresh };
   return {
-    ...createReader(parts, null),
-    forSource: (source) => createReader(parts, source),
+    ...createReader(readerOptions, null),
+    forSource: (source) => createReader(readerOptions, source),
     async close() {
-      await Promise.all([queries.close(), exports.close()]);
+      await exports.close();
+      await replacing;
+      await parts.close();
+    },
+  };
+}
+
+let openedInstances = 0;
+
+/** `previous` are the organizations of an instance that this one replaces. */
+async function openParts(
+  options: DuckDBEngineOptions,
+  previous?: Generations['organizations'],
+): Promise<EngineParts> {
+  const spill = join(options.dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  openedInstances += 1;
+  const spillDirectory = join(spill, `api-${process.pid}-${openedInstances}`);
+  const instance = await createInstance({ ...options, spillDirectory });
+  const queries = createQueryPool(instance, options);
+  const generationsOptions = {
+    ...options,
+    maxIdle: maxIdle(options.memoryLimit, memoryPerOrganization),
+    /** Files of an invalid instance cannot be detached. */
+    onError: (organizationId: bigint, error: unknown) => {
+      if (!isInstanceLost(error)) options.onError(organizationId, error);
+    },
+  };
+  const generations = createGenerations(instance, generationsOptions, previous);
+  return {
+    instance,
+    queries,
+    generations,
+    async close() {
+      await queries.close();
       await generations.close();
       instance.closeSync();
     },
   };
 }
 
+type ReaderOptions = {
+  readonly parts: () => EngineParts;
+  readonly onInvalid: (parts: EngineParts) => void;
+  readonly exports: ReturnType<typeof createAbortableTasks>;
+  readonly waitUntilFresh: WaitUntilFresh;
+};
+
 /** Reads generations from one source, or from any source if `source` is null. */
-function createReader(parts: EngineParts, source: string | null): PurchaseReader {
-  const { queries, exports, generations, waitUntilFresh } = parts;
+function createReader(options: ReaderOptions, source: string | null): PurchaseReader {
+  const { exports, waitUntilFresh } = options;
+
+  /** Runs `work` on the present instance. NoGenerationError makes another engine run the query. */
+  const withParts = async <Result>(
+    work: (parts: EngineParts) => Promise<Result>,
+  ): Promise<Result> => {
+    const parts = options.parts();
+    try {
+      return await work(parts);
+    } catch (error) {
+      const isInvalid = invalidatesInstance(error);
+      if (isInvalid) options.onInvalid(parts);
+      if (!isInvalid && !isCorruption(error)) throw error;
+      throw new NoGenerationError('the file cannot be read', { cause: error });
+    }
+  };
+
   const run = <Result>(
     organizationId: bigint,
     signal: AbortSignal | undefined,
     client: string | undefined,
     query: (connection: DuckDBConnection, generation: Generation) => Promise<Result>,
   ): Promise<AsOf<Result>> =>
-    queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
-      generations
-        .use(organizationId, source, async ({ generation, asOf }) => ({
+    withParts(({ queries, generations }) =>
+      queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
+        generations.use(organizationId, source, async ({ generation, asOf }) => ({
           result: await generations.withEviction(() => query(connection, generation)),
           asOf,
-        }))
-        .catch(rejectUnreadable),
+        })),
+      ),
     );
+
+  const version = (organizationId: bigint) =>
+    options.parts().generations.version(organizationId, source);
 
   return {
     list: (organizationId, query, signal, client) =>
@@ -130,26 +200,23 @@ function createReader(parts: EngineParts, source: string | null): PurchaseReader
       ),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        generations
-          .use(organizationId, source, async ({ generation, descriptors, asOf }) => {
-            const few = await listFew(parts, generation, filters, either);
-            const result = few === null ? { descriptors } : { purchases: oneBatch(few) };
-            return take({ result, asOf }, either);
-          })
-          .catch(rejectUnreadable),
+        withParts((parts) =>
+          parts.generations.use(
+            organizationId,
+            source,
+            async ({ generation, descriptors, asOf }) => {
+              const few = await listFew(parts, generation, filters, either);
+              const result = few === null ? { descriptors } : { purchases: oneBatch(few) };
+              return take({ result, asOf }, either);
+            },
+          ),
+        ),
       ),
-    freshness: async (organizationId) =>
-      (await generations.version(organizationId, source))?.asOf ?? null,
-    version: (organizationId) => generations.version(organizationId, source),
+    freshness: async (organizationId) => (await version(organizationId))?.asOf ?? null,
+    version,
     waitUntilFresh: (organizationId, instant, signal) =>
       waitUntilFresh(organizationId, source, instant, signal),
   };
-}
-
-/** NoGenerationError makes another engine run the query. */
-function rejectUnreadable(error: unknown): never {
-  if (!isChecksumFailure(error) && !isInstanceLost(error)) throw error;
-  throw new NoGenerationError('the file cannot be read', { cause: error });
 }
 
 /** All matching purchases; null if there are more than `maxListedPurchases`. */

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import { type DataVersion, NoGenerationError } from '../../domain/purchase-engine.ts';
-import { isChecksumFailure, isInstanceLost } from '../../duckdb/damage.ts';
+import { isCorruption } from '../../duckdb/damage.ts';
 import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { readUpToDate } from '../../purchase-store/up-to-date.ts';
 import { createAttachments } from './attachments.ts';
 import { type GenerationLease, pollIntervalMs, ServedOrganization } from './served-organization.ts';
 
 export type Generations = {
+  /** The least recently used organization first. */
+  readonly organizations: ReadonlyMap<bigint, ServedOrganization>;
   /** The generation that queries read at present; null if there is none from `source`. */
   version(organizationId: bigint, source: string | null): Promise<DataVersion | null>;
   /**
@@ -34,12 +36,15 @@ export type GenerationsOptions = {
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
-/** Serves the generations that the worker publishes: attaches, refreshes, leases and evicts them. */
+/**
+ * Serves the generations that the worker publishes: attaches, refreshes, leases and evicts them.
+ * `previous` are the organizations of an instance that this one replaces.
+ */
 export function createGenerations(
   instance: DuckDBInstance,
   { dataDirectory, maxIdle, onError }: GenerationsOptions,
+  previous: Generations['organizations'] = new Map(),
 ): Generations {
-  /** The least recently used organization first. */
   const organizations = new Map<bigint, ServedOrganization>();
   const attachments = createAttachments(instance, dataDirectory);
   const upToDate = readUpToDate(dataDirectory);
@@ -47,6 +52,10 @@ export function createGenerations(
   const { evictBeyond, withEviction } = createEviction(organizations, onError);
   const onAttached = () => evictBeyond(maxIdle);
   const options = { dataDirectory, attachments, upToDate, withEviction, onAttached, onError };
+
+  for (const [id, organization] of previous) {
+    organizations.set(id, new ServedOrganization(id, options, organization));
+  }
 
   const acquire = (id: bigint, source: string | null): Promise<GenerationLease | null> => {
     const organization = organizations.get(id) ?? new ServedOrganization(id, options);
@@ -69,6 +78,8 @@ export function createGenerations(
   const polling = poll();
 
   return {
+    organizations,
+
     async version(organizationId, source) {
       const lease = await acquire(organizationId, source);
       lease?.release();
@@ -81,8 +92,10 @@ export function createGenerations(
       try {
         return await work(lease);
       } catch (error) {
-        if (isChecksumFailure(error) || isInstanceLost(error)) onError(organizationId, error);
-        if (isChecksumFailure(error)) organizations.get(organizationId)?.reportDamage(lease.base);
+        if (isCorruption(error)) {
+          onError(organizationId, error);
+          organizations.get(organizationId)?.reportDamage(lease.base);
+        }
         throw error;
       } finally {
         lease.release();
@@ -98,7 +111,9 @@ export function createGenerations(
     async close() {
       closing.abort();
       await polling;
-      for (const organization of organizations.values()) await organization.close();
+      for (const organization of organizations.values()) {
+        await organization.close().catch((error: unknown) => onError(organization.id, error));
+      }
       await attachments.close();
     },
   };

@@ -78,8 +78,14 @@ export class ServedOrganization {
   /** The published file cannot be served, so an evicted generation could not be attached again. */
   #isStuck = false;
 
-  constructor(id: bigint, options: ServedOrganizationOptions) {
+  /** `previous` served the organization in another instance: its instant and damage still hold. */
+  constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
     this.id = id;
+    if (previous !== undefined) {
+      this.#served = previous.#served;
+      this.#asOf = previous.#asOf;
+      this.#damaged = previous.#damaged;
+    }
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
   }
