@@ -14,7 +14,7 @@ import { createTestDuckDBEngine } from '../support/engines.ts';
 import { forgeBitpackedColumn } from '../support/forged-block.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
+import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
 
 const paths = [
   '/v1/purchases/stats?group_by=utm_source',
@@ -165,6 +165,33 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
       await close();
     }
     expect(rebuilt).toBeGreaterThan(0);
+  });
+
+  it('with a valid checksum invalidates the DuckDB instance of the worker, which starts another one', async ({
+    published,
+    program,
+  }) => {
+    const { pool } = published.database;
+    const other = openPublishedShop(
+      published.database,
+      published.directory,
+      await addOrganization(pool),
+    );
+    await addPurchases(other, 1);
+    await addPurchases(published, 400);
+    await published.sync([published.organization, other.organization]);
+    const file = published.basePath();
+    const fileOfOther = other.deltaPath();
+    const spillDirectory = join(published.directory, 'spill', 'forge');
+    await forgeBitpackedColumn(file, 'purchase_value_in_cents', spillDirectory);
+    const worker = program('sync/main.ts', ['run']);
+    await pool.query('update purchases set purchase_value_in_cents = purchase_value_in_cents + 1');
+    await vi.waitFor(() => expect(published.basePath()).not.toBe(file), 60_000);
+    await vi.waitFor(() => expect(other.deltaPath()).not.toBe(fileOfOther), 60_000);
+    await worker.end('SIGTERM');
+    expect(worker.output()).toContain('DuckDB failed and must restart');
+    expect(await published.verify()).toMatchObject({ state: 'equal' });
+    expect(await other.verify()).toMatchObject({ state: 'equal' });
   });
 
   it.for([
