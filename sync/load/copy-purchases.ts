@@ -89,7 +89,7 @@ export async function copyPurchases(
 
 /** The position in the last line. Null if its instant is infinite, which DuckDB then rejects. */
 function positionAtEnd(tail: string): PurchasePosition | null {
-  if (/,infinity\n$/.test(tail)) return null;
+  if (/,-?infinity\n$/.test(tail)) return null;
   const [, id = '', day, time] = /,(-?\d+),([^, ]+) ([^, ]+)\n$/.exec(tail) ?? [];
   const createdAt = parseInstant(`${day}T${time}Z`, 'down');
   if (createdAt === null) throw new Error('the last line of a chunk has no position');

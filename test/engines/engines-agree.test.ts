@@ -24,13 +24,16 @@ import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
+/** Random queries of each test. */
+const numRuns = Number(process.env.RANDOM_QUERIES ?? 20);
+
 const day = 86_400_000_000n;
 
 /** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
 const asText = (answer: unknown): string =>
   JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
 
-/** Where an organization's rows lie, and how they get there: `sync` publishes what Postgres holds. */
+/** The files that hold an organization's rows. `prepare` writes them. */
 const mixtures: readonly {
   readonly name: string;
   prepare(shop: {
@@ -191,8 +194,8 @@ describe.each(mixtures)(
         );
     };
 
-    it(`give the same statistics to any question, ${name}`, async ({ engine }) => {
-      const question: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
+    it(`return the same statistics for random queries, ${name}`, async ({ engine }) => {
+      const queries: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
         {
           filters: filters(),
           groupBy: fc.constantFrom(...statsDimensions),
@@ -201,18 +204,18 @@ describe.each(mixtures)(
         { requiredKeys: ['filters', 'groupLimit'] },
       );
       await fc.assert(
-        fc.asyncProperty(question, async (query) => {
+        fc.asyncProperty(queries, async (query) => {
           const [fast, exact] = await Promise.all([
             engine.stats(organization, query),
             postgres.stats(organization, query),
           ]);
           expect(asText(fast.result)).toBe(asText(exact.result));
         }),
-        { numRuns: 80 },
+        { numRuns },
       );
     });
 
-    it(`give the same time series to any question, ${name}`, async ({ engine }) => {
+    it(`return the same time series for random queries, ${name}`, async ({ engine }) => {
       // Most other bounds have too many periods between them.
       const near = (bound: bigint) => bound > -2n * day && bound < latestInstant - day;
       const bounds = fc.record({
@@ -220,7 +223,7 @@ describe.each(mixtures)(
         createdUntil: instant.filter(near),
       });
       const bounded = fc.tuple(filters(), fc.option(bounds, { freq: 8, nil: {} }));
-      const question: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
+      const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
         {
           filters: bounded.map(([others, between]) => ({ ...others, ...between })),
           interval: fc.constantFrom(...intervals),
@@ -239,19 +242,19 @@ describe.each(mixtures)(
           },
         );
       await fc.assert(
-        fc.asyncProperty(question, async (query) => {
+        fc.asyncProperty(queries, async (query) => {
           expect(await seriesOf(engine, query)).toBe(await seriesOf(postgres, query));
         }),
-        { numRuns: 80 },
+        { numRuns },
       );
     });
 
-    it(`give the same page to any question, from any cursor, ${name}`, async ({ engine }) => {
-      const question: fc.Arbitrary<PurchaseListQuery> = fc.record(
+    it(`return the same page for random queries and cursors, ${name}`, async ({ engine }) => {
+      const queries: fc.Arbitrary<PurchaseListQuery> = fc.record(
         {
           filters: filters(),
           limit: fc.integer({ min: 1, max: 100 }),
-          // One of them never was.
+          // No purchase has the last id.
           startingAfter: fc.constantFrom(...ids, 10n ** 15n),
         },
         { requiredKeys: ['filters', 'limit'] },
@@ -265,17 +268,17 @@ describe.each(mixtures)(
           },
         );
       await fc.assert(
-        fc.asyncProperty(question, async (query) => {
+        fc.asyncProperty(queries, async (query) => {
           const page = await pageOf(postgres, query);
           // A purchase that is gone keeps its place in DuckDB until the next compaction.
           const isGone = page === 'unknown cursor' && query.startingAfter !== 10n ** 15n;
           if (!isGone) expect(await pageOf(engine, query)).toBe(page);
         }),
-        { numRuns: 80 },
+        { numRuns },
       );
     });
 
-    it(`find the same purchase under every number, ${name}`, async ({ engine }) => {
+    it(`return the same purchase for each id, ${name}`, async ({ engine }) => {
       for (const id of ids) {
         const [fast, exact] = await Promise.all([
           engine.get(organization, id),

@@ -21,7 +21,7 @@ import {
 import { statusOf } from './refusal.ts';
 
 // For more requests: FUZZ_REQUESTS=500000. To repeat a failure: the FUZZ_SEED and FUZZ_PATH that it prints.
-const requestCount = Number(process.env.FUZZ_REQUESTS ?? 4_000);
+const requestCount = Number(process.env.FUZZ_REQUESTS ?? 2_000);
 const replayed = {
   ...(process.env.FUZZ_SEED === undefined ? {} : { seed: Number(process.env.FUZZ_SEED) }),
   ...(process.env.FUZZ_PATH === undefined ? {} : { path: process.env.FUZZ_PATH }),

@@ -15,7 +15,7 @@ import { problemsIn, waitForRecovery } from '../support/chaos/recovery.ts';
 import { endPrepared, writeAtRandom } from '../support/chaos/writers.ts';
 
 // CHAOS_SECONDS=600 runs longer. CHAOS_SEED=… repeats the random values of a run; its timing differs.
-const seconds = Number(process.env.CHAOS_SECONDS ?? 40);
+const seconds = Number(process.env.CHAOS_SECONDS ?? 20);
 const seed = Number(process.env.CHAOS_SEED ?? Math.floor(Math.random() * 1_000_000_000));
 /** Longer than all retries. */
 const recoveryMs = 240_000;
