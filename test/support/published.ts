@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import type { Purchase } from '../../src/domain/purchase.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -34,3 +35,13 @@ async function everyPurchase(engine: PurchaseEngine, organizationId: bigint): Pr
     if (!result.hasMore) return purchases;
   }
 }
+
+/** Compares the published purchases with those of Postgres. */
+export const expectEqual = async (
+  database: Database,
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<void> =>
+  expect(await publishedPurchases(dataDirectory, organizationId)).toEqual(
+    await storedPurchases(database, organizationId),
+  );

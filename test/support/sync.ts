@@ -44,3 +44,9 @@ export async function createTestWorker(
     },
   };
 }
+
+/** Publishes the purchases of Postgres, by a worker that ends afterwards. */
+export async function syncOnce(database: Database, dataDirectory: string): Promise<void> {
+  const worker = await createTestWorker(database, dataDirectory);
+  await worker.syncAll().finally(() => worker.close());
+}

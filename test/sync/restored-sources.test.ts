@@ -3,29 +3,14 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { findCredential, secretHash } from '../../src/postgres/api-keys.ts';
 import { captureSql } from '../../src/postgres/capture.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
-import { createTestApi } from '../support/api.ts';
-import { isolatedTest, test } from '../support/fixtures.ts';
-import { createTestDatabase } from '../support/postgres.ts';
-import { startPostgresServer } from '../support/postgres-server.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { isolatedTest } from '../support/fixtures.ts';
+import { expectEqual, publishedPurchases, storedPurchases } from '../support/published.ts';
+import { addPurchases } from '../support/shop.ts';
+import { syncOnce } from '../support/sync.ts';
 
 const addACent = 'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';
-
-/** Publishes what Postgres holds, by a worker that ends then. */
-async function syncOnce(database: Database, directory: string) {
-  const worker = await createTestWorker(database, directory);
-  await worker.syncAll().finally(() => worker.close());
-}
-
-const expectEqual = async (database: Database, directory: string, organization: bigint) =>
-  expect(await publishedPurchases(directory, organization)).toEqual(
-    await storedPurchases(database, organization),
-  );
 
 /** Resolves when the published purchases are those of Postgres. */
 async function untilEqual(database: Database, directory: string, organization: bigint) {
@@ -37,7 +22,7 @@ async function untilEqual(database: Database, directory: string, organization: b
   }
 }
 
-const restoredTest = isolatedTest
+const it = isolatedTest
   /** An organization with 50 purchases. */
   .extend('organization', async ({ database, shop, customerId }) => {
     await addPurchases(database.pool, shop.organizationId, customerId, 50);
@@ -74,8 +59,6 @@ const restoreStatements = [
 ];
 
 describe('a restored dump', () => {
-  const it = restoredTest;
-
   it.for([false, true])(
     'causes a rebuild by a running worker and by one that starts later (--single-transaction: %s)',
     async (isSingle, { database: { pool }, directory, organization, worker, startWorker }) => {
@@ -131,8 +114,6 @@ describe('a restored dump', () => {
 });
 
 describe('a restored data folder', () => {
-  const it = restoredTest;
-
   it('is brought up to date, also if it is restored twice', async ({
     database: { pool },
     directory,
@@ -155,190 +136,5 @@ describe('a restored data folder', () => {
     restore();
     await syncOnce(pool, data);
     await expectEqual(pool, data, organization);
-  });
-});
-
-const coldCopyTest = test
-  .extend('postgres', { scope: 'file' }, async ({ directory }, { onCleanup }) => {
-    const postgres = await startPostgresServer(directory);
-    onCleanup(postgres.remove);
-    return postgres;
-  })
-  .extend('pool', { scope: 'file' }, ({ postgres }) => postgres.pool)
-  .extend('data', { scope: 'file' }, ({ directory }) => join(directory, 'data'))
-  /** An organization with 50 purchases in this Postgres. */
-  .extend('seller', { scope: 'file' }, async ({ pool }) => {
-    const organization = await addOrganization(pool);
-    const customer = await addCustomer(pool, organization);
-    await addPurchases(pool, organization, customer, 50);
-    return { organization, customer };
-  });
-
-const nextTransaction = async (pool: Database) => {
-  const { rows } = await pool.query<{ next: bigint }>(
-    'select pg_current_xact_id()::text::bigint as next',
-  );
-  return rows[0]?.next as bigint;
-};
-/** Assigns all lost transaction ids again, to other changes. */
-const assignLostIds = async (pool: Database, before: bigint) => {
-  for (let left = before - (await nextTransaction(pool)) + 50n; left > 0n; left -= 1n) {
-    await pool.query(`${addACent} where id = 1 + $1 % 5`, [left]);
-  }
-};
-
-describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
-  const it = coldCopyTest;
-
-  it('causes a rebuild if all lost transaction ids were assigned again', async ({
-    postgres,
-    pool,
-    data,
-    seller: { organization },
-  }) => {
-    await syncOnce(pool, data);
-    const restore = await postgres.coldCopy();
-    await pool.query(`${addACent} where id > 20`);
-    await syncOnce(pool, data);
-    const before = await nextTransaction(pool);
-    await restore();
-    await assignLostIds(pool, before);
-    await syncOnce(pool, data);
-    await expectEqual(pool, data, organization);
-  });
-
-  it('causes a rebuild if only changes that a worker has read were lost', async ({
-    postgres,
-    pool,
-    data,
-    seller: { organization },
-  }) => {
-    await syncOnce(pool, data);
-    await pool.query(`${addACent} where id > 30`);
-    const restore = await postgres.coldCopy();
-    await pool.query(`${addACent} where id > 20`);
-    await syncOnce(pool, data);
-    await restore();
-    await syncOnce(pool, data);
-    await expectEqual(pool, data, organization);
-  });
-
-  it('restarts an interrupted load', async ({
-    postgres,
-    pool,
-    directory,
-    seller: { organization, customer },
-  }) => {
-    const data = join(directory, 'interrupted');
-    const restore = await postgres.coldCopy();
-    await addPurchases(pool, organization, customer, 5_000);
-    const stop = new AbortController();
-    let loaded = 0;
-    const worker = await createTestWorker(pool, data, {
-      loadChunkRows: 100,
-      onReport: (_organization, { progress }) => {
-        loaded = progress?.loaded ?? 0;
-        if (loaded > 1_000) stop.abort();
-      },
-    });
-    await worker.run(stop.signal);
-    await worker.close();
-    expect(loaded).toBeGreaterThan(1_000);
-    const before = await nextTransaction(pool);
-    await restore();
-    await assignLostIds(pool, before);
-    await syncOnce(pool, data);
-    await expectEqual(pool, data, organization);
-  });
-
-  it('shows no key the purchases of another company that had the same id', async ({
-    postgres,
-    pool,
-    data,
-  }) => {
-    const restore = await postgres.coldCopy();
-    const company = await addOrganization(pool, 'Lost');
-    await addPurchases(pool, company, await addCustomer(pool, company), 20);
-    await syncOnce(pool, data);
-    const api = await createTestApi(pool, data);
-    try {
-      const count = async (secret: string) =>
-        (await api.get('/v1/purchases/stats', secret)).json().purchase_count;
-      expect(await count((await addKey(pool, company)).secret)).toBe(20);
-      await restore();
-      expect(await addOrganization(pool, 'New')).toBe(company);
-      const { secret } = await addKey(pool, company);
-      expect(await count(secret)).toBe(0);
-      await addPurchases(pool, company, await addCustomer(pool, company), 3);
-      expect(await count(secret)).toBe(3);
-      await syncOnce(pool, data);
-      expect(await count(secret)).toBe(3);
-    } finally {
-      await api.close();
-    }
-  });
-});
-
-describe('another database', () => {
-  const it = restoredTest;
-
-  it('with the same organization does not use its published files', async ({
-    database,
-    directory,
-    organization,
-    engine,
-  }) => {
-    await syncOnce(database.pool, directory);
-    const other = await createTestDatabase();
-    const { rows } = await database.pool.query('select id, identity, name from organizations');
-    const { id, identity, name } = rows[0];
-    await other.pool.query('insert into organizations (id, identity, name) values ($1, $2, $3)', [
-      id,
-      identity,
-      name,
-    ]);
-    const sourceOf = async (pool: Database): Promise<string> => {
-      const { secret } = await addKey(pool, organization);
-      return (await findCredential(pool, secretHash(secret) as Buffer))?.source ?? '';
-    };
-    const [own, foreign] = [await sourceOf(database.pool), await sourceOf(other.pool)];
-    expect(foreign).not.toBe(own);
-    expect(await engine.forSource(foreign).freshness(organization)).toBeNull();
-    expect(await engine.forSource(own).freshness(organization)).not.toBeNull();
-    await other.drop();
-  });
-
-  it('of the same name is read by a running API, which shows nothing of the former', async ({
-    database,
-    directory,
-    organization: former,
-    startApi,
-  }) => {
-    await syncOnce(database.pool, directory);
-    const api = await startApi();
-    const stats = async (secret: string) => {
-      const response = await api.get('/v1/purchases/stats', secret);
-      return [response.statusCode, response.json().purchase_count];
-    };
-    const { secret: formerSecret } = await addKey(database.pool, former);
-    expect(await stats(formerSecret)).toEqual([200, 50]);
-
-    database.pool.on('error', () => {});
-    await database.recreate();
-    const organization = await addOrganization(database.pool, 'New');
-    expect(organization).toBe(former);
-    const { secret } = await addKey(database.pool, organization);
-    expect(await stats(secret)).toEqual([200, 0]);
-    expect((await stats(formerSecret))[0]).toBe(401);
-
-    const customer = await addCustomer(database.pool, organization);
-    await addPurchases(database.pool, organization, customer, 3);
-    await syncOnce(database.pool, directory);
-    const inPostgres = (await api.purchases.freshness(organization)) as bigint;
-    expect(await stats(secret)).toEqual([200, 3]);
-    // The file lacks this purchase: the response is no longer from Postgres.
-    await addPurchases(database.pool, organization, customer, 1);
-    await api.purchases.waitUntilFresh(organization, inPostgres, AbortSignal.timeout(30_000));
-    expect(await stats(secret)).toEqual([200, 3]);
   });
 });

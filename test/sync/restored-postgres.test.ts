@@ -1,0 +1,130 @@
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import type { Database } from '../../src/postgres/pool.ts';
+import { createTestApi } from '../support/api.ts';
+import { test } from '../support/fixtures.ts';
+import { startPostgresServer } from '../support/postgres-server.ts';
+import { expectEqual } from '../support/published.ts';
+import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
+import { createTestWorker, syncOnce } from '../support/sync.ts';
+
+const addACent = 'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';
+
+const it = test
+  .extend('postgres', { scope: 'file' }, async ({ directory }, { onCleanup }) => {
+    const postgres = await startPostgresServer(directory);
+    onCleanup(postgres.remove);
+    return postgres;
+  })
+  .extend('pool', { scope: 'file' }, ({ postgres }) => postgres.pool)
+  .extend('data', { scope: 'file' }, ({ directory }) => join(directory, 'data'))
+  /** An organization with 50 purchases in this Postgres. */
+  .extend('seller', { scope: 'file' }, async ({ pool }) => {
+    const organization = await addOrganization(pool);
+    const customer = await addCustomer(pool, organization);
+    await addPurchases(pool, organization, customer, 50);
+    return { organization, customer };
+  });
+
+const nextTransaction = async (pool: Database) => {
+  const { rows } = await pool.query<{ next: bigint }>(
+    'select pg_current_xact_id()::text::bigint as next',
+  );
+  return rows[0]?.next as bigint;
+};
+/** Assigns all lost transaction ids again, to other changes. */
+const assignLostIds = async (pool: Database, before: bigint) => {
+  for (let left = before - (await nextTransaction(pool)) + 50n; left > 0n; left -= 1n) {
+    await pool.query(`${addACent} where id = 1 + $1 % 5`, [left]);
+  }
+};
+
+describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
+  it('causes a rebuild if all lost transaction ids were assigned again', async ({
+    postgres,
+    pool,
+    data,
+    seller: { organization },
+  }) => {
+    await syncOnce(pool, data);
+    const restore = await postgres.coldCopy();
+    await pool.query(`${addACent} where id > 20`);
+    await syncOnce(pool, data);
+    const before = await nextTransaction(pool);
+    await restore();
+    await assignLostIds(pool, before);
+    await syncOnce(pool, data);
+    await expectEqual(pool, data, organization);
+  });
+
+  it('causes a rebuild if only changes that a worker has read were lost', async ({
+    postgres,
+    pool,
+    data,
+    seller: { organization },
+  }) => {
+    await syncOnce(pool, data);
+    await pool.query(`${addACent} where id > 30`);
+    const restore = await postgres.coldCopy();
+    await pool.query(`${addACent} where id > 20`);
+    await syncOnce(pool, data);
+    await restore();
+    await syncOnce(pool, data);
+    await expectEqual(pool, data, organization);
+  });
+
+  it('restarts an interrupted load', async ({
+    postgres,
+    pool,
+    directory,
+    seller: { organization, customer },
+  }) => {
+    const data = join(directory, 'interrupted');
+    const restore = await postgres.coldCopy();
+    await addPurchases(pool, organization, customer, 5_000);
+    const stop = new AbortController();
+    let loaded = 0;
+    const worker = await createTestWorker(pool, data, {
+      loadChunkRows: 100,
+      onReport: (_organization, { progress }) => {
+        loaded = progress?.loaded ?? 0;
+        if (loaded > 1_000) stop.abort();
+      },
+    });
+    await worker.run(stop.signal);
+    await worker.close();
+    expect(loaded).toBeGreaterThan(1_000);
+    const before = await nextTransaction(pool);
+    await restore();
+    await assignLostIds(pool, before);
+    await syncOnce(pool, data);
+    await expectEqual(pool, data, organization);
+  });
+
+  it('shows no key the purchases of another company that had the same id', async ({
+    postgres,
+    pool,
+    data,
+  }) => {
+    const restore = await postgres.coldCopy();
+    const company = await addOrganization(pool, 'Lost');
+    await addPurchases(pool, company, await addCustomer(pool, company), 20);
+    await syncOnce(pool, data);
+    const api = await createTestApi(pool, data);
+    try {
+      const count = async (secret: string) =>
+        (await api.get('/v1/purchases/stats', secret)).json().purchase_count;
+      expect(await count((await addKey(pool, company)).secret)).toBe(20);
+      await restore();
+      expect(await addOrganization(pool, 'New')).toBe(company);
+      const { secret } = await addKey(pool, company);
+      expect(await count(secret)).toBe(0);
+      await addPurchases(pool, company, await addCustomer(pool, company), 3);
+      expect(await count(secret)).toBe(3);
+      await syncOnce(pool, data);
+      expect(await count(secret)).toBe(3);
+    } finally {
+      await api.close();
+    }
+  });
+});
