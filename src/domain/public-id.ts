@@ -33,25 +33,18 @@ export function encodeIdWithLibrary(resource: IdentifiedResource, id: bigint): s
   return `${idPrefixes[resource]}_${sqids.encode(numbers)}`;
 }
 
-/**
- * The parts of an encoded number: a first character, digits, and padding up to the minimum
- * length. They depend on the remainder of the number by the alphabet's length.
- */
-type Spelling = {
+/** The characters that encode a number. They depend on its remainder by the alphabet's length. */
+type NumberAlphabet = {
   readonly first: string;
   readonly digits: readonly string[];
-  readonly filling: string;
+  /** Appended up to the minimum length. */
+  readonly padding: string;
 };
 const base = alphabet.length - 1;
-let spellings: readonly Spelling[] | undefined;
+let numberAlphabets: readonly NumberAlphabet[] | undefined;
 
-function allSpellings(): readonly Spelling[] {
-  spellings ??= readSpellings();
-  return spellings;
-}
-
-/** Derives the spellings from ids of the library: each digit is the last one of a small number. */
-function readSpellings(): Spelling[] {
+/** Derives the alphabets from ids of the library: each digit is the last one of a small number. */
+function createNumberAlphabets(): NumberAlphabet[] {
   return Array.from({ length: alphabet.length }, (_, remainder) => {
     const digits: string[] = [];
     for (let step = 0; step < base; step += 1) {
@@ -60,8 +53,8 @@ function readSpellings(): Spelling[] {
       digits[number % base] = sqids.encode([number])[length] as string;
     }
     const shortest = sqids.encode([remainder < base ? remainder : remainder + alphabet.length]);
-    const filling = shortest.slice(remainder < base ? 2 : 3);
-    return { first: shortest[0] as string, digits, filling };
+    const padding = shortest.slice(remainder < base ? 2 : 3);
+    return { first: shortest[0] as string, digits, padding };
   });
 }
 
@@ -69,7 +62,8 @@ function readSpellings(): Spelling[] {
 export function encodeId(resource: IdentifiedResource, id: bigint): string {
   const number = Number(id);
   if (number < 0 || number > Number.MAX_SAFE_INTEGER) return encodeIdWithLibrary(resource, id);
-  const { first, digits, filling } = allSpellings()[number % alphabet.length] as Spelling;
+  numberAlphabets ??= createNumberAlphabets();
+  const { first, digits, padding } = numberAlphabets[number % alphabet.length] as NumberAlphabet;
   let text = '';
   let rest = number;
   do {
@@ -77,8 +71,7 @@ export function encodeId(resource: IdentifiedResource, id: bigint): string {
     rest = Math.floor(rest / base);
   } while (rest > 0);
   const missing = minLength - 1 - text.length;
-  const filled = missing > 0 ? filling.slice(0, missing) : '';
-  return `${idPrefixes[resource]}_${first}${text}${filled}`;
+  return `${idPrefixes[resource]}_${first}${text}${padding.slice(0, Math.max(0, missing))}`;
 }
 
 /** The pattern of section 2.2 that validates path and filter parameters. */

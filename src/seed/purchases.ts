@@ -83,7 +83,7 @@ export function* purchaseRows(
 const withoutValues = <Column extends string>(row: Record<Column, unknown>) =>
   Object.fromEntries(Object.keys(row).map((column) => [column, null])) as Record<Column, null>;
 
-/** The last state before `until`: so only recent purchases are pending or on their way. */
+/** The last state before `until`: so only recent purchases are pending or in transit. */
 function follow(createdAt: number, until: number, random: RandomSource) {
   let state: State = 'pending';
   let updatedAt = createdAt;

@@ -82,7 +82,7 @@ export async function takeRequests(
   dataDirectory: string,
   shard: Shard,
   taken: TakenRequests,
-): Promise<{ readonly request: RepairRequest; answer(failure: string | null): Promise<void> }[]> {
+): Promise<{ readonly request: RepairRequest; respond(failure: string | null): Promise<void> }[]> {
   const directory = requestsDirectory(dataDirectory);
   const names = await readdir(directory).catch(() => []);
   const requests = [];
@@ -108,7 +108,7 @@ export async function takeRequests(
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
     taken.set(path, null);
     if (parsed === null) await respond('the request cannot be read');
-    else requests.push({ request: parsed, answer: respond });
+    else requests.push({ request: parsed, respond });
   }
   return requests;
 }

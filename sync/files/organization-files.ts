@@ -102,7 +102,7 @@ export function createOrganizationFiles(options: {
     async finishBase() {
       const file = (await unfinished.open()) as BaseFile;
       // Its snapshot is retained until `next` has it.
-      unfinished.forget();
+      unfinished.release();
       return finishBase(file);
     },
     async createNext(base, watermark) {
@@ -144,8 +144,8 @@ type FileSlot<File> = {
   open(): Promise<File | null>;
   /** Takes a file that was opened elsewhere. */
   adopt(file: File): void;
-  /** Lets somebody else close the open file. */
-  forget(): void;
+  /** Leaves the open file to its new owner, which closes it. */
+  release(): void;
   close(): Promise<void>;
   remove(): Promise<void>;
   retainedSnapshot(): RetainedSnapshot | null;
@@ -180,14 +180,14 @@ function createFileSlot<File>(options: {
     adopt(opened) {
       file = opened;
     },
-    forget() {
+    release() {
       slot.closedSnapshot = file === null ? null : options.snapshotOf(file);
       file = null;
     },
     async close() {
       if (file === null) return;
       const closing = file;
-      slot.forget();
+      slot.release();
       await options.close(closing);
     },
     async remove() {

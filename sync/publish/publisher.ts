@@ -5,7 +5,7 @@ import type { PublishedGeneration } from '../../src/purchase-store/published-gen
 import type { DeltaFile } from '../files/delta-file.ts';
 import { type Publication, publish, readUsablePublication, removeUnusedBases } from './publish.ts';
 
-/** Publishes the live delta of an organization, and remembers the published generation. */
+/** Publishes the live delta of an organization, and keeps the published generation. */
 export type Publisher = {
   /** Null if no generation is known to be published. */
   current(): PublishedGeneration | null;

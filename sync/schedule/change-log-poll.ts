@@ -9,7 +9,7 @@ import type { OrganizationSchedulers } from './organization-schedulers.ts';
 
 /** Reads the change log from where the last poll ended, and marks the organizations that changed. */
 export type ChangeLogPoll = {
-  /** Rejects if Postgres does not answer. */
+  /** Rejects if Postgres does not respond. */
   poll(refreshOrganizations: () => Promise<void>): Promise<ChangeLogNews>;
   /** The next poll takes every organization for changed: Postgres may be another server, or restored. */
   reset(): void;

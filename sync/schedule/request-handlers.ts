@@ -8,7 +8,7 @@ import type { OrganizationSchedulers } from './organization-schedulers.ts';
 
 /** What the worker does for requests of commands and of the API. */
 export type RequestHandlers = {
-  /** Starts the repairs and rebuilds that commands request. Each command gets its answer at the end. */
+  /** Starts the repairs and rebuilds that commands request. Each command receives a response at the end. */
   takeCommandRequests(): Promise<void>;
   /** Rebuilds files that the API could not read, unless another generation has replaced them. */
   rebuildDamagedFiles(): void;
@@ -29,17 +29,17 @@ export function createRequestHandlers(options: {
 
   return {
     async takeCommandRequests() {
-      for (const { request, answer } of await takeRequests(dataDirectory, shard, takenRequests)) {
+      for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
         const { reread, rebuild } = schedulers.repairsFor(request.organizationId);
         void (request.kind === 'reread' ? reread(request.ranges) : rebuild())
           .then(
-            () => answer(null),
+            () => respond(null),
             async (error) => {
-              // If this worker stops, the next worker answers.
-              if (!signal.aborted) await answer(describeFailure(error).message);
+              // If this worker stops, the next worker responds.
+              if (!signal.aborted) await respond(describeFailure(error).message);
             },
           )
-          .catch((error) => log.error({ err: error }, 'cannot answer a request'));
+          .catch((error) => log.error({ err: error }, 'cannot respond to a request'));
       }
     },
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const askEveryMs = 50;
+const checkIntervalMs = 50;
 
-/** Waits, at most until `isOver` says so, which is asked once in a while, or the signal is aborted. */
+/** Waits until the time has passed, `isOver` (called repeatedly) returns true, or the signal is aborted. */
 export async function pauseUntil(
   pauseMs: number,
   isOver: () => boolean,
@@ -10,7 +10,7 @@ export async function pauseUntil(
 ): Promise<void> {
   const until = performance.now() + pauseMs;
   for (let left = pauseMs; left > 0 && !signal.aborted; left = until - performance.now()) {
-    await sleep(Math.min(left, askEveryMs), undefined, { signal }).catch(() => {});
+    await sleep(Math.min(left, checkIntervalMs), undefined, { signal }).catch(() => {});
     if (isOver()) return;
   }
 }

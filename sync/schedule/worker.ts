@@ -119,7 +119,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (generations.size === schedulers.all.size) options.onUpToDate?.();
   };
 
-  /** Rejects if Postgres does not answer. */
+  /** Rejects if Postgres does not respond. */
   const work = async (due: Due): Promise<void> => {
     const news = await changeLogPoll.poll(async () => {
       if (due.organizations()) await schedulers.refresh();

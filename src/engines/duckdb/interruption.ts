@@ -12,7 +12,7 @@ export async function interruptible<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   signal.throwIfAborted();
-  // DuckDB forgets an interrupt when the next query begins, and `work` may run several.
+  // DuckDB clears an interrupt when the next query begins, and `work` may run several.
   let interrupting: NodeJS.Timeout | undefined;
   const interrupt = () => {
     connection.interrupt();

@@ -58,7 +58,7 @@ export function handleClientError(error: Error, socket: Duplex): void {
   refuseMalformed(socket, isHead, code === 'ERR_HTTP_REQUEST_TIMEOUT' ? tooSlow : malformed);
 }
 
-/** Refuses requests that Node would answer without a body. */
+/** Refuses requests to which Node would respond without a body. */
 export function refuseUnsupported(server: Server): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     // Node has no more listeners on this socket, so an error would end the process.

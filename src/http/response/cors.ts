@@ -14,7 +14,7 @@ const exposedHeaders =
 /** The maximum of all browsers. */
 const preflightSeconds = 7200;
 
-/** Sets the CORS headers of any response, and tells whether the request is a preflight request. */
+/** Sets the CORS headers of any response, and returns whether the request is a preflight request. */
 export function setCorsHeaders(
   origins: readonly string[],
   request: FastifyRequest,

@@ -21,10 +21,10 @@ export async function waitForPostgres<Result>(
   const silence = new Promise<never>((_resolve, reject) => {
     const check = () => {
       if (isOver) return;
-      const answeredAt = Math.max(startedAt, lastResponseAt(database));
-      const restMs = answeredAt + maxSilenceMs - performance.now();
+      const respondedAt = Math.max(startedAt, lastResponseAt(database));
+      const restMs = respondedAt + maxSilenceMs - performance.now();
       if (restMs > 0) wait(restMs);
-      else reject(new SilenceError(`Postgres has not answered for ${maxSilenceMs} ms`));
+      else reject(new SilenceError(`Postgres has not responded for ${maxSilenceMs} ms`));
     };
     // After a blocked event loop, timers run before responses that have arrived meanwhile.
     const wait = (ms: number) => {

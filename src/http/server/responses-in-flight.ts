@@ -10,7 +10,7 @@ export function responseInFlight(connection: Duplex): ServerResponse | undefined
   return first;
 }
 
-/** Tracks a server's responses. Returns a function that tells whether none is in flight. */
+/** Tracks a server's responses. Returns a function that returns whether none is in flight. */
 export function trackResponses(server: Server): () => boolean {
   const connections = new Set<Duplex>();
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
