@@ -8,6 +8,10 @@ import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
+import { type ListenAddress, listenFailure } from './listen-address.ts';
+import { createApiMetrics } from './metrics/api.ts';
+import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
+import { createRegistry } from './metrics/registry.ts';
 import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
@@ -77,7 +81,11 @@ export async function startServer(
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
   });
-  const purchases = firstAvailable(duckdb, createPostgresEngine(fallbackDatabase));
+  const registry = settings.metricsListen === null ? null : createRegistry();
+  const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
+  const metrics = registry && createApiMetrics(registry, { duckdb, pools });
+  const fallback = createPostgresEngine(fallbackDatabase);
+  const purchases = firstAvailable(duckdb, fallback, metrics?.onFallback);
   const writeExport = createExportWriter({
     dataDirectory,
     threads: settings.duckdbThreads,
@@ -89,19 +97,29 @@ export async function startServer(
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
     keyDatabase,
     log,
+    oldestAsOf: () => duckdb.current().generations.state().oldestAsOf,
+    ...(metrics && { observer: metrics.observer }),
   });
+  let listener: MetricsListener | null = null;
   const close = async () => {
     await app.close();
+    await listener?.close();
     await purchases.close();
-    await Promise.all([keyDatabase, database, fallbackDatabase].map((pool) => pool.end()));
+    await Promise.all(Object.values(pools).map((pool) => pool.end()));
   };
   // Opens a connection before the first request. A failure does not matter.
   await keyDatabase.query('select').catch(() => {});
   try {
-    await app.listen({ host: settings.host, port: settings.port });
+    if (registry !== null && settings.metricsListen !== null) {
+      listener = await serveMetrics(registry, settings.metricsListen, 'METRICS_LISTEN');
+      log.info({ url: listener.url }, 'serving metrics');
+    }
+    await app.listen({ host: settings.host, port: settings.port }).catch((error) => {
+      throw listenFailure(error, settings, ['HOST', 'PORT']);
+    });
   } catch (error) {
     await close();
-    throw listenFailure(error, settings);
+    throw error;
   }
   const { port } = app.server.address() as AddressInfo;
   const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
@@ -121,23 +139,24 @@ export function requireWritable(dataDirectory: string): void {
   }
 }
 
-/** Throws if the port is in use. */
-export async function requireFreePort(settings: Settings): Promise<void> {
+/** Throws if a port of the API or of metrics is in use. */
+export async function requireFreePorts(settings: Settings): Promise<void> {
+  await requireFreePort(settings, ['HOST', 'PORT']);
+  const { metricsListen, syncMetricsListen } = settings;
+  if (metricsListen !== null) await requireFreePort(metricsListen, ['METRICS_LISTEN']);
+  if (syncMetricsListen !== null) await requireFreePort(syncMetricsListen, ['SYNC_METRICS_LISTEN']);
+}
+
+async function requireFreePort(
+  address: ListenAddress,
+  variables: readonly string[],
+): Promise<void> {
   const probe = createServer();
   try {
-    await once(probe.listen(settings.port, settings.host), 'listening');
+    await once(probe.listen(address.port, address.host), 'listening');
   } catch (error) {
-    throw listenFailure(error, settings);
+    throw listenFailure(error, address, variables);
   } finally {
     probe.close();
   }
-}
-
-function listenFailure(error: unknown, { host, port }: Settings): unknown {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === 'EADDRINUSE') {
-    return new OperatorError(`Port ${port} of ${host} is in use. Set PORT to another one.`);
-  }
-  if (code === undefined || !/^E[A-Z]+$/.test(code)) return error;
-  return new OperatorError(`Cannot listen on ${host}:${port}: ${message}. Set HOST and PORT.`);
 }

@@ -36,6 +36,14 @@ const definitions = {
   ],
   host: ['HOST', z.string().default('127.0.0.1')],
   port: ['PORT', wholeNumber(0, 65_535, 3000)],
+  /** Where the API and the worker serve their metrics; null: nowhere. */
+  metricsListen: ['METRICS_LISTEN', listenAddress()],
+  syncMetricsListen: ['SYNC_METRICS_LISTEN', listenAddress()],
+  /** /readyz fails if the purchases that are served are older; 0: at any age. */
+  readyMaxLagMs: [
+    'READY_MAX_LAG_SECONDS',
+    wholeNumber(0, 86_400, 0).transform((seconds) => seconds * 1000),
+  ],
   /** The base of `html_url`, without a slash at its end. */
   publicAppUrl: [
     'PUBLIC_APP_URL',
@@ -125,11 +133,21 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
       readVariable(variable, schema, environment[variable]),
     ]),
   ) as Settings;
+  requireTwoAddresses(settings);
   const { queryConcurrency, threadPoolSize } = settings;
   if (queryConcurrency < threadPoolSize) return settings;
   throw new OperatorError(
     `QUERY_CONCURRENCY is ${queryConcurrency} but must be less than UV_THREADPOOL_SIZE, ` +
       `which is ${threadPoolSize}: each query occupies one of its threads.`,
+  );
+}
+
+/** `npm start` passes both addresses to its two processes. */
+function requireTwoAddresses({ metricsListen: api, syncMetricsListen: worker }: Settings): void {
+  if (api === null || api.port === 0 || api.port !== worker?.port || api.host !== worker.host)
+    return;
+  throw new OperatorError(
+    'METRICS_LISTEN and SYNC_METRICS_LISTEN must be two different addresses.',
   );
 }
 
@@ -185,6 +203,26 @@ function wholeNumber(min: number, max: number, defaultValue: number) {
 
 function mebibytes(min: number, max: number, defaultValue: number) {
   return wholeNumber(min, max, defaultValue).transform((number) => number * 2 ** 20);
+}
+
+/** `host:port`, with an IPv6 address in brackets. */
+function listenAddress() {
+  return z
+    .string()
+    .regex(
+      /^([\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}$/,
+      'must be host:port, such as 127.0.0.1:9464 or [::1]:9464',
+    )
+    .transform((text) => {
+      const colon = text.lastIndexOf(':');
+      return {
+        host: text.slice(0, colon).replaceAll(/[[\]]/g, ''),
+        port: Number(text.slice(colon + 1)),
+      };
+    })
+    .refine(({ port }) => port <= 65_535, 'must have a port from 0 to 65535')
+    .nullable()
+    .default(null);
 }
 
 /** A size of DuckDB. */

@@ -5,9 +5,11 @@ import {
   runProgram,
 } from '../src/commands/command-line.ts';
 import { encodeId } from '../src/domain/public-id.ts';
+import { serveMetrics } from '../src/metrics/listener.ts';
+import { createRegistry } from '../src/metrics/registry.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
-import { readSettings } from '../src/settings.ts';
+import { readSettings, type Settings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
 import { repairsOf } from './commands/repairs.ts';
 import { verificationInstance, verifyAll } from './commands/verify-command.ts';
@@ -18,6 +20,7 @@ import {
   withWorkerContext,
 } from './commands/worker-process.ts';
 import { describeFailure, type Failure } from './failure.ts';
+import { createWorkerMetrics } from './metrics/metrics.ts';
 import type { WorkerOptions } from './schedule/worker.ts';
 import { type Shard, shardOption } from './shard.ts';
 import { readStatus } from './status/status.ts';
@@ -44,9 +47,18 @@ program
   )
   .action(async (options: { readonly shard?: Shard; readonly verifyEvery?: number }) => {
     const stopped = untilStopped();
-    await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
-      followChanges(context, workerOptions(context, options), stopped),
-    );
+    const settings = readSettings();
+    // Also while the worker waits for Postgres, or is a standby.
+    const metrics = await startMetrics(settings);
+    try {
+      await withWorkerContext(settings, { server: 'primary', stopped }, async (context) => {
+        if (metrics !== null) context.log.info({ url: metrics.url }, 'serving metrics');
+        const observed = { ...workerOptions(context, options), ...metrics?.options };
+        await followChanges(context, observed, stopped);
+      });
+    } finally {
+      await metrics?.close();
+    }
   });
 
 program
@@ -108,6 +120,15 @@ program
   });
 
 await runProgram(program);
+
+/** Null without SYNC_METRICS_LISTEN. */
+async function startMetrics({ syncMetricsListen: address }: Settings) {
+  if (address === null) return null;
+  const registry = createRegistry();
+  const observer = createWorkerMetrics(registry);
+  const { url, close } = await serveMetrics(registry, address, 'SYNC_METRICS_LISTEN');
+  return { url, close, options: { observer } };
+}
 
 function workerOptions(
   { settings }: WorkerContext,

@@ -11,7 +11,7 @@ import { listOrganizations, type Organization } from '../postgres/organizations.
 import { createPool, type Database } from '../postgres/pool.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
 import { writePrivateFile } from '../private-files.ts';
-import { requireFreePort, requireWritable, startServer } from '../server.ts';
+import { requireFreePorts, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
@@ -28,7 +28,7 @@ const program = createProgram(
 ).action(async () => {
   const settings = readSettings();
   requireWritable(settings.dataDirectory);
-  await requireFreePort(settings);
+  await requireFreePorts(settings);
   const stopped = untilStopped();
   const started: (() => Promise<void>)[] = [];
   /** Aborted if the embedded Postgres ends by itself. */

@@ -8,10 +8,12 @@ import {
 export function firstAvailable(
   preferred: PurchaseEngine,
   fallback: PurchaseEngine,
+  onFallback: (organizationId: bigint) => void = () => {},
 ): PurchaseEngine {
   return {
-    ...createReader(preferred, fallback),
-    forSource: (source) => createReader(preferred.forSource(source), fallback.forSource(source)),
+    ...createReader(preferred, fallback, onFallback),
+    forSource: (source) =>
+      createReader(preferred.forSource(source), fallback.forSource(source), onFallback),
     close: async () => {
       await preferred.close();
       await fallback.close();
@@ -19,18 +21,31 @@ export function firstAvailable(
   };
 }
 
-function createReader(preferred: PurchaseReader, fallback: PurchaseReader): PurchaseReader {
+function createReader(
+  preferred: PurchaseReader,
+  fallback: PurchaseReader,
+  onFallback: (organizationId: bigint) => void,
+): PurchaseReader {
+  const fallBack = <Result>(
+    organizationId: bigint,
+    query: (engine: PurchaseReader) => Promise<Result>,
+  ): Promise<Result> => {
+    onFallback(organizationId);
+    return query(fallback);
+  };
+
   const run = async <Result>(
     organizationId: bigint,
     query: (engine: PurchaseReader) => Promise<Result>,
   ): Promise<Result> => {
-    if ((await preferred.freshness(organizationId)) === null) return query(fallback);
+    if ((await preferred.freshness(organizationId)) === null)
+      return fallBack(organizationId, query);
     try {
       return await query(preferred);
     } catch (error) {
       // The file was evicted while the query was in the queue, or is damaged.
       if (!(error instanceof NoGenerationError)) throw error;
-      return query(fallback);
+      return fallBack(organizationId, query);
     }
   };
 

@@ -11,6 +11,7 @@ import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import type { Settings } from '../settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
+import { type HttpObserver, noObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
 import { createMinimumFreshness } from './request/minimum-freshness.ts';
@@ -18,7 +19,7 @@ import { closeAfterBody } from './request/request-body.ts';
 import { newRequestId } from './request/request-id.ts';
 import { compressResponses } from './response/compression.ts';
 import { setCorsHeaders } from './response/cors.ts';
-import { logResponse, sendError } from './response/error-handler.ts';
+import { reportResponse, sendError } from './response/error-handler.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
 import { createExportSlots } from './response/export-slots.ts';
 import { createResponseCache } from './response/response-cache.ts';
@@ -45,6 +46,7 @@ type AppSettings = Pick<
   | 'queryTimeoutMs'
   | 'rateLimitPerMinute'
   | 'rateLimitStore'
+  | 'readyMaxLagMs'
   | 'responseCacheBytes'
   | 'trustedProxies'
   | 'unreadBytesPerKey'
@@ -57,18 +59,21 @@ export type AppOptions = AppSettings & {
   /** For key checks only, so that slow lists cannot occupy its connections. */
   readonly keyDatabase: Database;
   readonly log: FastifyBaseLogger;
+  readonly observer?: HttpObserver;
+  /** The earliest instant that responses show; null if no files are read. */
+  readonly oldestAsOf?: () => bigint | null;
   /** The time in which a client must send a request. */
   readonly requestTimeoutMs?: number;
 };
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { services, rateLimitStore, trustedProxies, log } = options;
+  const { services, rateLimitStore, trustedProxies, log, observer = noObserver } = options;
   const routes = options.resources.flatMap((resource) => resource(services));
   const freshness = createMinimumFreshness(options.freshnessWaitMs);
-  const authorize = createAuthorize(options.keyDatabase, options);
-  const app = Fastify(serverOptions(options, authorize));
-  addHooks(app, options.corsOrigins);
+  const authorize = createAuthorize(options.keyDatabase, options, observer);
+  const app = Fastify(serverOptions(options, authorize, observer));
+  addHooks(app, options.corsOrigins, observer);
   const isIdle = trackResponses(app.server);
   app.addHook('preClose', async () => {
     freshness.stopWaiting();
@@ -77,7 +82,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   // No operation takes a body (section 4), so none is parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  app.setErrorHandler(sendError);
+  app.setErrorHandler((error, request, reply) => sendError(observer, error, request, reply));
   app.setNotFoundHandler(refuseRoute);
   refuseUnsupported(app.server);
   closeStalledConnections(app.server);
@@ -89,11 +94,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   limitUnreadResponses(app, options.unreadBytesPerKey);
   compressResponses(app);
   app.register(home);
-  app.register(health, { services, rights: apiRights(rateLimitStore) });
+  app.register(health, { ...options, rights: apiRights(rateLimitStore) });
   app.register(reference, { routes });
   const serveOptions = {
     purchases: services.purchases,
-    cache: createResponseCache(options.responseCacheBytes),
+    cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
     exports: {
       slots: createExportSlots({
@@ -101,6 +106,7 @@ export function createApp(options: AppOptions): FastifyInstance {
         inAll: options.exportConcurrency,
       }),
       stalledAfterMs: options.queryTimeoutMs,
+      observer,
     },
   };
   app.register(
@@ -117,7 +123,11 @@ export function createApp(options: AppOptions): FastifyInstance {
 
 const defaultRequestTimeoutMs = 10_000;
 
-function serverOptions(options: AppOptions, authorize: Authorize): FastifyHttpOptions<Server> {
+function serverOptions(
+  options: AppOptions,
+  authorize: Authorize,
+  observer: HttpObserver,
+): FastifyHttpOptions<Server> {
   const { log, corsOrigins, trustedProxies } = options;
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   return {
@@ -147,13 +157,17 @@ function serverOptions(options: AppOptions, authorize: Authorize): FastifyHttpOp
     // A URL that cannot be decoded has no route, so Fastify runs no hooks.
     frameworkErrors: async (_error, request, reply) => {
       prepareReply(corsOrigins, request, reply);
-      sendError(await undecodableUrl(authorize, request, reply), request, reply);
-      logResponse(request, reply);
+      sendError(observer, await undecodableUrl(authorize, request, reply), request, reply);
+      reportResponse(observer, request, reply);
     },
   };
 }
 
-function addHooks(app: FastifyInstance, corsOrigins: readonly string[]): void {
+function addHooks(
+  app: FastifyInstance,
+  corsOrigins: readonly string[],
+  observer: HttpObserver,
+): void {
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', (request, reply, done) => {
     // A preflight request carries no key.
@@ -161,7 +175,7 @@ function addHooks(app: FastifyInstance, corsOrigins: readonly string[]): void {
     else done(hostError(request));
   });
   app.addHook('onResponse', (request, reply, done) => {
-    logResponse(request, reply);
+    reportResponse(observer, request, reply);
     done();
   });
 }

@@ -215,8 +215,10 @@ async function withWorker(
     ...options,
   });
   try {
+    options.observer?.followed({ state: worker.state, instance });
     await work(worker);
   } finally {
+    options.observer?.followed(null);
     await worker.close().finally(() => instance.closeSync());
   }
 }

@@ -21,8 +21,12 @@ import { syncToDisk } from '../files/sync-to-disk.ts';
 const keptGenerations = 2;
 const temporary = '.tmp';
 
+/** The signed rows of a delta, and the size of its file. */
+export type DeltaSize = { readonly rows: number; readonly bytes: number };
+
 export type Publication = {
   readonly generation: PublishedGeneration;
+  readonly delta: DeltaSize;
   /** The duration of copying the delta. */
   readonly copyMs: number;
 };
@@ -51,7 +55,8 @@ export async function publish(live: DeltaFile): Promise<Publication> {
     throw error;
   }
 
-  const bytes = (await stat(path)).size + (await stat(join(directory, base))).size;
+  const delta = { rows: changes.count, bytes: (await stat(path)).size };
+  const bytes = delta.bytes + (await stat(join(directory, base))).size;
   const { organizationId: _, ...shown } = watermark;
   const generation = { layoutVersion, file, base, ...shown, purchases, bytes };
   const current = currentFile(directory);
@@ -60,20 +65,22 @@ export async function publish(live: DeltaFile): Promise<Publication> {
   await rename(current + temporary, current);
   await syncToDisk(directory);
   await removeOldGenerations(directory, file, keptGenerations);
-  return { generation, copyMs };
+  return { generation, delta, copyMs };
 }
 
 /** The published generation; null if it is missing, damaged or of another layout. */
 export async function readUsablePublication({
   connection,
   directory,
-}: DeltaFile): Promise<PublishedGeneration | null> {
+}: DeltaFile): Promise<Publication | null> {
   try {
     const published = readPublished(directory);
     if (published === null || published.layoutVersion !== layoutVersion) return null;
     await stat(join(directory, published.base));
-    await requireContent(connection, join(directory, published.file), published.snapshot);
-    return published;
+    const path = join(directory, published.file);
+    const { count: rows } = await requireContent(connection, path, published.snapshot);
+    const { size: bytes } = await stat(path);
+    return { generation: published, delta: { rows, bytes }, copyMs: 0 };
   } catch {
     return null;
   }
@@ -108,13 +115,13 @@ async function countChanges(connection: DuckDBConnection, delta: string): Promis
   return { count: Number(row?.[0]), sum: Number(row?.[1]) };
 }
 
-/** Rejects if the delta cannot be opened, or has another snapshot or number of changes. */
+/** The changes of a delta. Rejects if it cannot be opened, or has another snapshot or number of changes. */
 async function requireContent(
   connection: DuckDBConnection,
   path: string,
   snapshot: string,
   changes?: Changes,
-): Promise<void> {
+): Promise<Changes> {
   const copy = `copy_${randomBytes(4).toString('hex')}`;
   await connection.run(`attach ${quotePath(path)} as ${copy} (read_only)`);
   try {
@@ -125,6 +132,7 @@ async function requireContent(
     if (found?.watermark.snapshot !== snapshot || !isComplete) {
       throw new Error(`${path} has another snapshot or number of changes than expected`);
     }
+    return counted;
   } finally {
     await detach(connection, copy);
   }

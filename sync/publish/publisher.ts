@@ -3,25 +3,35 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
+import type { WorkerObserver } from '../metrics/observer.ts';
 import { type Publication, publish, readUsablePublication, removeUnusedBases } from './publish.ts';
 
 /** Publishes the live delta of an organization, and keeps the published generation. */
 export type Publisher = {
   /** Null if no generation is known to be published. */
   current(): PublishedGeneration | null;
+  /** The last known publication, also while another one is published. */
+  last(): Publication | null;
   publish(live: DeltaFile): Promise<Publication>;
   /** Publishes unless the published generation shows the live file already. */
   publishIfNew(live: DeltaFile): Promise<Publication>;
 };
 
-export function createPublisher(log: Logger, isBuilding: () => boolean): Publisher {
-  let published: PublishedGeneration | null = null;
+export function createPublisher(
+  log: Logger,
+  observer: WorkerObserver,
+  isBuilding: () => boolean,
+): Publisher {
+  let published: Publication | null = null;
+  let last: Publication | null = null;
 
   const publishNow = async (live: DeltaFile): Promise<Publication> => {
     // A failure may come before or after CURRENT is replaced.
     published = null;
+    const startedAt = performance.now();
     const publication = await publish(live);
-    published = publication.generation;
+    last = published = publication;
+    observer.published(publication.delta.bytes, performance.now() - startedAt);
     if (!isBuilding()) await removeUnusedBases(live);
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
@@ -29,13 +39,15 @@ export function createPublisher(log: Logger, isBuilding: () => boolean): Publish
   };
 
   return {
-    current: () => published,
+    current: () => published?.generation ?? null,
+    last: () => last,
     publish: publishNow,
     async publishIfNew(live) {
       // Checked once, because a generation never changes.
       published ??= await readUsablePublication(live);
-      return published !== null && isShown(live, published)
-        ? { generation: published, copyMs: 0 }
+      last = published ?? last;
+      return published !== null && isShown(live, published.generation)
+        ? { ...published, copyMs: 0 }
         : publishNow(live);
     },
   };

@@ -6,6 +6,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { removeOrganizationFolder } from '../files/folders.ts';
 import type { IdleFiles } from '../files/idle-files.ts';
+import type { WorkerObserver } from '../metrics/observer.ts';
 import { listOrganizationsOf, type Shard } from '../shard.ts';
 import { createReporter, type OrganizationReport } from '../status/report.ts';
 import type { WorkerFailures } from '../status/worker-failure.ts';
@@ -36,10 +37,11 @@ export function createOrganizationSchedulers(options: {
   readonly failures: WorkerFailures;
   readonly signal: AbortSignal;
   readonly log: Logger;
+  readonly observer: WorkerObserver;
   readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
   readonly onFailure: (error: unknown) => void;
 }): OrganizationSchedulers {
-  const { database, dataDirectory, shard, failures, signal, log, onFailure } = options;
+  const { database, dataDirectory, shard, failures, signal, log, observer, onFailure } = options;
   const all = new Map<bigint, Scheduler>();
   const queues = {
     changes: new PQueue({ concurrency: options.concurrency }),
@@ -58,6 +60,7 @@ export function createOrganizationSchedulers(options: {
       ),
       signal,
       log: organizationLog,
+      observer,
       onFailure,
     });
   };

@@ -9,6 +9,7 @@ import {
   organizationDirectory,
   type PublishedGeneration,
   publishedBase,
+  readPublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
@@ -22,7 +23,8 @@ import type { IdleFiles } from '../files/idle-files.ts';
 import { createOrganizationFiles } from '../files/organization-files.ts';
 import { buildNext } from '../load/build.ts';
 import { whyCompact } from '../load/compact.ts';
-import type { Publication } from '../publish/publish.ts';
+import { noObserver, type WorkerObserver } from '../metrics/observer.ts';
+import type { DeltaSize, Publication } from '../publish/publish.ts';
 import { createPublisher } from '../publish/publisher.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { rereadRanges } from '../verification/reread.ts';
@@ -76,6 +78,8 @@ export type Replicator = {
   isDamageToRepair(base: string): boolean;
   /** Whether any generation is published. */
   isPublished(): boolean;
+  /** The instant and the delta of the published generation, for metrics; null if they are unknown. */
+  publishedState(): { readonly asOf: bigint | null; readonly delta: DeltaSize | null };
   close(): Promise<void>;
 };
 
@@ -86,6 +90,7 @@ export type OrganizationSyncOptions = {
   readonly dataDirectory: string;
   readonly dataFolderId: string;
   readonly log: Logger;
+  readonly observer?: WorkerObserver;
   /** Rows of a chunk of a load or a compaction, and the rows of changes that a delta may have; smaller in tests. */
   readonly loadChunkRows?: number;
   readonly maxDeltaRows?: number;
@@ -98,10 +103,11 @@ const damageIntervalMs = 600_000;
 
 export function createReplicator(options: OrganizationSyncOptions): Replicator {
   const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
+  const { observer = noObserver } = options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);
-  const publisher = createPublisher(log, () => isBuilding);
+  const publisher = createPublisher(log, observer, () => isBuilding);
   let isBuilding = false;
   let isLiveInUse = false;
   let damageIgnoredUntil = 0;
@@ -146,6 +152,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
       if (reason !== null) return reason;
       const confirm = () => confirmSnapshot(database, organizationId, now);
       const changes = await applyChanges(source, file, confirm, signal);
+      observer.applied(changes);
       await then(source, confirm);
       return changes;
     });
@@ -289,6 +296,17 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     },
 
     isPublished: () => existsSync(currentFile(directory)),
+
+    publishedState() {
+      const last = publisher.last();
+      if (last !== null) return { asOf: last.generation.asOf, delta: last.delta };
+      // Runs may have failed since this worker started.
+      try {
+        return { asOf: readPublished(directory)?.asOf ?? null, delta: null };
+      } catch {
+        return { asOf: null, delta: null };
+      }
+    },
 
     async close() {
       await exclusively.onIdle();

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
+import { noObserver, type OrganizationState, type WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
@@ -30,6 +31,7 @@ export type Scheduler = {
   /** Reads ranges of purchases again, or loads all of them if that does not help. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   isBusy(): boolean;
+  state(): OrganizationState;
   close(): Promise<void>;
 };
 
@@ -52,9 +54,11 @@ export function createScheduler(options: {
   readonly reporter: Reporter;
   readonly signal: AbortSignal;
   readonly log: Logger;
+  readonly observer?: WorkerObserver;
   readonly onFailure: (error: unknown) => void;
 }): Scheduler {
   const { replicator, queues, reporter, signal, log, onFailure } = options;
+  const { observer = noObserver } = options;
   const state = createOrganizationState();
   const runRetries = createRetries(log);
   const buildRetries = { load: createRetries(log), compact: createRetries(log) };
@@ -116,6 +120,7 @@ export function createScheduler(options: {
       hasChanges = true;
       if (signal.aborted) return;
       onFailure(error);
+      observer.failed('run');
       report({ failure: runRetries.failed(error) });
     } finally {
       isRunning = false;
@@ -155,12 +160,14 @@ export function createScheduler(options: {
     state.buildQueued(kind, reason);
     report({ activity: 'waiting to load', reason });
     let isPublished: boolean;
+    let startedAt = 0;
     try {
       isPublished = await queues.builds.add(async () => {
         signal.throwIfAborted();
         state.buildStarted(kind);
         log.info({ reason }, activity);
         report({ activity, reason, progress: null });
+        startedAt = performance.now();
         const onProgress = createLoadProgressReport((progress) => report({ progress }), log);
         return replicator.build(kind, signal, onProgress);
       });
@@ -170,6 +177,7 @@ export function createScheduler(options: {
       throw error;
     }
     state.buildPublished();
+    observer.built(kind, reason, performance.now() - startedAt);
     hasChanges = true;
     buildRetries[kind].succeeded();
     report({ activity: 'following', reason: null, progress: null, failure: null });
@@ -178,6 +186,7 @@ export function createScheduler(options: {
 
   const reportFailedBuild = (kind: BuildKind, error: unknown) => {
     onFailure(error);
+    observer.failed(kind);
     const failure = buildRetries[kind].failed(error);
     if (kind === 'load') report({ failure });
     // Without a compaction, everything is published nonetheless. The pause bounds the wasted work.
@@ -227,6 +236,13 @@ export function createScheduler(options: {
       if (!isRepaired) await build('load', 'reading the purchases again does not repair the file');
     },
     isBusy: () => isRunning || building !== null,
+    state() {
+      const { failure, activity } = lastReport;
+      if (failure !== null) return 'failed';
+      if (activity !== 'following') return activity;
+      if (state.name() !== 'following') return 'waiting to load';
+      return replicator.publishedState().delta === null ? 'starting' : 'live';
+    },
     async close() {
       await building?.done.catch(() => {});
       while (isRunning) await sleep(10);

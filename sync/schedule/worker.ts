@@ -11,6 +11,7 @@ import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.
 import { describeFailure } from '../failure.ts';
 import { removeOrphanedFolders } from '../files/folders.ts';
 import { createIdleFiles } from '../files/idle-files.ts';
+import { noObserver, type WorkerObserver, type WorkerState } from '../metrics/observer.ts';
 import { everyOrganization, type Shard, shardName } from '../shard.ts';
 import type { OrganizationReport } from '../status/report.ts';
 import { createWorkerFailures } from '../status/worker-failure.ts';
@@ -40,6 +41,7 @@ export type WorkerOptions = {
   readonly maxDeltaRows?: number;
   /** Verifies continuously, at low priority; not if undefined. */
   readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
+  readonly observer?: WorkerObserver;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;
   /** Called after each poll that finds every organization's file up to date. */
   readonly onUpToDate?: () => void;
@@ -51,6 +53,7 @@ export type Worker = {
   repairsFor(organizationId: bigint): Repairs;
   /** Follows the change log until the signal is aborted, or the DuckDB instance fails. */
   run(signal: AbortSignal): Promise<void>;
+  state(): WorkerState;
   /** Ends all work. The next start repeats what is not committed. */
   close(): Promise<void>;
 };
@@ -62,15 +65,16 @@ const tidyIntervalMs = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { database, dataDirectory, dataFolderId, log } = options;
-  const { shard = everyOrganization, onReport = () => {} } = options;
+  const { shard = everyOrganization, onReport = () => {}, observer = noObserver } = options;
   const closing = new AbortController();
   /** Aborted when the DuckDB instance is unusable. */
   const lost = new AbortController();
   const idleFiles = createIdleFiles(options.maxIdleFiles);
-  const failures = createWorkerFailures(dataDirectory, shard, log);
+  const failures = createWorkerFailures(dataDirectory, shard, log, observer.failed);
   const schedulers = createOrganizationSchedulers({
     ...options,
     shard,
+    observer,
     onReport,
     idleFiles,
     failures,
@@ -84,6 +88,9 @@ export function createWorker(options: WorkerOptions): Worker {
   const requests = createRequestHandlers({ ...options, shard, schedulers, signal: closing.signal });
   const changeLogPoll = createChangeLogPoll(database, schedulers);
   const prune = createPruning(database, dataFolderId, schedulers.all);
+  /** The last instant up to which a poll found each organization complete. */
+  const confirmed = new Map<bigint, bigint>();
+  let lastPoll: WorkerState['lastPoll'] = null;
   let verifying: Promise<void> | null = null;
   let closed: Promise<void> | null = null;
 
@@ -107,7 +114,9 @@ export function createWorker(options: WorkerOptions): Worker {
     const generations = new Map<bigint, string>();
     for (const [id, scheduler] of schedulers.all) {
       const generation = scheduler.upToDateGeneration();
-      if (generation !== null) generations.set(id, generation.file);
+      if (generation === null) continue;
+      generations.set(id, generation.file);
+      confirmed.set(id, asOf);
     }
     try {
       writeUpToDate(dataDirectory, shardName(shard), { asOf, generations });
@@ -121,9 +130,12 @@ export function createWorker(options: WorkerOptions): Worker {
 
   /** Rejects if Postgres does not respond. */
   const work = async (due: Due): Promise<void> => {
+    const startedAt = performance.now();
     const news = await changeLogPoll.poll(async () => {
       if (due.organizations()) await schedulers.refresh();
     });
+    lastPoll = { asOf: news.asOf, at: performance.now() };
+    observer.polled(lastPoll.at - startedAt);
     reportUpToDate(news);
     if (due.requests()) {
       await requests.takeCommandRequests();
@@ -143,6 +155,7 @@ export function createWorker(options: WorkerOptions): Worker {
       organizations: () => [...schedulers.all.keys()],
       repairsFor: schedulers.repairsFor,
       log,
+      observer,
       signal: AbortSignal.any([signal, closing.signal]),
     });
   };
@@ -176,6 +189,20 @@ export function createWorker(options: WorkerOptions): Worker {
     },
 
     repairsFor: schedulers.repairsFor,
+
+    state: () => ({
+      lastPoll,
+      organizations: [...schedulers.all].map(([id, scheduler]) => {
+        const { asOf, delta } = scheduler.replicator.publishedState();
+        const shown = confirmed.get(id) ?? null;
+        return {
+          state: scheduler.state(),
+          isPending: scheduler.upToDateGeneration() === null,
+          asOf: asOf !== null && shown !== null && shown > asOf ? shown : asOf,
+          delta,
+        };
+      }),
+    }),
 
     async run(stopped) {
       const signal = AbortSignal.any([stopped, lost.signal]);

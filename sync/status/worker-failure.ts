@@ -6,6 +6,7 @@ import { purchasesDirectory } from '../../src/purchase-store/published-generatio
 import { replaceFileSync } from '../../src/replace-file.ts';
 import { describeFailure } from '../failure.ts';
 import { readJsonFile } from '../files/json-file.ts';
+import type { Stage } from '../metrics/observer.ts';
 import { type Shard, shardName } from '../shard.ts';
 
 /** A failure of the whole worker, in a file for each shard that `status` reads. */
@@ -33,6 +34,7 @@ export function createWorkerFailures(
   dataDirectory: string,
   shard: Shard,
   log: Logger,
+  onFailure: (stage: Stage) => void,
 ): WorkerFailures {
   const path = failureFile(dataDirectory, shard);
   const failures = new Map<string, WorkerFailure>();
@@ -59,6 +61,7 @@ export function createWorkerFailures(
         if (before !== undefined) log.info({ activity }, 'works again');
         failures.delete(activity);
       } else {
+        onFailure(stageOf(activity));
         const { message, advice } = describeFailure(error);
         if (before?.message !== message) {
           log.error({ activity, advice }, message);
@@ -70,6 +73,12 @@ export function createWorkerFailures(
     },
   };
 }
+
+/** Activities that write files may name an organization. */
+const stageOf = (activity: string): Stage => {
+  if (activity === 'looking') return 'poll';
+  return activity === 'pruning' ? 'pruning' : 'record';
+};
 
 function writeFailure(path: string, failure: WorkerFailure): void {
   mkdirSync(join(path, '..'), { recursive: true });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
+import type { WorkerObserver } from '../metrics/observer.ts';
 import { type Repairs, repair } from './repair.ts';
 import { readVerificationRecord, writeVerificationRecord } from './verification-record.ts';
 import { type Verification, type VerifyOptions, verifyOrganization } from './verify.ts';
@@ -15,6 +16,7 @@ export type ContinuousVerification = Pick<
   organizations(): readonly bigint[];
   repairsFor(organizationId: bigint): Repairs;
   readonly log: Logger;
+  readonly observer: WorkerObserver;
   readonly signal: AbortSignal;
 };
 
@@ -51,7 +53,7 @@ export async function verifyContinuously(options: ContinuousVerification): Promi
 }
 
 async function verifyOne(options: ContinuousVerification, organizationId: bigint): Promise<void> {
-  const { dataDirectory, signal } = options;
+  const { dataDirectory, signal, observer } = options;
   const log = options.log.child({ organization: encodeId('organization', organizationId) });
   const verify = () => verifyOrganization({ ...options, organizationId, pauseFactor });
   try {
@@ -66,9 +68,12 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
       if (failure === null) log.warn(details, 'repaired the differences from Postgres');
       else log.error({ ...details, failure }, 'cannot repair the differences from Postgres');
     }
+    observer.verified(found, repaired);
     await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
   } catch (error) {
-    if (!signal.aborted) log.warn({ err: error }, 'verification failed');
+    if (signal.aborted) return;
+    observer.failed('verification');
+    log.warn({ err: error }, 'verification failed');
   }
 }
 

@@ -43,6 +43,15 @@ const memoryPerOrganization = 2 ** 20;
 /** Larger exports get the file: another process can then write the export, at no cost to queries. */
 const maxListedPurchases = 2_000;
 
+/** The engine, and the state of its present instance, for metrics and probes. */
+export type DuckDBEngine = PurchaseEngine & {
+  current(): {
+    readonly instance: DuckDBInstance;
+    readonly queries: Pick<QueryPool, 'state'>;
+    readonly generations: Pick<Generations, 'state' | 'unavailability'>;
+  };
+};
+
 /** What belongs to one DuckDB instance. */
 type EngineParts = {
   readonly instance: DuckDBInstance;
@@ -58,7 +67,7 @@ type EngineParts = {
  * An internal error of DuckDB invalidates the instance. Queries then reject with
  * NoGenerationError, until another instance replaces it.
  */
-export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<PurchaseEngine> {
+export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<DuckDBEngine> {
   const exports = createAbortableTasks();
   let parts = await openParts(options);
   let replacing: Promise<void> | null = null;
@@ -95,6 +104,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   return {
     ...createReader(readerOptions, null),
     forSource: (source) => createReader(readerOptions, source),
+    current: () => parts,
     async close() {
       await exports.close();
       await replacing;

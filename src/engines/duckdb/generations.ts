@@ -5,7 +5,12 @@ import { isCorruption } from '../../duckdb/damage.ts';
 import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { readUpToDate } from '../../purchase-store/up-to-date.ts';
 import { createAttachments } from './attachments.ts';
-import { type GenerationLease, pollIntervalMs, ServedOrganization } from './served-organization.ts';
+import {
+  type GenerationLease,
+  pollIntervalMs,
+  ServedOrganization,
+  type Unavailability,
+} from './served-organization.ts';
 
 export type Generations = {
   /** The least recently used organization first. */
@@ -24,6 +29,10 @@ export type Generations = {
   ): Promise<Result>;
   /** Switches to a new generation at once instead of at the next poll. */
   refresh(organizationId: bigint): Promise<void>;
+  /** Why a query of the organization was not answered from its files. */
+  unavailability(organizationId: bigint): Unavailability;
+  /** The organizations whose files are open, and the earliest instant that their responses show. */
+  state(): { readonly open: number; readonly oldestAsOf: bigint | null };
   /** Runs `work`. If DuckDB runs out of memory, evicts idle files and runs `work` once more. */
   withEviction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
@@ -104,6 +113,20 @@ export function createGenerations(
 
     async refresh(organizationId) {
       await organizations.get(organizationId)?.refresh();
+    },
+
+    unavailability: (organizationId) =>
+      organizations.get(organizationId)?.unavailability ?? 'not_loaded',
+
+    state() {
+      let open = 0;
+      let oldestAsOf: bigint | null = null;
+      for (const { isAttached, servedAsOf } of organizations.values()) {
+        if (isAttached) open += 1;
+        if (servedAsOf === null) continue;
+        if (oldestAsOf === null || servedAsOf < oldestAsOf) oldestAsOf = servedAsOf;
+      }
+      return { open, oldestAsOf };
     },
 
     withEviction,

@@ -27,6 +27,8 @@ export type QueryPool = {
     signal: AbortSignal | undefined,
     query: Query<Result>,
   ): Promise<Result>;
+  /** The queries that run and wait now. */
+  state(): { readonly running: number; readonly waiting: number };
   /** Resolves when all queries have ended. */
   close(): Promise<void>;
 };
@@ -120,6 +122,7 @@ export function createQueryPool(instance: DuckDBInstance, options: QueryPoolOpti
         if (own.queue.size + own.queue.pending === 0) clients.delete(client);
       });
     },
+    state: () => ({ running: common.pending, waiting }),
     async close() {
       await Promise.all([...clients.values()].map(({ queue }) => queue.onIdle()));
       for (const connection of idle.splice(0)) connection.closeSync();

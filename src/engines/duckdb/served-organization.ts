@@ -37,6 +37,9 @@ export type ServedOrganizationOptions = {
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
+/** Why queries of an organization do not read its files. */
+export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_database';
+
 export const pollIntervalMs = 100;
 /** While a worker confirms the generation, CURRENT is read rarely, in case the worker stops. */
 const confirmedPollIntervalMs = 1_000;
@@ -77,6 +80,10 @@ export class ServedOrganization {
   #damaged: { readonly base: string; readonly reportedAt: number } | null = null;
   /** The published file cannot be served, so an evicted generation could not be attached again. */
   #isStuck = false;
+  /** Whether the last query read the attached generation. */
+  #isServing = false;
+  /** Whether the attached generation is not from the source of the last query. */
+  #isOfOtherSource = false;
 
   /** `previous` served the organization in another instance: its instant and damage still hold. */
   constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
@@ -94,6 +101,20 @@ export class ServedOrganization {
     return this.#current !== null;
   }
 
+  /** The instant that responses show; null if queries do not read a published generation. */
+  get servedAsOf(): bigint | null {
+    // Without a stamp, the files have been removed with their organization.
+    return this.#isServing && this.#current !== null && this.#stamp !== null ? this.#asOf : null;
+  }
+
+  get unavailability(): Unavailability {
+    const base = this.#current?.published.base ?? this.#damaged?.base;
+    if (base !== undefined && base === this.#damaged?.base) return 'damaged';
+    if (this.#current === null) return this.#isStuck ? 'unreadable' : 'not_loaded';
+    // A DuckDB instance that was invalidated reads none of its files.
+    return this.#isOfOtherSource ? 'other_database' : 'unreadable';
+  }
+
   get isEvictable(): boolean {
     const isInUse = this.#current !== null && this.#current.users > 0;
     return !isInUse && this.#waiting === 0 && this.#refreshing === null && !this.#isStuck;
@@ -108,15 +129,18 @@ export class ServedOrganization {
         this.#waiting -= 1;
       });
     }
+    this.#isServing = false;
     const current = this.#current;
     if (current === null) return null;
     const { generation, base, descriptor, published } = current;
-    if (source !== null && published.source !== source) return null;
+    this.#isOfOtherSource = source !== null && published.source !== source;
+    if (this.#isOfOtherSource) return null;
     if (published.base === this.#damaged?.base) {
       this.reportDamage(published.base);
       return null;
     }
     this.#confirm(current);
+    this.#isServing = true;
     const release = this.#options.attachments.use(current);
     return {
       generation,

@@ -8,6 +8,7 @@ import {
 } from '../../postgres/api-keys.ts';
 import type { Database } from '../../postgres/pool.ts';
 import type { Settings } from '../../settings.ts';
+import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
 import { waitForPostgres } from '../server/postgres-silence.ts';
@@ -69,10 +70,15 @@ function countInMemory(database: Database, perMinute: number) {
 export type Authorize = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 /** Every request under /v1 must pass the key check, the rate limit and the scope check, in this order. */
-export function createAuthorize(database: Database, settings: KeySettings): Authorize {
+export function createAuthorize(
+  database: Database,
+  settings: KeySettings,
+  observer: Pick<HttpObserver, 'keyFailed'>,
+): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
   const checkKey = createKeyCheck(database, settings);
   const limitRequests = createRateLimit({
+    limit: 'requests',
     perMinute: rateLimitPerMinute,
     hasHeaders: true,
     message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
@@ -83,6 +89,7 @@ export function createAuthorize(database: Database, settings: KeySettings): Auth
     sharedIn: rateLimitStore === 'postgres' ? database : undefined,
   });
   const limitFailedKeys = createRateLimit({
+    limit: 'failed_keys',
     perMinute: failedKeysPerMinute,
     hasHeaders: false,
     message: 'Too many requests without a valid API key came from this address.',
@@ -92,6 +99,7 @@ export function createAuthorize(database: Database, settings: KeySettings): Auth
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const checked = await checkKey(request);
     if (checked === null) {
+      observer.keyFailed();
       const counting = countFailedKey(request.ip);
       limitFailedKeys(await waitForPostgres(database, counting, databaseSilenceMs), reply);
       throw invalidKey();

@@ -7,6 +7,7 @@ import {
 } from 'rate-limiter-flexible';
 import type { Usage } from '../../postgres/api-keys.ts';
 import type { Database } from '../../postgres/pool.ts';
+import type { Limit } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 
 /** The length of a window, which begins with its first event. */
@@ -46,6 +47,7 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
 }
 
 export type RateLimitOptions = {
+  readonly limit: Limit;
   readonly perMinute: number;
   /** Whether responses have the headers `X-RateLimit-*`, which describe a key. */
   readonly hasHeaders: boolean;
@@ -56,7 +58,12 @@ export type RateLimitOptions = {
 /** Sets the headers of section 8; throws rate_limited beyond the limit. */
 export type RateLimit = (usage: Usage, reply: FastifyReply) => void;
 
-export function createRateLimit({ perMinute, hasHeaders, message }: RateLimitOptions): RateLimit {
+export function createRateLimit({
+  limit,
+  perMinute,
+  hasHeaders,
+  message,
+}: RateLimitOptions): RateLimit {
   return ({ events, endsAt }, reply) => {
     if (hasHeaders) {
       reply
@@ -66,6 +73,6 @@ export function createRateLimit({ perMinute, hasHeaders, message }: RateLimitOpt
     }
     if (events <= perMinute) return;
     const retryAfter = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
-    throw new ApiError('rate_limited', message, { retryAfter });
+    throw new ApiError('rate_limited', message, { retryAfter, limit });
   };
 }

@@ -4,6 +4,7 @@ import { encodeId } from '../../domain/public-id.ts';
 import { QueueFullError } from '../../domain/purchase-engine.ts';
 import type { Credential } from '../../postgres/api-keys.ts';
 import { describeDatabaseFailure } from '../../postgres/database-failure.ts';
+import type { HttpObserver } from '../observer.ts';
 import { isClientDisconnect } from '../request/client-disconnect.ts';
 import { probes } from '../server/health.ts';
 import { SilenceError } from '../server/postgres-silence.ts';
@@ -16,11 +17,22 @@ import {
   queueFull,
 } from './errors.ts';
 
+/** Logs and counts a response. Fastify reports none whose client has disconnected. */
+export function reportResponse(
+  observer: HttpObserver,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  logResponse(request, reply);
+  const { statusCode: status, elapsedTime: milliseconds } = reply;
+  observer.responded({ route: routeOf(request), status, milliseconds });
+}
+
 /**
  * Logs the route, not the path, which may contain personal data or a secret. Logs organization
  * and key if the key is valid.
  */
-export function logResponse(request: FastifyRequest, reply: FastifyReply): void {
+function logResponse(request: FastifyRequest, reply: FastifyReply): void {
   const route = routeOf(request);
   const { statusCode: status, elapsedTime } = reply;
   const milliseconds = Math.round(elapsedTime * 100) / 100;
@@ -39,11 +51,13 @@ export function logResponse(request: FastifyRequest, reply: FastifyReply): void 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
 
 export function sendError(
+  observer: HttpObserver,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
   const shown = publicError(error);
+  if (shown.limit !== undefined) observer.limited(shown.limit);
   if (shown.type === 'internal_error') {
     // The abort after a client disconnect is no failure.
     if (isClientDisconnect(error, request)) {

@@ -1,3 +1,5 @@
+import type { Limit } from '../observer.ts';
+
 /** Section 7: exactly these eight, each with its status. */
 export const errorStatuses = {
   invalid_request: 400,
@@ -21,6 +23,8 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined;
   /** The instant of the data that the request read. */
   readonly asOf: bigint | undefined;
+  /** With rate_limited: the limit that the request exceeded. */
+  readonly limit: Limit | undefined;
 
   constructor(
     type: ErrorType,
@@ -29,6 +33,7 @@ export class ApiError extends Error {
       readonly param?: string;
       readonly retryAfter?: number;
       readonly asOf?: bigint;
+      readonly limit?: Limit;
     } = {},
   ) {
     super(message);
@@ -36,6 +41,7 @@ export class ApiError extends Error {
     this.param = details.param;
     this.retryAfter = details.retryAfter;
     this.asOf = details.asOf;
+    this.limit = details.limit;
   }
 }
 
@@ -72,4 +78,5 @@ export const postgresUnavailable = (): ApiError => internalError({ retryAfter: 1
 export const queueFull = (): ApiError =>
   new ApiError('rate_limited', 'Too many purchase queries are in the queue.', {
     retryAfter: 1,
+    limit: 'query_queue',
   });

@@ -22,7 +22,7 @@ export function createExportSlots({ perKey, inAll }: ExportLimits): ExportSlots 
           ofKey >= perKey
             ? `This API key has ${perKey} exports running, which is as many as it may have.`
             : 'As many exports are running as the server allows.';
-        throw new ApiError('rate_limited', message, { retryAfter });
+        throw new ApiError('rate_limited', message, { retryAfter, limit: 'exports' });
       }
       running.set(keyId, ofKey + 1);
       total += 1;

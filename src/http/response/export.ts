@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
 import type { AsOf } from '../../domain/purchase-engine.ts';
 import type { FormatDescription } from '../formats/format.ts';
+import type { ExportOutcome, HttpObserver } from '../observer.ts';
 import { signalOf } from '../request/client-disconnect.ts';
 import type { ExportSlots } from './export-slots.ts';
 
@@ -23,6 +24,7 @@ export type ExportOptions = {
   readonly slots: ExportSlots;
   /** An export is aborted if no bytes were sent for this time. */
   readonly stalledAfterMs: number;
+  readonly observer: HttpObserver;
 };
 
 /**
@@ -33,7 +35,7 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   { format, name, open }: Export,
-  { slots, stalledAfterMs }: ExportOptions,
+  { slots, stalledAfterMs, observer }: ExportOptions,
 ): Promise<FastifyReply> {
   const signal = signalOf(request);
   const freeSlot = slots.take(request.credential.keyId);
@@ -43,11 +45,13 @@ export async function sendExport(
     stalledAfterMs,
   );
   let isBegun = false;
+  let outcome: ExportOutcome = 'failed';
+  let startedAt = 0;
   try {
     await open(
       async ({ result, asOf }, either) => {
         if (isBegun) throw new Error('a part of the export was already sent');
-        const parts = watched(result, watch);
+        const parts = watched(result, watch, observer);
         // Before the head is sent: a failure here still has an error response.
         const first = request.method === 'HEAD' ? null : await parts.next();
         if (either.aborted) {
@@ -56,6 +60,8 @@ export async function sendExport(
         }
         describe(reply, format, name, asOf);
         isBegun = true;
+        startedAt = performance.now();
+        observer.exportStarted();
         if (first === null) {
           await parts.return();
           reply.send(Readable.from([]));
@@ -81,13 +87,16 @@ export async function sendExport(
       },
       AbortSignal.any([signal, stalled.signal]),
     );
+    outcome = 'complete';
   } catch (error) {
+    if (signal.aborted) outcome = 'disconnected';
     if (!isBegun) throw error;
     // The end of the body has destroyed the socket. A client disconnect is no failure.
     if (!signal.aborted) request.log.error({ err: error }, 'export aborted');
   } finally {
     clearTimeout(watch);
     freeSlot();
+    if (isBegun) observer.exportEnded(outcome, performance.now() - startedAt);
   }
   return reply;
 }
@@ -114,10 +123,13 @@ const pieceBytes = 128 * 1024;
 async function* watched(
   parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,
+  observer: HttpObserver,
 ): AsyncGenerator<Uint8Array, void> {
   for await (const part of parts) {
     for (let begin = 0; begin < part.length; begin += pieceBytes) {
-      yield part.subarray(begin, begin + pieceBytes);
+      const piece = part.subarray(begin, begin + pieceBytes);
+      yield piece;
+      observer.exportSent(piece.length);
       watch.refresh();
     }
   }

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { writeWhole } from '../formats/format.ts';
 import { type FormatName, formats } from '../formats/negotiation.ts';
 import { batchOf, type ResponseTable } from '../formats/table.ts';
+import { type HttpObserver, noObserver } from '../observer.ts';
 import type { ApiRequest, SnapshotRoute } from '../route.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -47,7 +48,10 @@ type InFlight = {
 const overheadBytes = 512;
 
 /** Caches nothing if `maxBytes` is 0. */
-export function createResponseCache(maxBytes: number): ResponseCache {
+export function createResponseCache(
+  maxBytes: number,
+  observer: Pick<HttpObserver, 'cacheRead'> = noObserver,
+): ResponseCache {
   const cache =
     maxBytes === 0
       ? null
@@ -79,9 +83,14 @@ export function createResponseCache(maxBytes: number): ResponseCache {
   return {
     async get(key, waiter, respond) {
       const cached = cache?.get(key);
-      if (cached !== undefined) return cached;
+      if (cached !== undefined) {
+        observer.cacheRead('hit');
+        return cached;
+      }
       const sharedKey = `${waiter.client} ${key}`;
-      const shared = inFlight.get(sharedKey) ?? start(key, sharedKey, respond);
+      const earlier = inFlight.get(sharedKey);
+      observer.cacheRead(earlier === undefined ? 'miss' : 'shared');
+      const shared = earlier ?? start(key, sharedKey, respond);
       shared.waiters += 1;
       try {
         return await unlessAborted(shared.response, waiter.signal);

@@ -1,8 +1,11 @@
 import type { FastifyInstance } from 'fastify';
+import sql, { raw } from 'sql-template-tag';
 import { z } from 'zod';
 import type { TableRights } from '../../postgres/database-failure.ts';
+import { microsecondsOf } from '../../postgres/instants.ts';
+import { type Database, firstRow } from '../../postgres/pool.ts';
 import { findTableProblem } from '../../postgres/schema.ts';
-import type { Services } from '../services.ts';
+import { waitForPostgres } from './postgres-silence.ts';
 
 /** Health checks for operators: outside /v1, without a key, and part of the OpenAPI document. */
 export const probes = {
@@ -11,7 +14,7 @@ export const probes = {
     responses: { 200: z.object({ status: z.literal('ok') }) },
   },
   '/readyz': {
-    summary: 'Whether Postgres responds and the tables are usable',
+    summary: 'Whether Postgres responds, the tables are usable and the purchases are fresh',
     responses: {
       200: z.object({ status: z.literal('ok') }),
       503: z.object({ status: z.literal('unavailable'), problem: z.string() }),
@@ -19,10 +22,17 @@ export const probes = {
   },
 } as const;
 
-export async function health(
-  app: FastifyInstance,
-  { services, rights }: { services: Services; rights: TableRights },
-): Promise<void> {
+export type HealthOptions = {
+  readonly keyDatabase: Database;
+  readonly rights: TableRights;
+  readonly databaseSilenceMs: number;
+  /** The maximum age of the purchases that are served; 0: any. */
+  readonly readyMaxLagMs: number;
+  /** The earliest instant that responses show; null if no files are read. */
+  readonly oldestAsOf?: () => bigint | null;
+};
+
+export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
   const method = ['GET', 'HEAD'];
   app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
 
@@ -30,13 +40,47 @@ export async function health(
     method,
     url: '/readyz',
     handler: async (_request, reply) => {
-      const problem = await findTableProblem(services.database, rights).then(
-        (found) => found?.message ?? null,
-        () => 'Postgres does not respond',
-      );
+      const problem = (await findDatabaseProblem(options)) ?? (await findLag(options));
       return problem === null
         ? { status: 'ok' }
         : reply.code(503).send({ status: 'unavailable', problem });
     },
   });
+}
+
+const isSilent = 'Postgres does not respond';
+
+/** Uses the connections of key checks, because slow lists may occupy all others. */
+function findDatabaseProblem({
+  keyDatabase,
+  rights,
+  databaseSilenceMs,
+}: HealthOptions): Promise<string | null> {
+  const finding = findTableProblem(keyDatabase, rights);
+  return waitForPostgres(keyDatabase, finding, databaseSilenceMs).then(
+    (found) => found?.message ?? null,
+    () => isSilent,
+  );
+}
+
+/** Compares with the clock of Postgres, by which the instants of the data are stated. */
+async function findLag(options: HealthOptions): Promise<string | null> {
+  const { keyDatabase, databaseSilenceMs, readyMaxLagMs } = options;
+  const asOf = options.oldestAsOf?.() ?? null;
+  if (readyMaxLagMs === 0 || asOf === null) return null;
+  const reading = firstRow<{ now: bigint }>(
+    keyDatabase,
+    sql`select ${raw(microsecondsOf('now()'))} as now`,
+  );
+  try {
+    const row = await waitForPostgres(keyDatabase, reading, databaseSilenceMs);
+    const lagMs = Number((row?.now ?? asOf) - asOf) / 1000;
+    if (lagMs <= readyMaxLagMs) return null;
+    return (
+      `The oldest purchases that are served are ${Math.round(lagMs / 1000)} s old. ` +
+      `READY_MAX_LAG_SECONDS allows ${readyMaxLagMs / 1000} s`
+    );
+  } catch {
+    return isSilent;
+  }
 }

@@ -1,0 +1,21 @@
+import { OperatorError } from './operator-error.ts';
+
+export type ListenAddress = { readonly host: string; readonly port: number };
+
+/** An OperatorError if the address cannot be used. The last of the `variables` sets the port. */
+export function listenFailure(
+  error: unknown,
+  { host, port }: ListenAddress,
+  variables: readonly string[],
+): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    return new OperatorError(
+      `Port ${port} of ${host} is in use. Set ${variables.at(-1)} to another one.`,
+    );
+  }
+  if (code === undefined || !/^E[A-Z]+$/.test(code)) return error;
+  return new OperatorError(
+    `Cannot listen on ${host}:${port}: ${message}. Set ${variables.join(' and ')}.`,
+  );
+}

@@ -1,0 +1,173 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
+import type { Unavailability } from '../engines/duckdb/served-organization.ts';
+import type { ExportOutcome, HttpObserver, Limit } from '../http/observer.ts';
+import type { Database } from '../postgres/pool.ts';
+import { addDuckDBMemory } from './duckdb-memory.ts';
+import { addGauge, addZeros, durationBuckets } from './registry.ts';
+
+/** State that is read at each scrape. */
+export type ApiState = {
+  readonly duckdb: Pick<DuckDBEngine, 'current'>;
+  /** The connection pools by what they serve. */
+  readonly pools: Readonly<Record<'keys' | 'lists' | 'purchases', Database>>;
+};
+
+export type ApiMetrics = {
+  readonly observer: HttpObserver;
+  /** Counts a query of purchases that Postgres answers. */
+  onFallback(organizationId: bigint): void;
+};
+
+const limits = [
+  'requests',
+  'failed_keys',
+  'query_queue',
+  'exports',
+  'unread_responses',
+] as const satisfies Limit[];
+const outcomes = ['complete', 'disconnected', 'failed'] as const satisfies ExportOutcome[];
+const reasons = [
+  'not_loaded',
+  'damaged',
+  'unreadable',
+  'other_database',
+] as const satisfies Unavailability[];
+const cacheResults = ['hit', 'shared', 'miss'] as const;
+
+/** Adds the metrics of the API. No label names an organization, a key or a client. */
+export function createApiMetrics(registry: Registry, state: ApiState): ApiMetrics {
+  addState(registry, state);
+  const fallbacks = new Counter({
+    name: 'crm_postgres_fallbacks_total',
+    help: 'Queries of purchases that Postgres answered, by why the files could not',
+    labelNames: ['reason'],
+    registers: [registry],
+  });
+  addZeros(fallbacks, 'reason', reasons);
+  return {
+    observer: { ...createRequestMetrics(registry), ...createExportMetrics(registry) },
+    onFallback: (organizationId) =>
+      fallbacks.inc({ reason: state.duckdb.current().generations.unavailability(organizationId) }),
+  };
+}
+
+type RequestObserver = Pick<HttpObserver, 'cacheRead' | 'keyFailed' | 'limited' | 'responded'>;
+
+function createRequestMetrics(registry: Registry): RequestObserver {
+  const registers = [registry];
+  const durations = new Histogram({
+    name: 'crm_http_request_duration_seconds',
+    help: 'Time from a request to the end of its response, by route pattern and status',
+    labelNames: ['route', 'status'],
+    buckets: durationBuckets,
+    registers,
+  });
+  const limited = new Counter({
+    name: 'crm_limited_requests_total',
+    help: 'Requests that were refused with 429, by limit',
+    labelNames: ['limit'],
+    registers,
+  });
+  const failedKeys = new Counter({
+    name: 'crm_failed_keys_total',
+    help: 'Requests without a valid API key',
+    registers,
+  });
+  const cacheReads = new Counter({
+    name: 'crm_response_cache_reads_total',
+    help: 'Reads of the response cache: cached, shared with a concurrent request, or missing',
+    labelNames: ['result'],
+    registers,
+  });
+  addZeros(limited, 'limit', limits);
+  addZeros(cacheReads, 'result', cacheResults);
+  return {
+    responded: ({ route, status, milliseconds }) =>
+      durations.observe({ route, status }, milliseconds / 1000),
+    limited: (limit) => limited.inc({ limit }),
+    keyFailed: () => failedKeys.inc(),
+    cacheRead: (result) => cacheReads.inc({ result }),
+  };
+}
+
+type ExportObserver = Pick<HttpObserver, 'exportEnded' | 'exportSent' | 'exportStarted'>;
+
+function createExportMetrics(registry: Registry): ExportObserver {
+  const registers = [registry];
+  const running = new Gauge({
+    name: 'crm_exports_running',
+    help: 'Exports that are being written or sent',
+    registers,
+  });
+  const sent = new Counter({
+    name: 'crm_export_bytes_total',
+    help: 'Bytes of exports, before compression',
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'crm_export_duration_seconds',
+    help: 'Duration of exports whose response began, by outcome',
+    labelNames: ['outcome'],
+    buckets: [0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800],
+    registers,
+  });
+  for (const outcome of outcomes) durations.zero({ outcome });
+  return {
+    exportStarted: () => running.inc(),
+    exportSent: (bytes) => sent.inc(bytes),
+    exportEnded(outcome, milliseconds) {
+      running.dec();
+      durations.observe({ outcome }, milliseconds / 1000);
+    },
+  };
+}
+
+function addState(registry: Registry, { duckdb, pools }: ApiState): void {
+  addGauge(
+    registry,
+    'crm_queries',
+    'Purchase queries that run, or wait in the queue',
+    ['state'],
+    () => {
+      const { running, waiting } = duckdb.current().queries.state();
+      return [
+        [{ state: 'running' }, running],
+        [{ state: 'waiting' }, waiting],
+      ];
+    },
+  );
+  addGauge(
+    registry,
+    'crm_open_organizations',
+    'Organizations whose purchase files are open',
+    [],
+    () => [[{}, duckdb.current().generations.state().open]],
+  );
+  addGauge(
+    registry,
+    'crm_data_age_seconds',
+    'Age of the oldest X-Data-As-Of among the organizations whose files are read; none if none is',
+    [],
+    () => {
+      const { oldestAsOf } = duckdb.current().generations.state();
+      return oldestAsOf === null
+        ? []
+        : [[{}, Math.max(0, Date.now() / 1000 - Number(oldestAsOf) / 1e6)]];
+    },
+  );
+  addGauge(registry, 'crm_postgres_connections', 'Connections to Postgres', ['pool', 'state'], () =>
+    Object.entries(pools).flatMap(([pool, { idleCount, totalCount }]) => [
+      [{ pool, state: 'idle' }, idleCount],
+      [{ pool, state: 'busy' }, totalCount - idleCount],
+    ]),
+  );
+  addGauge(
+    registry,
+    'crm_postgres_waiting_requests',
+    'Requests that wait for a connection to Postgres',
+    ['pool'],
+    () => Object.entries(pools).map(([pool, { waitingCount }]) => [{ pool }, waitingCount]),
+  );
+  addDuckDBMemory(registry, () => duckdb.current().instance);
+}

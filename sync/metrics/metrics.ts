@@ -1,0 +1,195 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
+import { addGauge, addZeros, durationBuckets } from '../../src/metrics/registry.ts';
+import { verificationStates } from '../verification/verify.ts';
+import { organizationStates, stages, type WorkerObserver, type WorkerState } from './observer.ts';
+
+const labelOf = (state: string): string => state.replaceAll(' ', '_');
+
+/** Loads take minutes. */
+const buildBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600];
+
+/** Adds the metrics of the worker. No label names an organization, because there may be thousands. */
+export function createWorkerMetrics(registry: Registry): WorkerObserver {
+  const registers = [registry];
+  let followed: Parameters<WorkerObserver['followed']>[0] = null;
+  addGauge(
+    registry,
+    'crm_sync_active',
+    'Whether this process has the lock and follows changes; 0: a standby, or starting',
+    [],
+    () => [[{}, followed === null ? 0 : 1]],
+  );
+  addState(registry, () => followed?.state() ?? null);
+  addDuckDBMemory(registry, () => followed?.instance ?? null);
+  const failures = new Counter({
+    name: 'crm_sync_failures_total',
+    help: 'Failed attempts, by stage. The worker retries all of them',
+    labelNames: ['stage'],
+    registers,
+  });
+  addZeros(failures, 'stage', stages);
+  return {
+    followed(worker) {
+      followed = worker;
+    },
+    failed: (stage) => failures.inc({ stage }),
+    ...createPollMetrics(registry),
+    ...createPublicationMetrics(registry),
+    ...createVerificationMetrics(registry),
+  };
+}
+
+function addState(registry: Registry, read: () => WorkerState | null): void {
+  addGauge(registry, 'crm_sync_organizations', 'Organizations by state', ['state'], () => {
+    const organizations = read()?.organizations;
+    if (organizations === undefined) return [];
+    return organizationStates.map((state) => [
+      { state: labelOf(state) },
+      organizations.filter((organization) => organization.state === state).length,
+    ]);
+  });
+  addGauge(
+    registry,
+    'crm_sync_pending_organizations',
+    'Organizations whose changes may not all be published yet',
+    [],
+    () => {
+      const organizations = read()?.organizations;
+      return organizations ? [[{}, organizations.filter(({ isPending }) => isPending).length]] : [];
+    },
+  );
+  addGauge(
+    registry,
+    'crm_sync_lag_seconds',
+    'Age, by the clock of Postgres, of the oldest instant that a published generation shows',
+    [],
+    () => {
+      const state = read();
+      return state === null ? [] : lagOf(state).map((lag) => [{}, lag]);
+    },
+  );
+  for (const [unit, help] of [
+    ['rows', 'Signed rows of the published deltas'],
+    ['bytes', 'Size of the published deltas'],
+  ] as const) {
+    addGauge(registry, `crm_sync_delta_${unit}`, `${help}: sum, and largest`, ['of'], () => {
+      const sizes = (read()?.organizations ?? []).map(({ delta }) => delta?.[unit] ?? 0);
+      return [
+        [{ of: 'all' }, sizes.reduce((sum, size) => sum + size, 0)],
+        [{ of: 'largest' }, sizes.reduce((max, size) => Math.max(max, size), 0)],
+      ];
+    });
+  }
+}
+
+/** Empty before the first poll, and if nothing is published. */
+function lagOf({ lastPoll, organizations }: WorkerState): number[] {
+  const instants = organizations.flatMap(({ asOf }) => asOf ?? []);
+  if (lastPoll === null || instants.length === 0) return [];
+  const oldest = instants.reduce((min, asOf) => (asOf < min ? asOf : min));
+  const sincePoll = (performance.now() - lastPoll.at) / 1000;
+  return [Math.max(0, Number(lastPoll.asOf - oldest) / 1e6) + sincePoll];
+}
+
+function createPollMetrics(registry: Registry): Pick<WorkerObserver, 'polled'> {
+  const registers = [registry];
+  const durations = new Histogram({
+    name: 'crm_sync_poll_duration_seconds',
+    help: 'Duration of the polls of the change log that succeeded',
+    buckets: durationBuckets,
+    registers,
+  });
+  const last = new Gauge({
+    name: 'crm_sync_last_poll_timestamp_seconds',
+    help: 'Time of the last poll of the change log that succeeded; 0: none',
+    registers,
+  });
+  return {
+    polled(milliseconds) {
+      durations.observe(milliseconds / 1000);
+      last.setToCurrentTime();
+    },
+  };
+}
+
+type PublicationObserver = Pick<WorkerObserver, 'applied' | 'built' | 'published'>;
+
+function createPublicationMetrics(registry: Registry): PublicationObserver {
+  const registers = [registry];
+  const applied = new Counter({
+    name: 'crm_sync_applied_rows_total',
+    help: 'Changed purchases that were applied to the files',
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'crm_sync_publish_duration_seconds',
+    help: 'Duration of publishing a generation',
+    buckets: durationBuckets,
+    registers,
+  });
+  const bytes = new Counter({
+    name: 'crm_sync_published_bytes_total',
+    help: 'Bytes of the deltas that were copied and published',
+    registers,
+  });
+  const builds = new Histogram({
+    name: 'crm_sync_build_duration_seconds',
+    help: 'Duration of loads and compactions that were published, by reason',
+    labelNames: ['kind', 'reason'],
+    buckets: buildBuckets,
+    registers,
+  });
+  return {
+    applied: (changes) => applied.inc(changes),
+    published(copied, milliseconds) {
+      bytes.inc(copied);
+      durations.observe(milliseconds / 1000);
+    },
+    // The reason of a compaction has the number of rows.
+    built: (kind, reason, milliseconds) =>
+      builds.observe(
+        { kind, reason: kind === 'compact' ? 'the delta is large' : reason },
+        milliseconds / 1000,
+      ),
+  };
+}
+
+function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 'verified'> {
+  const registers = [registry];
+  const verifications = new Counter({
+    name: 'crm_sync_verifications_total',
+    help: 'Verifications of an organization, by result before a repair',
+    labelNames: ['result'],
+    registers,
+  });
+  const differences = new Counter({
+    name: 'crm_sync_verification_differences_total',
+    help: 'Ranges of purchases and dictionaries that differed from Postgres',
+    registers,
+  });
+  const repairs = new Counter({
+    name: 'crm_sync_repairs_total',
+    help: 'Repairs of differences, by repair; failed: the repair or the verification after it',
+    labelNames: ['repair'],
+    registers,
+  });
+  const last = new Gauge({
+    name: 'crm_sync_last_verification_timestamp_seconds',
+    help: 'Time of the last verification that compared an organization; 0: none',
+    registers,
+  });
+  addZeros(verifications, 'result', verificationStates.map(labelOf));
+  addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);
+  return {
+    verified(found, repair) {
+      verifications.inc({ result: labelOf(found.state) });
+      differences.inc(found.differences.length + found.dictionaries.length);
+      for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });
+      if (repair !== null && repair.failure !== null) repairs.inc({ repair: 'failed' });
+      if (found.state !== 'not comparable' && found.state !== 'not published') {
+        last.setToCurrentTime();
+      }
+    },
+  };
+}

@@ -1,0 +1,182 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
+import type { Database } from '../../src/postgres/pool.ts';
+import {
+  currentFile,
+  organizationDirectory,
+} from '../../src/purchase-store/published-generation.ts';
+import { test } from '../support/fixtures.ts';
+import { scraperOf } from '../support/metrics.ts';
+import { runProgram } from '../support/program.ts';
+import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+
+const it = test
+  /** A running worker with its metrics, which all tests of the file share. */
+  .extend(
+    'service',
+    { scope: 'file' },
+    async ({ database, directory, shop, customerId }, { onCleanup }) => {
+      // Allows a purchase that cannot be copied.
+      await database.pool.query('alter domain instant drop constraint instant_check');
+      await addPurchases(database.pool, shop.organizationId, customerId, 50);
+      const program = runProgram('sync/main.ts', ['run'], {
+        DATABASE_URL: database.url,
+        DATA_DIR: directory,
+        SYNC_METRICS_LISTEN: '127.0.0.1:0',
+        VERIFY_EVERY: '2s',
+      });
+      onCleanup(async () => {
+        await program.end('SIGKILL');
+      });
+      return scraperOf(program);
+    },
+  );
+
+/** Writes in a transaction whose entries of the change log are lost. */
+async function withoutCapture(database: Database, statement: string): Promise<void> {
+  await database.query(`
+    begin;
+    ${statement};
+    delete from purchase_changes where transaction_id = pg_current_xact_id();
+    commit`);
+}
+
+describe('the metrics of the worker', () => {
+  it('show a load, the published generation and the polls', async ({ service }) => {
+    const loaded = await service.until(
+      ({ value }) =>
+        value('crm_sync_organizations{state="live"}') === 1 &&
+        value('crm_sync_pending_organizations') === 0,
+    );
+    expect(loaded.value('crm_sync_active')).toBe(1);
+    const load = '{kind="load",reason="nothing was loaded yet"}';
+    expect(loaded.value(`crm_sync_build_duration_seconds_count${load}`)).toBe(1);
+    expect(loaded.value('crm_sync_publish_duration_seconds_count')).toBeGreaterThan(0);
+    const bytes = loaded.value('crm_sync_delta_bytes{of="largest"}') ?? 0;
+    expect(bytes).toBeGreaterThan(0);
+    expect(loaded.value('crm_sync_published_bytes_total')).toBeGreaterThanOrEqual(bytes);
+    expect(loaded.value('crm_duckdb_bytes{storage="memory"}')).toBeGreaterThan(0);
+    expect(loaded.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
+
+    const polls = loaded.value('crm_sync_poll_duration_seconds_count') ?? 0;
+    const polledAt = loaded.value('crm_sync_last_poll_timestamp_seconds') ?? 0;
+    await service.until(
+      ({ value }) =>
+        (value('crm_sync_poll_duration_seconds_count') ?? 0) > polls &&
+        (value('crm_sync_last_poll_timestamp_seconds') ?? 0) > polledAt,
+    );
+  });
+
+  it('count applied rows, and show the size of the delta', async ({
+    service,
+    database,
+    shop,
+    customerId,
+  }) => {
+    const before = await service.scrape();
+    await addPurchases(database.pool, shop.organizationId, customerId, 30);
+    const rows = before.value('crm_sync_delta_rows{of="all"}') ?? 0;
+    const after = await service.until(
+      ({ value }) => value('crm_sync_delta_rows{of="all"}') === rows + 30,
+    );
+    const applied = before.value('crm_sync_applied_rows_total') ?? 0;
+    expect(after.value('crm_sync_applied_rows_total')).toBe(applied + 30);
+    expect(after.value('crm_sync_delta_rows{of="largest"}')).toBe(rows + 30);
+  });
+
+  it('show the failing organization and its lag, until its purchase is corrected', async ({
+    service,
+    database,
+  }) => {
+    const organizationId = await addOrganization(database.pool);
+    const values = { customer_id: await addCustomer(database.pool, organizationId) };
+    await service.until(({ value }) => value('crm_sync_organizations{state="live"}') === 2);
+    const id = await addPurchase(database.pool, organizationId, {
+      ...values,
+      created_at: 'infinity',
+    });
+    const failed = await service.until(
+      ({ value }) => value('crm_sync_organizations{state="failed"}') === 1,
+    );
+    expect(failed.value('crm_sync_failures_total{stage="run"}')).toBeGreaterThan(0);
+    expect(failed.value('crm_sync_pending_organizations')).toBe(1);
+    // The lag grows, although polls and the other organization succeed.
+    await service.until(({ value }) => (value('crm_sync_lag_seconds') ?? 0) > 2);
+    await database.pool.query(`update purchases set created_at = now() where id = ${id}`);
+    await service.until(
+      ({ value }) =>
+        value('crm_sync_organizations{state="failed"}') === 0 &&
+        (value('crm_sync_lag_seconds') ?? 9) < 2,
+    );
+  });
+
+  // Verification pauses for 19 times as long as each part took.
+  it('count a verification, the difference that it finds and the repair', {
+    timeout: 180_000,
+  }, async ({ service, database, shop }) => {
+    const differs = 'crm_sync_verifications_total{result="differs"}';
+    const before = await service.until(
+      ({ value }) => (value('crm_sync_verifications_total{result="equal"}') ?? 0) > 0,
+    );
+    expect(before.value(differs)).toBe(0);
+    const verifiedAt = before.value('crm_sync_last_verification_timestamp_seconds') ?? 0;
+    expect(verifiedAt).toBeGreaterThan(1_000_000_000);
+    await withoutCapture(
+      database.pool,
+      `update purchases set purchase_value_in_cents = 7
+       where id = (select min(id) from purchases where organization_id = ${shop.organizationId})`,
+    );
+    const after = await service.until(
+      ({ value }) => value('crm_sync_repairs_total{repair="reread"}') === 1,
+    );
+    expect(after.value(differs)).toBe(1);
+    expect(after.value('crm_sync_verification_differences_total')).toBe(1);
+    const last = after.value('crm_sync_last_verification_timestamp_seconds');
+    expect(last).toBeGreaterThan(verifiedAt);
+  });
+
+  it('count failed polls', async ({ service, database }) => {
+    await service.until(
+      ({ value }) => (value('crm_sync_failures_total{stage="poll"}') ?? 0) > 0,
+      () =>
+        database.pool.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name = 'crm-data-service sync'`,
+        ),
+    );
+  });
+
+  it('count rebuilds by reason', async ({ service, database, shop, customerId }) => {
+    const reason = 'the table purchases was replaced or rewritten';
+    const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
+    await database.pool.query('truncate purchases');
+    await addPurchases(database.pool, shop.organizationId, customerId, 10);
+    await service.until(({ value }) => value(rebuilds) === 2);
+  });
+
+  it('count compactions', async ({ service, database, shop, customerId }) => {
+    const compactions = 'crm_sync_build_duration_seconds_count{kind="compact"}';
+    await addPurchases(database.pool, shop.organizationId, customerId, 21_000);
+    await service.until(({ value }) => value(compactions) === 1);
+  });
+
+  it('show a standby without the state of the organizations', async ({
+    service,
+    program,
+    directory,
+    shop,
+  }) => {
+    expect((await service.scrape()).value('crm_sync_active')).toBe(1);
+    const folder = organizationDirectory(directory, shop.organizationId);
+    while (!existsSync(currentFile(folder))) await sleep(20);
+    const standby = program('sync/main.ts', ['run'], { SYNC_METRICS_LISTEN: '127.0.0.1:0' });
+    const scraper = await scraperOf(standby);
+    await standby.printed(/this worker is a standby/);
+    const { text, value } = await scraper.scrape();
+    expect(value('crm_sync_active')).toBe(0);
+    expect(value('crm_sync_lag_seconds')).toBeUndefined();
+    expect(text).not.toMatch(/^crm_sync_organizations\{/m);
+    expect(await standby.end('SIGTERM')).toBe(0);
+  });
+});
