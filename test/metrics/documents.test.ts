@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { type ApiState, createApiMetrics } from '../../src/metrics/api.ts';
+import { createRegistry } from '../../src/metrics/registry.ts';
+import { packageFile } from '../../src/package-files.ts';
+import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
+
+/** The metrics of the API and of the worker. Only a scrape would read the state. */
+const api = createRegistry();
+createApiMetrics(api, {} as ApiState);
+const worker = createRegistry();
+createWorkerMetrics(worker);
+const registered = [...api.getMetricsAsArray(), ...worker.getMetricsAsArray()];
+const all = new Set(registered.map(({ name }) => name));
+const own = [...all].filter((name) => name.startsWith('crm_')).sort();
+
+/** The metrics that a document names, without the suffixes of histograms. */
+function namedIn(path: string): Set<string> {
+  const text = readFileSync(packageFile(path), 'utf8');
+  const names = text.match(/\b(crm|nodejs|process)_[a-z][a-z0-9_]*[a-z0-9]\b/g) ?? [];
+  return new Set(names.map((name) => name.replace(/_(bucket|count|sum)$/, '')));
+}
+
+describe('the documents of the metrics', () => {
+  it.each([
+    'docs/operations.md',
+    'docs/monitoring/dashboard.json',
+    'docs/monitoring/alerts.yml',
+    'docs/monitoring/alerts.test.yml',
+  ])('name no metric that does not exist: %s', (path) => {
+    const named = namedIn(path);
+    expect(named.size).toBeGreaterThan(0);
+    expect([...named].filter((name) => !all.has(name))).toEqual([]);
+  });
+
+  it.each(['docs/operations.md', 'docs/monitoring/dashboard.json'])(
+    'name every metric of the API and of the worker: %s',
+    (path) => {
+      const named = namedIn(path);
+      expect(own.filter((name) => !named.has(name))).toEqual([]);
+    },
+  );
+});
+
+describe('a metric', () => {
+  it('has a unit or total at the end of its name, where it has one', () => {
+    for (const { name, type } of registered as { name: string; type: unknown }[]) {
+      if (!name.startsWith('crm_')) continue;
+      if (String(type) === 'counter') expect(name).toMatch(/_total$/);
+      else expect(name).not.toMatch(/_total$/);
+      if (String(type) === 'histogram') expect(name).toMatch(/_seconds$/);
+    }
+  });
+});
