@@ -104,6 +104,11 @@ const definitions = {
   queryTimeoutMs: ['QUERY_TIMEOUT_MS', wholeNumber(100, 600_000, 30_000)],
   /** The maximum wait for X-Min-Data-As-Of. */
   freshnessWaitMs: ['MIN_DATA_AS_OF_WAIT_MS', wholeNumber(100, 60_000, 5_000)],
+  /** How long a stopping API waits for its responses. */
+  shutdownTimeoutMs: [
+    'SHUTDOWN_TIMEOUT_SECONDS',
+    wholeNumber(1, 86_400, 60).transform((seconds) => seconds * 1000),
+  ],
   syncPollIntervalMs: ['SYNC_POLL_INTERVAL_MS', wholeNumber(10, 60_000, 100)],
   /** Organizations that the sync worker updates at the same time. */
   syncConcurrency: ['SYNC_CONCURRENCY', wholeNumber(1, 64, 2)],

@@ -28,7 +28,7 @@ import { limitUnreadResponses } from './response/unread-responses.ts';
 import type { ResourceRoutes } from './route.ts';
 import { serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
-import { closeIdleConnectionsAtShutdown } from './server/graceful-shutdown.ts';
+import { closeConnectionsAtShutdown } from './server/graceful-shutdown.ts';
 import { health } from './server/health.ts';
 import { home } from './server/home.ts';
 import { trackResponses } from './server/responses-in-flight.ts';
@@ -48,6 +48,7 @@ type AppSettings = Pick<
   | 'rateLimitStore'
   | 'readyMaxLagMs'
   | 'responseCacheBytes'
+  | 'shutdownTimeoutMs'
   | 'trustedProxies'
   | 'unreadBytesPerKey'
 >;
@@ -77,7 +78,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const isIdle = trackResponses(app.server);
   app.addHook('preClose', async () => {
     freshness.stopWaiting();
-    closeIdleConnectionsAtShutdown(app.server, isIdle);
+    closeConnectionsAtShutdown(app.server, isIdle, options.shutdownTimeoutMs);
   });
   // No operation takes a body (section 4), so none is parsed.
   app.removeAllContentTypeParsers();

@@ -34,6 +34,7 @@ export async function createTestApi(
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),
+    oldestAsOf: () => duckdb.current().generations.state().oldestAsOf,
     ...options,
   });
   return {

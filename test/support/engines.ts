@@ -1,10 +1,13 @@
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createDuckDBEngine, type DuckDBEngineOptions } from '../../src/engines/duckdb/engine.ts';
+import {
+  createDuckDBEngine,
+  type DuckDBEngine,
+  type DuckDBEngineOptions,
+} from '../../src/engines/duckdb/engine.ts';
 
 export async function createTestDuckDBEngine(
   dataDirectory: string,
   options: Partial<DuckDBEngineOptions> = {},
-): Promise<PurchaseEngine> {
+): Promise<DuckDBEngine> {
   return createDuckDBEngine({
     dataDirectory,
     threads: 2,

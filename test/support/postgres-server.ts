@@ -24,6 +24,8 @@ export type PostgresServer = {
    * the copy, like a backup of the file system.
    */
   coldCopy(): Promise<() => Promise<void>>;
+  /** Stops every process of the server with SIGSTOP, until the returned function is called. */
+  freeze(): () => void;
   /** Kills the process of one connection. The server then restarts all its processes. */
   killOneBackend(): Promise<void>;
   remove(): Promise<void>;
@@ -95,6 +97,16 @@ export async function startPostgresServer(
           rmSync(cluster, { recursive: true });
           copyFolder(`${cluster}.copy`, cluster);
         });
+    },
+    freeze() {
+      const postmaster = server.process.pid as number;
+      // The postmaster first, so that it starts no further process.
+      kill(postmaster, 'SIGSTOP');
+      const frozen = [postmaster, ...childrenOf(postmaster)];
+      for (const id of frozen) kill(id, 'SIGSTOP');
+      return () => {
+        for (const id of frozen) kill(id, 'SIGCONT');
+      };
     },
     async killOneBackend() {
       const { rows } = await pool.query<{ pid: number }>(

@@ -1,0 +1,171 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { describe, expect } from 'vitest';
+import { test } from '../support/fixtures.ts';
+import type { Program } from '../support/program.ts';
+import { addPurchases } from '../support/shop.ts';
+import { connectTo } from '../support/sockets.ts';
+
+/** The processes that a program has started. */
+const childrenOf = ({ child }: Program): string[] =>
+  execFileSync('ps', ['-eo', 'ppid=,pid='], { encoding: 'utf8' })
+    .split('\n')
+    .flatMap((line) => {
+      const [parent, id = ''] = line.trim().split(/\s+/);
+      return Number(parent) === child.pid ? [id] : [];
+    });
+
+const isRunning = (id: string): boolean => {
+  try {
+    return process.kill(Number(id), 0);
+  } catch {
+    return false;
+  }
+};
+
+/** Temporary files, which a killed process leaves and a stopped one does not. */
+const leftovers = (directory: string): string[] =>
+  readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /^spill\/.|\.tmp$|^\.probe/.test(name),
+  );
+
+const it = test
+  .extend('startedApi', async ({ program }) => async (environment: Record<string, string> = {}) => {
+    const api = program('src/commands/api.ts', [], {
+      METRICS_LISTEN: '127.0.0.1:0',
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      ...environment,
+    });
+    const [, port] = await api.printed(/Listening on http:\/\/127\.0\.0\.1:(\d+)/);
+    return { api, client: await connectTo(Number(port)) };
+  })
+  .extend('request', ({ shop }) => (path: string) => {
+    const authorization = `Authorization: Bearer ${shop.secret}`;
+    return `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${authorization}\r\n\r\n`;
+  });
+
+describe('SIGTERM', () => {
+  it.beforeAll(async ({ database, shop, customerId, worker }) => {
+    // 20 MB as CSV: more than the buffers of a socket.
+    await database.pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)
+       select $1, $2, number,
+         (select string_agg(md5((number + part / 100.0)::text), '') from generate_series(1, 31) as part)
+       from generate_series(1, 20000) as number`,
+      [shop.organizationId, customerId],
+    );
+    await worker.syncAll();
+  });
+
+  it('ends the API after its responses, without a rest', async ({
+    directory,
+    startedApi,
+    request,
+  }) => {
+    const { api, client } = await startedApi();
+    const paths = [
+      '/v1/me',
+      '/v1/purchases?limit=100',
+      '/v1/customers',
+      '/v1/purchases/stats?group_by=day',
+      '/v1/purchases/export?format=csv&min_value_in_cents=19990',
+    ];
+    let isStopping = false;
+    let served = 0;
+    let count = 0;
+    const load = paths
+      .flatMap((path) => [path, path])
+      .map(async (path) => {
+        for (;;) {
+          count += 1;
+          const url = path.includes('?') ? `${path}&max_value_in_cents=${100_000 + count}` : path;
+          // Rejects if the response is cut off.
+          const answers = await client.sendBytes(request(url));
+          // The API has not accepted the connection.
+          if (answers.length === 0 && isStopping) return;
+          expect([200, 429]).toContain(answers[0]?.status);
+          served += 1;
+        }
+      });
+    const exporting = client.ask(request('/v1/purchases/export?format=csv'));
+    await once(exporting, 'readable');
+    await expect.poll(() => served, { timeout: 30_000 }).toBeGreaterThan(50);
+    const children = childrenOf(api);
+    expect(children.length).toBeGreaterThan(0);
+    isStopping = true;
+    const ended = api.end('SIGTERM');
+    await Promise.all(load);
+    // The client reads its export only now.
+    const file = await text(exporting);
+    expect(file).toMatch(/^HTTP\/1\.1 200/);
+    expect(file).toMatch(/\r\n0\r\n\r\n$/);
+    expect(file.match(/pur_/g)).toHaveLength(20_000);
+    expect(await ended).toBe(0);
+    client.close();
+    expect(children.filter(isRunning)).toEqual([]);
+    expect(leftovers(directory)).toEqual([]);
+  });
+
+  it('ends the API after SHUTDOWN_TIMEOUT_SECONDS, although an export runs', async ({
+    directory,
+    startedApi,
+    request,
+  }) => {
+    const { api, client } = await startedApi({ SHUTDOWN_TIMEOUT_SECONDS: '1' });
+    const unread = client.ask(request('/v1/purchases/export?format=csv'));
+    await once(unread, 'readable');
+    const children = childrenOf(api);
+    expect(children).toHaveLength(1);
+    expect(await api.end('SIGTERM')).toBe(0);
+    unread.destroy();
+    client.close();
+    expect(children.filter(isRunning)).toEqual([]);
+    expect(leftovers(directory)).toEqual([]);
+  });
+
+  it('ends the worker during a load and during changes, without a rest', async ({
+    database,
+    newDirectory,
+    program,
+    shop,
+    customerId,
+    execute,
+  }) => {
+    const stores = {
+      DATA_DIR: newDirectory,
+      SYNC_METRICS_LISTEN: '127.0.0.1:0',
+      LOG_LEVEL: 'debug',
+    };
+    const locks = async () => {
+      const { rowCount } = await database.pool.query(
+        `select from pg_locks join pg_database on oid = database
+         where locktype = 'advisory' and datname = current_database()`,
+      );
+      return rowCount;
+    };
+    await addPurchases(database.pool, shop.organizationId, customerId, 30_000);
+    const loading = program('sync/main.ts', ['run'], stores);
+    await loading.printed(/"msg":"loading"/);
+    expect(await loading.end('SIGTERM')).toBe(0);
+    expect(leftovers(newDirectory)).toEqual([]);
+    expect(await locks()).toBe(0);
+
+    const following = program('sync/main.ts', ['run'], stores);
+    let isStopping = false;
+    const writing = (async () => {
+      while (!isStopping) await addPurchases(database.pool, shop.organizationId, customerId, 1);
+    })();
+    await following.printed(/"changes":\d+,"msg":"applied changes"[\s\S]*"published"/);
+    expect(await following.end('SIGTERM')).toBe(0);
+    isStopping = true;
+    await writing;
+    expect(leftovers(newDirectory)).toEqual([]);
+    expect(await locks()).toBe(0);
+
+    for (const command of ['once', 'verify']) {
+      expect((await execute('sync', [command], { DATA_DIR: newDirectory })).code).toBe(0);
+    }
+  });
+});
