@@ -3,12 +3,11 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { afterAll, describe, expect } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
-import type { TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { connectTo, type SocketAnswer, type SocketClient } from '../support/sockets.ts';
 import { createTestWorker } from '../support/sync.ts';
-import { endpoints, resourceOf } from './endpoints.ts';
+import { describedOperations } from './described-operations.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import {
   type ClientRequest,
@@ -16,7 +15,6 @@ import {
   hostileRequest,
   type KeyKind,
   keyPlaceholder,
-  type Operation,
 } from './hostile-requests.ts';
 import { statusOf } from './refusal.ts';
 
@@ -177,7 +175,8 @@ describe('a server under hostile requests', () => {
       const gc = garbageCollector();
       const heap: { warm?: number } = {};
       let batches = 0;
-      const target = { operations: await describedOperations(api), own: own.ids, other: other.ids };
+      const { body } = await api.get('/openapi.json');
+      const target = { operations: describedOperations(body), own: own.ids, other: other.ids };
       const batch = fc.array(hostileRequest(target), {
         minLength: batchSize,
         maxLength: batchSize,
@@ -210,24 +209,6 @@ describe('a server under hostile requests', () => {
     120_000 + requestCount * 5,
   );
 });
-
-/** The operations of the API's own description. */
-async function describedOperations(api: TestApi): Promise<Operation[]> {
-  type Parameter = { readonly name: string; readonly in: string };
-  const { paths } = (await api.get('/openapi.json')).json() as {
-    paths: Record<string, { get: { parameters?: Parameter[] } }>;
-  };
-  return Object.entries(paths).map(([described, { get }]) => {
-    const path = described.replaceAll(/\{(\w+)_id\}/g, '{$1}');
-    const object = endpoints.find((endpoint) => `/v1${endpoint.path}` === path)?.object;
-    const parameters = get.parameters ?? [];
-    return {
-      path,
-      resource: resourceOf(object) ?? 'purchase',
-      parameters: parameters.filter((one) => one.in === 'query').map(({ name }) => name),
-    };
-  });
-}
 
 /** Garbage is collected before the heap is measured. */
 function garbageCollector(): () => void {
