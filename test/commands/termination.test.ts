@@ -46,7 +46,7 @@ const it = test
     return `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${authorization}\r\n\r\n`;
   });
 
-describe('SIGTERM', () => {
+describe('SIGTERM', { timeout: 120_000 }, () => {
   it.beforeAll(async ({ database, shop, customerId, worker }) => {
     // 20 MB as CSV: more than the buffers of a socket.
     await database.pool.query(
