@@ -17,7 +17,11 @@ export type WorkerLock = {
 };
 
 const heartbeatMs = 2_000;
+/** Keepalives of the server take eleven seconds to release the lock of a machine without power. */
+const maxUnansweredBeats = 4;
 const responseTimeoutMs = 5_000;
+/** @types/pg lacks `query_timeout`, which 0 would not override. */
+const heartbeatQuery = { text: 'select', query_timeout: 2 ** 31 - 1 } as pg.QueryConfig;
 const namePrefix = 'crm-data-service sync lock';
 const commandMark = ' command';
 
@@ -61,19 +65,22 @@ export async function tryWorkerLock(
     await client.end().catch(() => {});
     throw error;
   }
-  let isBeating = false;
+  // Counted in turns of the event loop: after a pause of this process, as on a busy machine, a
+  // timeout would fire before a response that has arrived is read.
+  let unanswered = 0;
   const heartbeat = setInterval(() => {
-    if (isBeating) return;
-    isBeating = true;
-    client
-      .query('select')
-      .catch(() => {
-        lose();
-        void client.end().catch(() => {});
-      })
-      .finally(() => {
-        isBeating = false;
-      });
+    unanswered += 1;
+    if (unanswered > maxUnansweredBeats) {
+      lose();
+      void client.end().catch(() => {});
+    }
+    if (unanswered > 1) return;
+    client.query(heartbeatQuery).then(
+      () => {
+        unanswered = 0;
+      },
+      () => {},
+    );
   }, heartbeatMs);
   return {
     lost: lost.signal,

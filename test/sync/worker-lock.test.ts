@@ -1,4 +1,6 @@
-import { describe, expect } from 'vitest';
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, vi } from 'vitest';
 import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/commands/worker-lock.ts';
 import { test } from '../support/fixtures.ts';
 
@@ -60,5 +62,33 @@ describe('the lock of a data folder', () => {
       expect(ofWhole !== null && hasHalves).toBe(false);
       await releaseAll(locks);
     }
+  });
+
+  it('is kept if the response to a heartbeat arrives while the process is paused', async ({
+    database: { pool },
+    tryLock,
+  }) => {
+    const lock = await tryLock(whole);
+    const readSession = async () => {
+      const { rows } = await pool.query<{ pid: number; started: Date }>(
+        `select pid, query_start as started from pg_stat_activity
+         where application_name like 'crm-data-service sync lock%' and datname = current_database()`,
+      );
+      return rows[0] as { pid: number; started: Date };
+    };
+    const { pid } = await readSession();
+    process.kill(pid, 'SIGSTOP');
+    const resume = spawn('sh', ['-c', `sleep 5; kill -CONT ${pid}`]);
+    // The heartbeat is due every two seconds.
+    await sleep(2_500);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 6_000);
+    const { started } = await readSession();
+    await vi.waitFor(
+      async () =>
+        expect((await readSession()).started.getTime()).toBeGreaterThan(started.getTime()),
+      20_000,
+    );
+    expect(lock?.lost.aborted).toBe(false);
+    resume.kill();
   });
 });
