@@ -47,9 +47,10 @@ export const customerPurchaseListParameters = z.strictObject({
   ...commonFilters,
   ...format,
 });
-/** An addition: the filters of the list, without pages. */
+/** An addition: the filters of statistics. */
 export const purchaseExportParameters = z.strictObject({
   ...filters,
+  ...tracking,
   format: oneOf(exportFormatNames).optional(),
 });
 /** Section 4.4. */
