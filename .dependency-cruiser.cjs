@@ -47,6 +47,18 @@ module.exports = {
       '^src/resources/',
       '^src/(engines|exports|commands)/',
     ),
+    forbid(
+      'page',
+      'The modules of the page run in a browser.',
+      '^src/page/browser/',
+      '^(src/(?!page/browser/|domain/)|sync/)',
+    ),
+    forbid(
+      'no-page',
+      'No process runs the modules of the page.',
+      '^(src/(?!page/browser/)|sync/)',
+      '^src/page/browser/',
+    ),
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -7,6 +7,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { page } from '../page/routes.ts';
 import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import type { Settings } from '../settings.ts';
@@ -30,7 +31,6 @@ import { serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
 import { closeConnectionsAtShutdown } from './server/graceful-shutdown.ts';
 import { health } from './server/health.ts';
-import { home } from './server/home.ts';
 import { trackResponses } from './server/responses-in-flight.ts';
 import type { Services } from './services.ts';
 
@@ -94,7 +94,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   limitUnreadResponses(app, options.unreadBytesPerKey);
   compressResponses(app);
-  app.register(home);
+  app.register(page);
   app.register(health, { ...options, rights: apiRights(rateLimitStore) });
   app.register(reference, { routes });
   const serveOptions = {

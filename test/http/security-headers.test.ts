@@ -60,4 +60,22 @@ describe('security headers', () => {
       expect(policy.join()).not.toMatch(/script-src|unsafe-eval|https?:|\*/);
     },
   );
+
+  it.for(['/', '/app', '/app/customers/cus_1', '/assets/page.css', '/assets/page/browser/main.js'])(
+    'let the page load and send requests within its origin alone, and are cached by tag: %s',
+    async (url, { api }) => {
+      const accept = { accept: 'text/html,*/*;q=0.8' };
+      const { statusCode, headers } = await api.get(url, undefined, accept);
+      expect(statusCode).toBe(200);
+      expect(headers).toMatchObject({ ...onAnything, 'cache-control': 'no-cache' });
+      const policy = String(headers['content-security-policy']).split('; ');
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).toContain("script-src 'self'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy.join()).not.toMatch(/unsafe|https?:|\*/);
+      const tag = { ...accept, 'if-none-match': String(headers.etag) };
+      const unchanged = await api.get(url, undefined, tag);
+      expect([unchanged.statusCode, unchanged.body]).toEqual([304, '']);
+    },
+  );
 });

@@ -72,13 +72,15 @@ describe("the API's description", () => {
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
     expect(page.headers.vary).toBe('Accept, Accept-Encoding');
     const linked = [...page.body.matchAll(/href="([^"]+)"/g)].map(([, url]) => String(url));
-    expect(linked).toEqual(['/docs', '/openapi.json', '/healthz']);
+    expect(linked).toContain('/docs');
 
     for (const headers of [{}, { accept: '*/*' }, { accept: 'application/json' }]) {
       const { body } = await api.get('/', undefined, headers);
       expect(JSON.parse(body)).toMatchObject({ docs: '/docs', openapi: '/openapi.json' });
     }
-    for (const url of linked) expect((await api.get(url)).statusCode).toBe(200);
+    for (const url of [...linked, '/openapi.json', '/healthz']) {
+      expect((await api.get(url)).statusCode).toBe(200);
+    }
   });
 
   it.for(['/docs', '/docs/'])('can be browsed at %s without the internet', async (url, { api }) => {

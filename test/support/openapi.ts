@@ -21,8 +21,8 @@ export type Description = {
 /** Throws where the answer to a request is not as described. */
 export type Check = (method: string, url: string, answer: Answer) => void;
 
-// What is no operation, but part of the service: the root page, the description and its page.
-const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?)?)?$/;
+// What is no operation, but part of the service: the page and its files, the description and its page.
+const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?|(app|assets)(\/[\w./-]*)?)?)?$/;
 
 /**
  * Holds responses to the API's own description: a status, a header or a body that
@@ -51,7 +51,7 @@ export function createConformance({ paths, components }: Description): Check {
     const name = `${method} ${url.slice(0, 300)} → ${status}`;
     const path = pathOf(url);
     const isRead = method === 'GET' || method === 'HEAD';
-    if (isRead && status === 200 && referencePath.test(path)) {
+    if (isRead && (status === 200 || status === 304) && referencePath.test(path)) {
       if (headers['request-id'] === undefined) throw new Error(`${name} lacks Request-Id`);
       return;
     }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { staticBody } from '../response/compression.ts';
+import { type StaticFile, serveFiles } from '../response/static-files.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
 
@@ -47,25 +47,19 @@ export async function reference(
   const description = JSON.stringify(describeApi(routes), null, 2);
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   const asset = (name: string) => readFileSync(join(assets, name));
-  const serve = (url: string, type: string, content: string | Buffer) => {
-    const body = staticBody(content);
-    app.route({
-      method: ['GET', 'HEAD'],
-      url,
-      handler: async (_request, reply) =>
-        reply.type(type).header('Content-Security-Policy', contentSecurityPolicy).send(body),
-    });
-  };
+  const file = (type: StaticFile['type'], content: string | Buffer): StaticFile => ({
+    type,
+    content,
+    contentSecurityPolicy,
+  });
 
-  serve('/openapi.json', 'application/json; charset=utf-8', description);
-  serve('/docs', 'text/html; charset=utf-8', page);
-  serve('/docs/', 'text/html; charset=utf-8', page);
-  serve('/docs/start.js', 'text/javascript; charset=utf-8', startScript);
-  serve('/docs/swagger-ui.css', 'text/css; charset=utf-8', asset('swagger-ui.css'));
-  serve(
-    '/docs/swagger-ui-bundle.js',
-    'text/javascript; charset=utf-8',
-    asset('swagger-ui-bundle.js'),
-  );
-  serve('/docs/favicon-32x32.png', 'image/png', asset('favicon-32x32.png'));
+  serveFiles(app, {
+    '/openapi.json': file('json', description),
+    '/docs': file('html', page),
+    '/docs/': file('html', page),
+    '/docs/start.js': file('js', startScript),
+    '/docs/swagger-ui.css': file('css', asset('swagger-ui.css')),
+    '/docs/swagger-ui-bundle.js': file('js', asset('swagger-ui-bundle.js')),
+    '/docs/favicon-32x32.png': file('png', asset('favicon-32x32.png')),
+  });
 }

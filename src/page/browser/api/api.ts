@@ -1,0 +1,82 @@
+import { parseExactly } from './exact-json.ts';
+import { readKey } from './key.ts';
+
+export type Parameters = Readonly<Record<string, string | undefined>>;
+
+/** The path and query of a request. Parameters without a value are omitted. */
+export function pathOf(path: string, parameters: Parameters = {}): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  const query = new URLSearchParams(given as [string, string][]).toString();
+  return `/v1${path}${query === '' ? '' : `?${query}`}`;
+}
+
+/** A request that failed, with a sentence for the user. */
+export class ApiProblem extends Error {
+  /** 0 if the service did not respond. */
+  readonly status: number;
+  /** The parameter at fault. */
+  readonly param: string | undefined;
+
+  constructor(message: string, status: number, param?: string) {
+    super(message);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+/** Sends a request with the key. Rejects with ApiProblem unless the response is a success. */
+export async function send(path: string, signal: AbortSignal): Promise<Response> {
+  const headers = { Authorization: `Bearer ${readKey() ?? ''}` };
+  // Personal data do not belong in the browser's cache on disk.
+  const response = await fetch(path, { headers, signal, cache: 'no-store' }).catch((error) => {
+    throw signal.aborted ? error : unreachable();
+  });
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+export type Snapshot<Body> = {
+  readonly body: Body;
+  /** The instant of the data, and their age when the response was sent. Null without the header. */
+  readonly asOf: { readonly instant: Date; readonly ageMs: number } | null;
+};
+
+export async function get<Body>(path: string, signal: AbortSignal): Promise<Snapshot<Body>> {
+  const response = await send(path, signal);
+  const text = await response.text().catch((error) => {
+    throw signal.aborted ? error : unreachable();
+  });
+  const asOf = response.headers.get('X-Data-As-Of');
+  if (asOf === null) return { body: parseExactly(text) as Body, asOf: null };
+  const instant = new Date(asOf);
+  // The server's clock: that of the browser may differ.
+  const sentAt = new Date(response.headers.get('Date') ?? asOf);
+  const ageMs = Math.max(0, sentAt.getTime() - instant.getTime());
+  return { body: parseExactly(text) as Body, asOf: { instant, ageMs } };
+}
+
+export const unreachable = (): ApiProblem =>
+  new ApiProblem('The service cannot be reached. Check the network connection.', 0);
+
+async function problemOf(response: Response): Promise<ApiProblem> {
+  const { status } = response;
+  const body = (await response.json().catch(() => null)) as {
+    readonly error?: { readonly message?: string; readonly param?: string };
+  } | null;
+  return new ApiProblem(sentence(response, body?.error?.message), status, body?.error?.param);
+}
+
+function sentence({ status, headers }: Response, message: string | undefined): string {
+  const seconds = headers.get('Retry-After');
+  const when =
+    seconds === null ? 'in a moment' : `in ${seconds} ${seconds === '1' ? 'second' : 'seconds'}`;
+  if (status === 401) return 'The service does not accept this key. It may be revoked or expired.';
+  if (status === 403) return 'This key lacks the scope read. Use another key.';
+  if (status === 404) return 'There is no such record in the organization of this key.';
+  if (status === 429) return `Too many requests. Try again ${when}.`;
+  if (status >= 500) {
+    const id = headers.get('Request-Id');
+    return `The service cannot answer now. Try again ${when}.${id === null ? '' : ` (${id})`}`;
+  }
+  return message ?? `The service refused the request (${status}).`;
+}

@@ -1,0 +1,59 @@
+import { byId, showView } from '../display/elements.ts';
+import { formatDays } from '../display/format.ts';
+import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
+import { createChart } from '../statistics/chart.ts';
+import { daysOf } from '../view/period.ts';
+import { requestsOf } from '../view/requests.ts';
+import { hashOf, readState, type ViewState } from '../view/view-state.ts';
+import { connectControls } from './controls.ts';
+import { connectDownloads } from './downloads.ts';
+import { loadDashboard } from './load.ts';
+import { renderRequests } from './request-lines.ts';
+import { renderResults } from './results.ts';
+
+/** Totals, chart, ranking and purchases of a period. */
+export function openDashboard(refuse: ProblemHandling['refuse']): void {
+  showView('dashboard-view');
+  document.title = 'Purchases';
+  const results = byId('results');
+  const chart = createChart(byId('chart'));
+  let state = readState();
+  let loading = new AbortController();
+  const handling = { refuse, retry: () => void show() };
+  const onProblem = (error: unknown) => showProblem(error, handling);
+  const showControls = connectControls(() => state, change);
+  connectDownloads(() => requestsOf(state), refuse);
+  byId('refresh').addEventListener('click', () => void show());
+  history.replaceState(null, '', hashOf(state));
+  // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
+  window.onpopstate = () => {
+    state = readState();
+    if (results.isConnected) void show();
+  };
+  void show();
+
+  function change(patch: Partial<ViewState>): void {
+    state = { ...state, ...patch };
+    history.pushState(null, '', hashOf(state));
+    void show();
+  }
+
+  async function show(): Promise<void> {
+    loading.abort();
+    loading = new AbortController();
+    const { signal } = loading;
+    const days = daysOf(state);
+    showControls(state);
+    byId('dates-shown').textContent = days === null ? 'All time' : formatDays(days);
+    renderRequests(requestsOf(state));
+    results.ariaBusy = 'true';
+    const data = await loadDashboard(state, signal);
+    if (signal.aborted || !results.isConnected) return;
+    clearProblems();
+    for (const problem of data.problems) onProblem(problem);
+    // The page may ask for another key now.
+    if (!results.isConnected) return;
+    await renderResults({ data, state, chart, change, onProblem });
+    if (!signal.aborted) results.ariaBusy = 'false';
+  }
+}

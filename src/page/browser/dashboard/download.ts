@@ -1,0 +1,51 @@
+import { ApiProblem, send, unreachable } from '../api/api.ts';
+import { element } from '../display/elements.ts';
+
+type Save = { readonly suggestedName: string };
+type SavePicker = (options: Save) => Promise<FileSystemFileHandle>;
+
+export type Download = {
+  readonly path: string;
+  readonly name: string;
+  /** A file of any size. Browsers that can write it to disk as it arrives do so. */
+  readonly isLarge: boolean;
+  readonly signal: AbortSignal;
+  onProgress(bytes: number): void;
+};
+
+/** Saves a response as a file. The key is sent in a header, so a plain link does not serve. */
+export async function download({ path, name, isLarge, ...rest }: Download): Promise<void> {
+  const { showSaveFilePicker: pick } = window as { showSaveFilePicker?: SavePicker };
+  // The picker needs the user's click, so it precedes the request.
+  const file = isLarge && pick !== undefined ? await pick({ suggestedName: name }) : null;
+  const response = await send(path, rest.signal);
+  const body = countBytes(response, rest.onProgress);
+  try {
+    if (file === null) offer(await new Response(body).blob(), name);
+    // A failure discards what has been written.
+    else await body.pipeTo(await file.createWritable(), { signal: rest.signal });
+  } catch (error) {
+    if (rest.signal.aborted) throw error;
+    const problem = unreachable();
+    throw new ApiProblem(`The download is not complete. ${problem.message}`, 0);
+  }
+}
+
+function countBytes(response: Response, onProgress: (bytes: number) => void): ReadableStream {
+  let bytes = 0;
+  const count = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, controller) => {
+      bytes += chunk.byteLength;
+      onProgress(bytes);
+      controller.enqueue(chunk);
+    },
+  });
+  return (response.body as ReadableStream<Uint8Array>).pipeThrough(count);
+}
+
+function offer(blob: Blob, name: string): void {
+  const href = URL.createObjectURL(blob);
+  const link = element('a', { href, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
+}

@@ -1,0 +1,47 @@
+import { get, type Snapshot } from '../api/api.ts';
+import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
+import { isMoney } from '../statistics/totals.ts';
+import { requestsOf } from '../view/requests.ts';
+import type { ViewState } from '../view/view-state.ts';
+
+/** The parts of the dashboard. A part that failed is null. */
+export type DashboardData = {
+  readonly ranking: Snapshot<Stats> | null;
+  readonly previous: Stats | null;
+  /** The groups by currency, if there are several. */
+  readonly currencies: Stats | null;
+  readonly series: { readonly current: TimeSeries; readonly previous: TimeSeries | null } | null;
+  readonly purchases: Page<Purchase> | null;
+  readonly problems: readonly unknown[];
+};
+
+export async function loadDashboard(state: ViewState, signal: AbortSignal): Promise<DashboardData> {
+  const requests = requestsOf(state);
+  const problems: unknown[] = [];
+  const read = async <Body>(path: string | null | undefined): Promise<Snapshot<Body> | null> => {
+    if (path == null) return null;
+    return get<Body>(path, signal).catch((error) => {
+      if (!signal.aborted) problems.push(error);
+      return null;
+    });
+  };
+  const [ranking, previous, current, before, purchases] = await Promise.all([
+    read<Stats>(requests.ranking),
+    read<Stats>(requests.previous?.totals),
+    read<TimeSeries>(requests.series),
+    read<TimeSeries>(requests.previous?.series),
+    read<Page<Purchase>>(requests.purchases),
+  ]);
+  const isMixed = ranking?.body.mixed_currencies === true;
+  const currencies = isMixed ? await read<Stats>(requests.currencies) : null;
+  const isSplit = isMixed && isMoney(state.measure);
+  const series = isSplit ? await read<TimeSeries>(requests.currencySeries) : current;
+  return {
+    ranking,
+    previous: previous?.body ?? null,
+    currencies: currencies?.body ?? null,
+    series: series && { current: series.body, previous: before?.body ?? null },
+    purchases: purchases?.body ?? null,
+    problems,
+  };
+}

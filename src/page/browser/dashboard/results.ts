@@ -1,0 +1,112 @@
+import { announce, byId, element } from '../display/elements.ts';
+import { formatCount } from '../display/format.ts';
+import { renderPurchases } from '../display/purchase-list.ts';
+import type { Chart } from '../statistics/chart.ts';
+import { showFreshness } from '../statistics/freshness.ts';
+import { showMixedCurrencies } from '../statistics/mixed-currencies.ts';
+import { renderRanking } from '../statistics/ranking.ts';
+import { renderSeries } from '../statistics/series-view.ts';
+import { renderTotals } from '../statistics/totals.ts';
+import { filterNamed } from '../view/filters.ts';
+import { requestsOf } from '../view/requests.ts';
+import type { ViewState } from '../view/view-state.ts';
+import type { DashboardData } from './load.ts';
+
+export type DashboardView = {
+  readonly data: DashboardData;
+  readonly state: ViewState;
+  readonly chart: Chart;
+  change(patch: Partial<ViewState>): void;
+  onProblem(error: unknown): void;
+};
+
+export async function renderResults(view: DashboardView): Promise<void> {
+  renderStatistics(view);
+  renderLatest(view);
+  await renderChart(view);
+}
+
+function renderLatest({ data, state, onProblem }: DashboardView): void {
+  const place = byId('purchases');
+  const { purchases: path } = requestsOf(state);
+  const { purchases: page } = data;
+  const download = document.querySelector<HTMLButtonElement>('[data-download=purchases]');
+  if (download !== null) download.disabled = path === null;
+  if (path === null) {
+    const text = 'Purchases cannot be listed by UTM values. The download below has all of them.';
+    place.replaceChildren(element('p', { className: 'empty' }, text));
+  } else if (page === null) showNotLoaded(place);
+  else renderPurchases(place, { path, page, timeZone: state.timezone, onProblem });
+}
+
+function renderStatistics({ data, state, change }: DashboardView): void {
+  const { ranking, previous, currencies } = data;
+  if (ranking === null) {
+    byId('totals').replaceChildren();
+    showNotLoaded(byId('ranking'));
+    return;
+  }
+  const stats = ranking.body;
+  const { measure } = state;
+  renderTotals(byId('totals'), {
+    current: stats,
+    previous,
+    currencies,
+    measure,
+    onMeasure: (measure) => change({ measure }),
+  });
+  showFreshness(ranking.asOf);
+  showMixedCurrencies(stats.mixed_currencies, state.group_by, () =>
+    change({ group_by: 'currency' }),
+  );
+  renderRanking(byId('ranking'), {
+    stats,
+    onSelect: selectionOf(state, change),
+    onMore: () => change({ group_limit: '50' }),
+  });
+  announce(`${formatCount(stats.purchase_count)} purchases`);
+}
+
+/** Selecting a group adds its filter. A day becomes the period. */
+function selectionOf(
+  { group_by: dimension, filters }: ViewState,
+  change: DashboardView['change'],
+): ((key: string) => void) | null {
+  if (dimension === 'day') return (day) => change({ period: 'custom', from: day, to: day });
+  if (filterNamed(dimension) === undefined) return null;
+  return (key) => change({ filters: { ...filters, [dimension]: key } });
+}
+
+async function renderChart({ data, state, chart, change }: DashboardView): Promise<void> {
+  const place = byId('chart');
+  const isEmpty = data.ranking !== null && Number(data.ranking.body.purchase_count) === 0;
+  place.ariaHidden = String(data.series !== null && !isEmpty);
+  // The button of an empty view is about to disappear.
+  if (place.contains(document.activeElement)) byId('chart-title').focus();
+  if (data.series !== null && !isEmpty) {
+    await renderSeries(chart, state.measure, data.series.current, data.series.previous);
+    return;
+  }
+  chart.clear();
+  byId('chart-table').replaceChildren();
+  byId('legend').replaceChildren();
+  if (isEmpty) place.replaceChildren(emptyState(state, change));
+  else showNotLoaded(place);
+}
+
+function emptyState(state: ViewState, change: DashboardView['change']): HTMLElement {
+  const button = (label: string, patch: Partial<ViewState>) =>
+    element('button', { type: 'button', onclick: () => change(patch) }, label);
+  return element(
+    'div',
+    { className: 'empty' },
+    element('p', {}, 'No purchase matches. Choose a longer period, or remove a filter.'),
+    ...(state.period === 'all' ? [] : [button('Show all time', { period: 'all' })]),
+    ...(Object.keys(state.filters).length === 0
+      ? []
+      : [button('Remove all filters', { filters: {} })]),
+  );
+}
+
+const showNotLoaded = (place: HTMLElement): void =>
+  place.replaceChildren(element('p', { className: 'empty' }, 'This part is not loaded.'));

@@ -1,0 +1,78 @@
+import { get } from '../api/api.ts';
+import type { Page, Purchase } from '../api/responses.ts';
+import { element } from './elements.ts';
+import { formatInstant, formatMoney } from './format.ts';
+import { numberCell, tableOf } from './table.ts';
+
+export type PurchaseList = {
+  readonly path: string;
+  readonly page: Page<Purchase>;
+  readonly timeZone?: string;
+  readonly isOfCustomer?: boolean;
+  onProblem(error: unknown): void;
+};
+
+/** Purchases, newest first, with a button for the next page. */
+export function renderPurchases(container: HTMLElement, list: PurchaseList): void {
+  const { page, isOfCustomer = false } = list;
+  if (page.data.length === 0) {
+    container.replaceChildren(element('p', { className: 'empty' }, 'There are no purchases.'));
+    return;
+  }
+  const columns = [
+    { name: isOfCustomer ? 'Purchase' : 'Purchase and customer' },
+    { name: 'Status' },
+    { name: 'Value', isNumber: true },
+  ];
+  const rows = page.data.map((purchase) => rowOf(purchase, list));
+  const table = tableOf('Purchases', columns, rows);
+  container.replaceChildren(table);
+  const body = table.querySelector('tbody');
+  if (page.has_more && body !== null) container.append(moreButton(body, page, list));
+}
+
+function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList): HTMLElement {
+  let last = page.data.at(-1)?.id;
+  const button = element('button', { type: 'button', className: 'quiet more' }, 'Load more');
+  button.addEventListener('click', async () => {
+    button.disabled = true;
+    try {
+      const { signal } = new AbortController();
+      const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`, signal);
+      if (!body.isConnected) return;
+      body.append(...next.body.data.map((purchase) => rowOf(purchase, list)));
+      last = next.body.data.at(-1)?.id;
+      if (!next.body.has_more) button.remove();
+    } catch (error) {
+      list.onProblem(error);
+    }
+    button.disabled = false;
+  });
+  return button;
+}
+
+function rowOf(purchase: Purchase, { timeZone, isOfCustomer = false }: PurchaseList): HTMLElement {
+  const { id, customer_id: customer, created_at: createdAt, payment_status: status } = purchase;
+  const date = element('span', { className: 'muted' }, formatInstant(createdAt, timeZone));
+  const link = element('a', { className: 'id', href: `/app/customers/${customer}` }, customer);
+  return element(
+    'tr',
+    {},
+    element(
+      'td',
+      {},
+      element('span', { className: 'line', title: id }, purchase.order_number ?? id),
+      date,
+      ...(isOfCustomer ? [] : [' ', link]),
+    ),
+    element('td', {}, status === undefined ? '–' : badge(status)),
+    numberCell(formatMoney(purchase.purchase_value_in_cents, purchase.currency ?? null)),
+  );
+}
+
+/** The colour of a status is in page.css; unknown ones are neutral. */
+export function badge(status: string): HTMLElement {
+  const created = element('span', { className: 'badge' }, status);
+  created.dataset.status = status;
+  return created;
+}

@@ -1,0 +1,27 @@
+import { element } from './elements.ts';
+
+export type Column = { readonly name: string; readonly isNumber?: boolean };
+
+/** A table that scrolls sideways in a narrow place, also by keyboard. */
+export function tableOf(
+  label: string,
+  columns: readonly Column[],
+  rows: readonly HTMLElement[],
+): HTMLElement {
+  const head = columns.map(({ name, isNumber = false }) =>
+    element('th', { scope: 'col', className: isNumber ? 'number' : '' }, name),
+  );
+  return element(
+    'div',
+    { className: 'scroll', tabIndex: 0, role: 'region', ariaLabel: label },
+    element(
+      'table',
+      {},
+      element('thead', {}, element('tr', {}, ...head)),
+      element('tbody', {}, ...rows),
+    ),
+  );
+}
+
+export const numberCell = (text: string): HTMLElement =>
+  element('td', { className: 'number' }, text);

@@ -1,0 +1,163 @@
+import type uPlot from 'uplot';
+
+/** Draws lines over periods. The table beside the chart has the same values for screen readers. */
+
+export type ChartLine = {
+  readonly label: string;
+  readonly values: readonly (number | null)[];
+  /** The exact value as text. */
+  text(index: number): string;
+  /** A colour of page.css, such as `--line-1`. */
+  readonly color: string;
+  readonly isDashed: boolean;
+};
+
+export type ChartData = {
+  readonly periods: readonly string[];
+  readonly ticks: readonly string[];
+  readonly lines: readonly ChartLine[];
+  formatAxis(value: number): string;
+};
+
+export type Chart = { draw(data: ChartData): Promise<void>; clear(): void };
+
+const height = 260;
+const tickWidth = 76;
+
+let loading: Promise<typeof uPlot> | undefined;
+
+/** The library is loaded with the first chart. */
+function loadLibrary(): Promise<typeof uPlot> {
+  loading ??= import('/assets/uplot.js' as string).then(({ default: library }) => {
+    const style = Object.assign(document.createElement('link'), {
+      rel: 'stylesheet',
+      href: '/assets/uplot.css',
+    });
+    document.head.append(style);
+    return new Promise<typeof uPlot>((resolve) => {
+      style.onload = style.onerror = () => resolve(library);
+    });
+  });
+  return loading;
+}
+
+export function createChart(container: HTMLElement): Chart {
+  let plot: uPlot | null = null;
+  let shown: ChartData | null = null;
+  const clear = () => {
+    plot?.destroy();
+    plot = null;
+    shown = null;
+  };
+  const draw = async (data: ChartData) => {
+    const library = await loadLibrary();
+    clear();
+    container.replaceChildren();
+    const values = data.lines.map(({ values }) => [...values]);
+    const positions = data.periods.map((_, index) => index);
+    plot = new library(optionsOf(data, container), [positions, ...values], container);
+    shown = data;
+  };
+  new ResizeObserver(() => {
+    const width = container.clientWidth;
+    if (plot !== null && width > 0 && width !== plot.width) plot.setSize({ width, height });
+  }).observe(container);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    if (shown !== null) void draw(shown);
+  });
+  return { draw, clear };
+}
+
+function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
+  const styles = getComputedStyle(document.documentElement);
+  const color = (name: string) => styles.getPropertyValue(name).trim();
+  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const axis = { stroke: color('--muted'), font, ticks: { show: false } };
+  const grid = { stroke: color('--border'), width: 1 };
+  const isPoint = data.periods.length === 1;
+  return {
+    width: container.clientWidth,
+    height,
+    legend: { show: false },
+    padding: [12, 16, 0, 4],
+    scales: {
+      x: { time: false, range: (_plot, min, max) => (isPoint ? [-1, 1] : [min, max]) },
+      y: { range: (_plot, min, max) => [Math.min(0, min), Math.max(max * 1.08, min < 0 ? 0 : 1)] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 28,
+        grid: { show: false },
+        splits: (plot) => ticksOf(data.periods.length, plot.width),
+        values: (_plot, splits) => splits.map((index) => data.ticks[index] ?? ''),
+      },
+      {
+        ...axis,
+        grid,
+        size: (_plot, labels) =>
+          14 + 7 * Math.max(3, ...(labels ?? []).map(({ length }) => length)),
+        values: (_plot, splits) => splits.map(data.formatAxis),
+      },
+    ],
+    series: [
+      {},
+      ...data.lines.map((line, index): uPlot.Series => {
+        const stroke = color(line.color);
+        return {
+          stroke,
+          width: 2,
+          points: { show: isPoint },
+          ...(line.isDashed ? { dash: [5, 5] } : {}),
+          ...(index === 0 &&
+          !line.isDashed &&
+          data.lines.every((one) => one === line || one.isDashed)
+            ? { fill: color('--line-fill') }
+            : {}),
+        };
+      }),
+    ],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
+    hooks: { ready: [(plot) => addTooltip(plot, data)] },
+  };
+}
+
+/** Indexes that leave room for their labels. */
+function ticksOf(count: number, width: number): number[] {
+  const step = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / tickWidth))));
+  return Array.from({ length: Math.ceil(count / step) }, (_, index) => index * step);
+}
+
+function addTooltip(plot: uPlot, data: ChartData): void {
+  const tooltip = document.createElement('div');
+  tooltip.className = 'tooltip';
+  tooltip.hidden = true;
+  plot.over.append(tooltip);
+  plot.hooks.setCursor = [
+    () => {
+      const { idx, left = -1 } = plot.cursor;
+      tooltip.hidden = idx === null || idx === undefined || left < 0;
+      if (tooltip.hidden) return;
+      const index = idx as number;
+      const rows = data.lines.map((line) => {
+        const row = document.createElement('div');
+        const mark = document.createElement('i');
+        mark.style.setProperty('background', `var(${line.color})`);
+        row.append(mark, `${line.label} `, strong(line.text(index)));
+        return row;
+      });
+      tooltip.replaceChildren(data.periods[index] ?? '', ...rows);
+      const space = plot.over.clientWidth;
+      const position = plot.valToPos(index, 'x');
+      const isRight = position > space / 2;
+      tooltip.style.setProperty('left', isRight ? 'auto' : `${position + 12}px`);
+      tooltip.style.setProperty('right', isRight ? `${space - position + 12}px` : 'auto');
+    },
+  ];
+}
+
+function strong(text: string): HTMLElement {
+  const created = document.createElement('strong');
+  created.textContent = text;
+  return created;
+}

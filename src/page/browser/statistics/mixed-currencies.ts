@@ -1,0 +1,17 @@
+import { byId, element } from '../display/elements.ts';
+
+/** Says that amounts of several currencies must not be added up. */
+export function showMixedCurrencies(isMixed: boolean, rankedBy: string, onRank: () => void): void {
+  const place = byId('mixed-currencies');
+  place.hidden = !isMixed || rankedBy === 'currency';
+  if (place.hidden) return;
+  place.replaceChildren(
+    element(
+      'p',
+      {},
+      element('strong', {}, 'Several currencies. '),
+      'Amounts in the ranking add up different currencies. Rank by currency, or filter.',
+    ),
+    element('button', { type: 'button', onclick: onRank }, 'Rank by currency'),
+  );
+}

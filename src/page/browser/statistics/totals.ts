@@ -1,0 +1,85 @@
+import type { Stats, Totals } from '../api/responses.ts';
+import { element } from '../display/elements.ts';
+import { formatChange, formatCount, formatMoney } from '../display/format.ts';
+import { type MeasureName, measureNames } from '../view/view-state.ts';
+
+export const measureLabels: Readonly<Record<MeasureName, string>> = {
+  revenue_in_cents: 'Revenue',
+  purchase_count: 'Purchases',
+  customer_count: 'Customers',
+  average_ticket_in_cents: 'Average ticket',
+};
+
+export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_cents');
+
+export type TotalsView = {
+  readonly current: Totals;
+  /** Of as many days just before. */
+  readonly previous: Totals | null;
+  /** The groups by currency, if there are several. */
+  readonly currencies: Stats | null;
+  readonly measure: MeasureName;
+  onMeasure(measure: MeasureName): void;
+};
+
+/** The totals as buttons, which choose the measure of the chart. */
+export function renderTotals(container: HTMLElement, view: TotalsView): void {
+  const focused = (document.activeElement as HTMLElement | null)?.dataset.measure;
+  container.replaceChildren(
+    ...measureNames.map((measure) => {
+      const card = element(
+        'button',
+        {
+          type: 'button',
+          className: 'card',
+          ariaPressed: String(measure === view.measure),
+          onclick: () => view.onMeasure(measure),
+        },
+        element('span', { className: 'card-label' }, measureLabels[measure]),
+        element('span', { className: 'card-value' }, ...amountsOf(measure, view)),
+        changeOf(measure, view),
+      );
+      card.dataset.measure = measure;
+      return card;
+    }),
+  );
+  container.querySelector<HTMLElement>(`[data-measure="${focused}"]`)?.focus();
+}
+
+const currenciesShown = 3;
+
+/** Amounts of several currencies stay apart: their sum would mean nothing. */
+function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (Node | string)[] {
+  if (!isMoney(measure)) return [formatCount(current[measure])];
+  if (currencies === null) return [formatMoney(current[measure], current.currency)];
+  const name = measure as 'revenue_in_cents' | 'average_ticket_in_cents';
+  const line = (text: string) => element('span', { className: 'line' }, text);
+  const { groups } = currencies;
+  const shown = groups.slice(0, currenciesShown);
+  const more = groups.length - shown.length;
+  return [
+    ...shown.map((group) => line(formatMoney(group[name], group.key))),
+    ...(more > 0 ? [line(`and ${more} more`)] : []),
+  ];
+}
+
+function changeOf(
+  measure: MeasureName,
+  { current, previous, currencies }: TotalsView,
+): HTMLElement {
+  const show = (className: string, ...text: (Node | string)[]) =>
+    element('span', { className: `card-change ${className}` }, ...text);
+  if (previous === null) return show('', '');
+  const isMixed = currencies !== null || previous.mixed_currencies;
+  const isOther = previous.currency !== current.currency && Number(previous.purchase_count) > 0;
+  if (isMoney(measure) && (isMixed || isOther)) return show('', 'several currencies');
+  const [now, before] = [BigInt(current[measure]), BigInt(previous[measure])];
+  if (before === 0n) return show('', now === 0n ? 'as before' : 'none before');
+  const change = Number(now - before) / Math.abs(Number(before));
+  const direction = change === 0 ? '' : change > 0 ? 'up' : 'down';
+  return show(
+    direction,
+    formatChange(change),
+    element('span', { className: 'visually-hidden' }, ' from the previous period'),
+  );
+}

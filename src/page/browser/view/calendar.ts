@@ -1,0 +1,78 @@
+/** Days of a time zone. A day is text such as 2026-01-31. */
+
+const dayMs = 86_400_000;
+
+const formatters = new Map<string, Intl.DateTimeFormat>();
+
+function localParts(timeZone: string): Intl.DateTimeFormat {
+  const known = formatters.get(timeZone);
+  if (known !== undefined) return known;
+  const formatter = new Intl.DateTimeFormat('en-CA', {
+    timeZone,
+    calendar: 'gregory',
+    numberingSystem: 'latn',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  });
+  formatters.set(timeZone, formatter);
+  return formatter;
+}
+
+/** The local time of an instant, as if it were UTC. */
+function localTime(instant: number, timeZone: string): number {
+  const parts = Object.fromEntries(
+    localParts(timeZone)
+      .formatToParts(instant)
+      .map(({ type, value }) => [type, Number(value)]),
+  );
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
+  return Date.UTC(year, month - 1, day, hour, minute, second);
+}
+
+export const dayAt = (instant: number, timeZone: string): string =>
+  new Date(localTime(instant, timeZone)).toISOString().slice(0, 10);
+
+const utcOf = (day: string): number => Date.parse(`${day}T00:00:00Z`);
+
+export const isDay = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(utcOf(text));
+
+export const addDays = (day: string, count: number): string =>
+  new Date(utcOf(day) + count * dayMs).toISOString().slice(0, 10);
+
+/** From a day to another, both included. */
+export const countDays = (from: string, to: string): number =>
+  Math.round((utcOf(to) - utcOf(from)) / dayMs) + 1;
+
+/** The first instant of a day, also if a change of clocks removes or repeats its midnight. */
+export function startOfDay(day: string, timeZone: string): Date {
+  const midnight = utcOf(day);
+  const offsets = [midnight - dayMs, midnight + dayMs].map(
+    (instant) => localTime(instant, timeZone) - instant,
+  );
+  const candidates = offsets.map((offset) => midnight - offset).sort((a, b) => a - b);
+  const first = candidates.find((instant) => dayAt(instant, timeZone) === day);
+  return new Date(first ?? midnight);
+}
+
+/** The last microsecond of a day: bounds of the API are inclusive. */
+export function endOfDay(day: string, timeZone: string): string {
+  const next = startOfDay(addDays(day, 1), timeZone).getTime();
+  return new Date(next - 1).toISOString().replace('Z', '999Z');
+}
+
+export function isTimeZone(name: string): boolean {
+  try {
+    localParts(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const browserTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;

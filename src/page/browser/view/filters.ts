@@ -1,0 +1,31 @@
+import { paymentStatuses, platforms, trackingLabels } from '../../../domain/purchase.ts';
+
+/** The filters of the page. Each is the parameter of the same name. */
+export type Filter = { readonly name: string; readonly label: string } & (
+  | { readonly kind: 'choice'; readonly values: readonly string[] }
+  /** Text that many purchases share, so the page suggests values. */
+  | { readonly kind: 'label' }
+  | { readonly kind: 'money' }
+  | { readonly kind: 'text'; readonly example: string }
+);
+
+export const labelOfTracking = (name: string): string => `UTM ${name.replace(/^utm_/, '')}`;
+
+export const filters: readonly Filter[] = [
+  { name: 'status', label: 'Payment status', kind: 'choice', values: paymentStatuses },
+  { name: 'platform', label: 'Platform', kind: 'choice', values: platforms },
+  ...trackingLabels.map((name): Filter => ({ name, label: labelOfTracking(name), kind: 'label' })),
+  { name: 'min_value_in_cents', label: 'Value from', kind: 'money' },
+  { name: 'max_value_in_cents', label: 'Value up to', kind: 'money' },
+  { name: 'customer_id', label: 'Customer', kind: 'text', example: 'cus_…' },
+];
+
+export const filterNamed = (name: string): Filter | undefined =>
+  filters.find((filter) => filter.name === name);
+
+/** Reads an amount such as 12.34 or 12,34. Null if it is no amount. */
+export function centsOf(text: string): string | null {
+  const match = /^\s*(\d{1,16})(?:[.,](\d{1,2}))?\s*$/.exec(text);
+  if (match === null) return null;
+  return String(BigInt(`${match[1]}${(match[2] ?? '').padEnd(2, '0')}`));
+}

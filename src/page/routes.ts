@@ -1,0 +1,105 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { preferredMediaType } from '../http/formats/negotiation.ts';
+import { unknownRoute } from '../http/response/errors.ts';
+import { type StaticFile, serveFiles, staticFile } from '../http/response/static-files.ts';
+import { addVary } from '../http/response/vary.ts';
+import { packageFile } from '../package-files.ts';
+
+const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";
+const links = { docs: '/docs', openapi: '/openapi.json', health: '/healthz' } as const;
+
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** In the order of the cascade. */
+const styles = [
+  'colors',
+  'base',
+  'controls',
+  'layout',
+  'selection',
+  'results',
+  'tables',
+  'details',
+  'narrow',
+];
+
+/** Modules of the domain that the page's modules import. */
+const domainModules = ['purchase.js', 'purchase-query.js'];
+
+/**
+ * The page for people: `/` and, for `html_url`, the views of records under `/app`. It reads the
+ * data through /v1 with the key that its user enters, so nothing here needs a key.
+ */
+export async function page(app: FastifyInstance): Promise<void> {
+  const file = (type: StaticFile['type'], content: Buffer): StaticFile => ({
+    type,
+    content,
+    contentSecurityPolicy,
+  });
+  const source = (name: string) => readFileSync(packageFile(`src/page/${name}`));
+  const html = file('html', source('page.html'));
+
+  const sendPage = staticFile(html);
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: '/',
+    handler: async (request, reply) => {
+      // The router treats the request target `*` as `/`.
+      if (request.url.startsWith('*')) throw unknownRoute(request);
+      addVary(reply, 'Accept');
+      const available = ['application/json', 'text/html'];
+      if (preferredMediaType(request.headers.accept, available) === 'text/html') {
+        return sendPage(request, reply);
+      }
+      return { name: 'crm-data-service', description, ...links };
+    },
+  });
+  serveFiles(app, { '/app': html, '/app/': html, '/app/:folder/:id': html });
+  serveFiles(app, {
+    '/assets/page.css': file(
+      'css',
+      Buffer.concat(styles.map((name) => source(`styles/${name}.css`))),
+    ),
+    '/assets/icon.svg': file('svg', source('icon.svg')),
+    ...modules('page/browser', file),
+    ...Object.fromEntries(domainModules.map((name) => module('domain', name, file))),
+    ...chartLibrary(file),
+  });
+}
+
+type ToFile = (type: StaticFile['type'], content: Buffer) => StaticFile;
+
+const compiled = (folder: string) => packageFile(join('dist/src', folder));
+
+/** A compiled module. Its URL has the path of its source, so that relative imports work. */
+const module = (folder: string, name: string, file: ToFile): [string, StaticFile] => [
+  `/assets/${folder}/${name}`,
+  file('js', readFileSync(join(compiled(folder), name))),
+];
+
+function modules(folder: string, file: ToFile): Record<string, StaticFile> {
+  const paths = readdirSync(compiled(folder), { recursive: true, encoding: 'utf8' });
+  const names = paths.filter((path) => path.endsWith('.js'));
+  return Object.fromEntries(names.map((name) => module(folder, name, file)));
+}
+
+function chartLibrary(file: ToFile): Record<string, StaticFile> {
+  const folder = dirname(createRequire(import.meta.url).resolve('uplot'));
+  const asset = (name: string) => readFileSync(join(folder, name));
+  return {
+    '/assets/uplot.js': file('js', asset('uPlot.esm.js')),
+    '/assets/uplot.css': file('css', asset('uPlot.min.css')),
+  };
+}

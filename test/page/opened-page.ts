@@ -1,0 +1,115 @@
+import type { AddressInfo } from 'node:net';
+import type {
+  Browser,
+  BrowserContext,
+  BrowserContextOptions,
+  Page,
+  Request,
+} from 'playwright-core';
+import { expect } from 'vitest';
+import { addFullShop, type FullShop } from '../http/full-shop.ts';
+import type { TestApi } from '../support/api.ts';
+import { test as base } from '../support/fixtures.ts';
+import { launchBrowser } from './browser.ts';
+
+/** Text that would run if the page read it as HTML. */
+export const hostile = `<img src=x onerror="document.title='run'">'"&`;
+
+export type OpenedPage = {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** All requests of the page, also those that failed. */
+  readonly requests: readonly Request[];
+  /** Errors of scripts, and violations of the Content-Security-Policy. */
+  readonly errors: readonly string[];
+  /** Enters a key, and waits for the data. */
+  enter(secret: string): Promise<void>;
+  /** Waits until the page shows the data of its URL. */
+  loaded(): Promise<void>;
+};
+
+export type OpenPage = (
+  path?: string,
+  options?: BrowserContextOptions & { readonly origin?: string },
+) => Promise<OpenedPage>;
+
+/** The day after the last purchase of the shop. */
+const now = '2026-01-28T12:00:00Z';
+
+async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions,
+): Promise<OpenedPage> {
+  const context = await browser.newContext({
+    locale: 'en-US',
+    timezoneId: 'America/Sao_Paulo',
+    // A contrast in the middle of a transition is not that of the page.
+    reducedMotion: 'reduce',
+    ...options,
+  });
+  context.setDefaultTimeout(15_000);
+  await context.clock.setFixedTime(now);
+  const page = await context.newPage();
+  const requests: Request[] = [];
+  const errors: string[] = [];
+  page.on('request', (request) => requests.push(request));
+  page.on('pageerror', (error) => errors.push(error.message));
+  page.on('console', (message) => {
+    if (/Content Security Policy/i.test(message.text())) errors.push(message.text());
+  });
+  await page.goto(url);
+  const loaded = async () => {
+    await page.locator('#results[aria-busy=false]').waitFor();
+  };
+  return {
+    page,
+    context,
+    requests,
+    errors,
+    loaded,
+    enter: async (secret) => {
+      await page.getByLabel('API key').fill(secret);
+      await page.getByRole('button', { name: 'Show data' }).click();
+      await loaded();
+    },
+  };
+}
+
+export const originOf = ({ app }: TestApi): string =>
+  `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+
+const file = { scope: 'file' } as const;
+
+/** One service and one browser for the tests of a file. */
+export const test = base
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('browser', file, async ({}, { onCleanup }) => {
+    const browser = await launchBrowser();
+    onCleanup(() => browser.close());
+    return browser;
+  })
+  .extend(
+    'fullShop',
+    file,
+    ({ database }): Promise<FullShop> => addFullShop(database.pool, hostile, 27),
+  )
+  .extend('origin', file, async ({ api, worker, fullShop: _ }) => {
+    await worker.syncAll();
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    return originOf(api);
+  })
+  .extend('open', async ({ browser, origin }, { onCleanup }): Promise<OpenPage> => {
+    const opened: OpenedPage[] = [];
+    onCleanup(async () => {
+      for (const { context, errors } of opened) {
+        await context.close();
+        expect(errors).toEqual([]);
+      }
+    });
+    return async (path = '/', { origin: other = origin, ...options } = {}) => {
+      const page = await openPage(browser, other + path, options);
+      opened.push(page);
+      return page;
+    };
+  });

@@ -1,0 +1,187 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { fileReader } from '../http/formats/reading.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { hasBrowser } from './browser.ts';
+import { hostile, test as it } from './opened-page.ts';
+
+const run = promisify(execFile);
+
+/** Purchases of 0 to 26 reais, one a day from 1 January in UTC. */
+const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
+const selection =
+  'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-31T23:59:59.999999Z';
+
+const card = (page: Page, name: string) =>
+  page.locator('#totals button', { hasText: name }).locator('.card-value');
+const ranking = (page: Page) => page.locator('#ranking tbody tr');
+const stateOf = (page: Page) =>
+  Object.fromEntries(new URLSearchParams(new URL(page.url()).hash.slice(1)));
+
+describe.runIf(hasBrowser)('the page', () => {
+  it('shows the totals, ranking, purchases and freshness of the period after a key is entered', async ({
+    open,
+    fullShop,
+    api,
+  }) => {
+    const { page, enter } = await open(january);
+    await enter(fullShop.secret);
+    expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
+    const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
+    expect(stats).toMatchObject({ purchase_count: 27, revenue_in_cents: 35_100 });
+    expect(await card(page, 'Revenue').textContent()).toBe('R$351.00');
+    expect(await card(page, 'Purchases').textContent()).toBe('27');
+    expect(await card(page, 'Customers').textContent()).toBe('27');
+    expect(await card(page, 'Average ticket').textContent()).toBe('R$13.00');
+    expect(await ranking(page).count()).toBe(1);
+    expect(await ranking(page).textContent()).toBe(`${hostile} sourceR$351.00100%27R$13.00`);
+    expect(await page.locator('#purchases tbody tr').count()).toBe(10);
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.locator('#purchases tbody tr').nth(19).waitFor();
+    expect(await page.locator('#freshness').textContent()).toMatch(/^Data as of .+\(.+\)$/);
+    expect(await page.locator('#chart canvas').count()).toBe(1);
+    await page.getByText('Show as a table').click();
+    const days = page.locator('#chart-table tbody tr');
+    expect(await days.count()).toBe(31);
+    expect(await days.nth(26).textContent()).toBe('Jan 27, 2026R$26.00R$0.00');
+  });
+
+  it('compares with as many days before', async ({ open, fullShop }) => {
+    const { page, enter } = await open(
+      '/#period=custom&from=2026-01-15&to=2026-01-28&timezone=UTC',
+    );
+    await enter(fullShop.secret);
+    // 14 to 26 reais after 0 to 13.
+    const change = page.locator('#totals button', { hasText: 'Revenue' }).locator('.card-change');
+    expect(await change.textContent()).toBe('+185.7% from the previous period');
+  });
+
+  it('keeps period, filters, dimension and measure in the URL, also back, after a reload and in a shared link', async ({
+    open,
+    fullShop,
+  }) => {
+    const { page, enter, loaded } = await open();
+    await enter(fullShop.secret);
+    expect(stateOf(page)).toMatchObject({ period: 'last30', timezone: 'America/Sao_Paulo' });
+    await page.getByText('7 days').click();
+    await loaded();
+    expect(await page.locator('#dates-shown').textContent()).toMatch(/^Jan 22\W+28, 2026$/);
+    await page.getByRole('button', { name: 'Add filter' }).click();
+    await page.getByLabel('Filter', { exact: true }).selectOption('Payment status');
+    await page.getByLabel('Value').selectOption('paid');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await loaded();
+    expect(await card(page, 'Purchases').textContent()).toBe('2');
+    await page.locator('#dimension').selectOption('Platform');
+    await loaded();
+    await page.getByRole('button', { name: /^bling/ }).click();
+    await loaded();
+    const state = { period: 'last7', status: 'paid', group_by: 'platform', platform: 'bling' };
+    expect(stateOf(page)).toMatchObject(state);
+    await page.reload();
+    await loaded();
+    expect(await page.locator('#chips li').allTextContents()).toEqual([
+      'Payment statuspaid×',
+      'Platformbling×',
+    ]);
+    const other = await open(`/${new URL(page.url()).hash}`);
+    await other.enter(fullShop.secret);
+    expect(await card(other.page, 'Purchases').textContent()).toBe('2');
+    expect(await other.page.locator('#chips li').count()).toBe(2);
+    for (const purchases of ['2', '2', '5', '27']) {
+      await page.goBack();
+      await card(page, 'Purchases').getByText(purchases, { exact: true }).waitFor();
+    }
+    expect(await page.locator('#chips li').count()).toBe(0);
+    expect(stateOf(page)).toMatchObject({ period: 'last30' });
+    await page.goForward();
+    await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();
+  });
+
+  it('shows requests for curl, without the key, that return what it shows', async ({
+    open,
+    fullShop,
+  }) => {
+    const { page, enter } = await open(
+      `${january}&utm_campaign=${encodeURIComponent(`${hostile} campaign 3`)}`,
+    );
+    await enter(fullShop.secret);
+    expect(await card(page, 'Revenue').textContent()).toBe('R$3.00');
+    await page.getByText('Requests of this view').click();
+    const lines = await page.locator('#requests pre').allTextContents();
+    expect(lines).toHaveLength(3);
+    expect(lines.join()).not.toContain(fullShop.secret);
+    const env = { ...process.env, API_KEY: fullShop.secret };
+    const { stdout } = await run('sh', ['-c', String(lines[0])], { env });
+    expect(JSON.parse(stdout)).toMatchObject({ purchase_count: 1, revenue_in_cents: 300 });
+  });
+
+  it('downloads what it shows as CSV, and the whole selection as Parquet', async ({
+    open,
+    fullShop,
+    api,
+  }) => {
+    const { page, enter } = await open(`${january}&status=paid`);
+    await page.evaluate('delete window.showSaveFilePicker');
+    await enter(fullShop.secret);
+    const save = async (name: string) => {
+      const started = page.waitForEvent('download');
+      await page.locator(`[data-download=${name}]`).click();
+      const file = await started;
+      return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
+    };
+    const csv = await save('ranking');
+    const query = `group_by=utm_source&${selection}&status=paid&format=csv_excel`;
+    const expected = await api.get(`/v1/purchases/stats?${query}`, fullShop.secret);
+    expect(csv.name).toBe('ranking.csv');
+    expect(csv.bytes.equals(expected.rawPayload)).toBe(true);
+    const parquet = await save('parquet');
+    expect(parquet.name).toBe('purchases.parquet');
+    await page.getByText(/ saved$/).waitFor();
+    const files = await fileReader();
+    const { rows } = await files.readParquet(parquet.bytes);
+    await files.close();
+    expect(rows).toHaveLength(9);
+  });
+
+  it('keeps amounts of several currencies apart, exact to the cent', async ({
+    open,
+    database,
+    worker,
+  }) => {
+    const organizationId = await addOrganization(database.pool, 'Mixed');
+    const customer_id = await addCustomer(database.pool, organizationId);
+    const values = { customer_id, created_at: '2026-01-10T12:00:00Z' };
+    const large = { ...values, currency: 'BRL', purchase_value_in_cents: 2n ** 53n + 1n };
+    await addPurchase(database.pool, organizationId, large);
+    await addPurchase(database.pool, organizationId, { ...values, currency: 'EUR' });
+    await worker.syncAll();
+    const { secret } = await addKey(database.pool, organizationId);
+    const { page, enter, loaded } = await open(january);
+    await enter(secret);
+    expect(await card(page, 'Revenue').locator('.line').allTextContents()).toEqual([
+      'R$90,071,992,547,409.93',
+      '€1.00',
+    ]);
+    expect(await page.locator('#legend li').allTextContents()).toEqual(['BRL', 'EUR']);
+    await page.getByRole('button', { name: 'Rank by currency' }).click();
+    await loaded();
+    expect(await ranking(page).allTextContents()).toEqual([
+      'BRLR$90,071,992,547,409.93–1R$90,071,992,547,409.93',
+      'EUR€1.00–1€1.00',
+    ]);
+    expect(await page.locator('#mixed-currencies').isVisible()).toBe(false);
+  });
+
+  it('says what to do if nothing matches', async ({ open, fullShop }) => {
+    const { page, enter, loaded } = await open('/#period=last7&timezone=UTC&utm_source=none');
+    await enter(fullShop.secret);
+    expect(await card(page, 'Purchases').textContent()).toBe('0');
+    await page.getByRole('button', { name: 'Remove all filters' }).click();
+    await loaded();
+    expect(await card(page, 'Purchases').textContent()).toBe('6');
+  });
+});

@@ -1,0 +1,183 @@
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { readSettings } from '../../src/settings.ts';
+import { addKey } from '../support/shop.ts';
+import { axeSource, hasBrowser } from './browser.ts';
+import { hostile, test as it, originOf } from './opened-page.ts';
+
+const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
+const folders = ['customers', 'segments', 'flows', 'email-campaigns', 'template-campaigns'];
+const appFolder = new URL(readSettings({}).publicAppUrl).pathname;
+
+const problems = (page: Page) => page.locator('.problem:visible, .banner:visible');
+
+async function violationsOf(page: Page): Promise<unknown> {
+  await page.evaluate(axeSource());
+  return page.evaluate(`axe.run().then(({ violations }) =>
+    violations.map(({ id, nodes }) => [id, ...nodes.map(({ html, failureSummary }) => [html, failureSummary])]))`);
+}
+
+describe.runIf(hasBrowser)('a browser', () => {
+  it('transfers less than 100 KB before a key is entered', async ({ open, origin }) => {
+    const { page, context } = await open('/healthz');
+    const session = await context.newCDPSession(page);
+    let bytes = 0;
+    session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+      bytes += encodedDataLength;
+    });
+    await session.send('Network.enable');
+    await page.goto(origin, { waitUntil: 'networkidle' });
+    await page.getByLabel('API key').waitFor();
+    expect(bytes).toBeGreaterThan(1_000);
+    expect(bytes).toBeLessThan(100_000);
+  });
+
+  it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', async ({
+    open,
+    origin,
+    fullShop,
+  }) => {
+    const { page, context, requests, enter, loaded } = await open(january);
+    await enter(fullShop.secret);
+    await page.getByText('This year').click();
+    await loaded();
+    await page.locator('#purchases a').first().click();
+    await loaded();
+    expect(requests.length).toBeGreaterThan(20);
+    for (const request of requests) {
+      expect(request.url().startsWith(`${origin}/`), request.url()).toBe(true);
+      expect(request.url()).not.toContain(fullShop.secret);
+      const { authorization = '' } = await request.allHeaders();
+      const isData = new URL(request.url()).pathname.startsWith('/v1/');
+      expect(authorization).toBe(isData ? `Bearer ${fullShop.secret}` : '');
+    }
+    expect(page.url()).not.toContain(fullShop.secret);
+    expect(await page.evaluate('JSON.stringify(localStorage)')).toBe('{}');
+    expect(await context.cookies()).toEqual([]);
+    await page.getByRole('button', { name: 'Forget key' }).click();
+    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+  });
+
+  it.for(folders)(
+    'shows the record of an html_url: /%s, with hostile text as text',
+    async (folder, { open, api, fullShop }) => {
+      const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
+      const [{ html_url: url }] = list.json().data;
+      const { page, enter } = await open(appFolder + new URL(url).pathname);
+      await enter(fullShop.secret);
+      expect(await page.locator('h1').textContent()).toContain(`${hostile} name`);
+      expect(await page.title()).toBe(`${hostile} name`);
+      // Without the logo.
+      expect(await page.locator('main img').count()).toBe(0);
+      expect(await violationsOf(page)).toEqual([]);
+    },
+  );
+
+  it.for([
+    ['light', 1440],
+    ['dark', 1440],
+    ['light', 390],
+    ['dark', 390],
+  ] as const)(
+    'finds no accessibility violation and nothing wider than the window: %s, %i pixels',
+    async ([colorScheme, width], { open, fullShop }) => {
+      const viewport = { width, height: 900 };
+      const { page, enter, loaded } = await open(`${january}&status=paid`, {
+        colorScheme,
+        viewport,
+      });
+      expect(await violationsOf(page)).toEqual([]);
+      await enter(fullShop.secret);
+      await page.getByText('Show as a table').click();
+      await page.getByText('Requests of this view').click();
+      await page.getByRole('button', { name: 'Add filter' }).click();
+      expect(await violationsOf(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(
+        width,
+      );
+      await page.getByText('All time').click();
+      await loaded();
+      expect(await page.locator('#chart canvas').count()).toBe(1);
+    },
+  );
+
+  it('is told why a key is refused, at first and later', async ({ open, database, fullShop }) => {
+    const { page, enter, loaded } = await open(january);
+    const input = page.getByLabel('API key');
+    await input.fill(`${fullShop.secret.slice(0, -1)}!`);
+    await page.getByRole('button', { name: 'Show data' }).click();
+    await problems(page).waitFor();
+    expect(await problems(page).textContent()).toMatch(/does not accept this key/);
+    expect(await input.getAttribute('aria-invalid')).toBe('true');
+
+    const { id, secret } = await addKey(database.pool, fullShop.organizationId);
+    await enter(secret);
+    await database.pool.query('update api_keys set revoked_at = now() where id = $1', [id]);
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await input.waitFor();
+    expect(await problems(page).textContent()).toMatch(/does not accept this key/);
+    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+    await enter(fullShop.secret);
+    await loaded();
+  });
+
+  it('is shown an error beside the control that caused it', async ({ open, fullShop }) => {
+    const { page, enter } = await open(
+      '/#period=custom&from=1990-01-01&to=2026-01-31&interval=hour',
+    );
+    await enter(fullShop.secret);
+    const chart = page.locator('section', { has: page.locator('#chart') });
+    expect(await problems(chart as never).textContent()).toMatch(/Choose a longer interval/);
+    expect(await page.locator('#totals button').count()).toBe(4);
+    await page.locator('#interval').selectOption('Month');
+    await page.locator('#chart canvas').waitFor();
+    expect(await problems(page).count()).toBe(0);
+    await page.goto(new URL('/#period=all&customer_id=nobody', page.url()).href);
+    await page.locator('#filter-problem').waitFor();
+    expect(await problems(page).textContent()).toBe(
+      'Customer must be an id that begins with cus_.',
+    );
+  });
+
+  it('is told that the service cannot be reached, or for how long to wait, and can try again', async ({
+    open,
+    fullShop,
+    startApi,
+  }) => {
+    const { page, context, enter } = await open(january);
+    await enter(fullShop.secret);
+    await context.setOffline(true);
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await problems(page).waitFor();
+    expect(await problems(page).textContent()).toMatch(/cannot be reached/);
+    await context.setOffline(false);
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await problems(page).waitFor({ state: 'hidden' });
+
+    const limited = await startApi({ rateLimitPerMinute: 3 });
+    await limited.app.listen({ host: '127.0.0.1', port: 0 });
+    const other = await open(january, { origin: originOf(limited) });
+    await other.enter(fullShop.secret);
+    expect(await problems(other.page).textContent()).toMatch(
+      /^Too many requests\. Try again in \d+ seconds?\.Try again$/,
+    );
+  });
+
+  it('saves an export as it arrives where it can', async ({ open, api, fullShop }) => {
+    const { page, enter } = await open(january);
+    // A real file of the browser, in place of the dialog that only a person can answer.
+    await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>
+      (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`);
+    await enter(fullShop.secret);
+    await page.locator('[data-download=all]').click();
+    await page.getByText(/ saved$/).waitFor();
+    const saved = await page.evaluate(`(async () => {
+      const folder = await navigator.storage.getDirectory();
+      return (await (await folder.getFileHandle('purchases.csv')).getFile()).text();
+    })()`);
+    const query =
+      'created_since=2026-01-01T00:00:00Z&created_until=2026-01-31T23:59:59.999999Z&format=csv_excel';
+    const { body } = await api.get(`/v1/purchases/export?${query}`, fullShop.secret);
+    expect(saved).toBe(body.replace('\ufeff', ''));
+  });
+});
