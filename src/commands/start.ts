@@ -148,7 +148,8 @@ function banner(url: string, embeddedUrl: string | null, access: Access): string
   return [
     '',
     `The API is at ${url}${embeddedUrl === null ? '' : `, Postgres at ${embeddedUrl}`}.`,
-    `Its reference, to read and to try out, is at ${url}/docs.`,
+    `Open ${url} in a browser to see purchases.`,
+    `The reference, to read and to try out, is at ${url}/docs.`,
     '',
     ...describeAccess(url, embeddedUrl === null, access),
     '',

@@ -7,6 +7,7 @@ import { unknownRoute } from '../http/response/errors.ts';
 import { type StaticFile, serveFiles, staticFile } from '../http/response/static-files.ts';
 import { addVary } from '../http/response/vary.ts';
 import { packageFile } from '../package-files.ts';
+import { htmlFolders } from '../resources/record.ts';
 
 const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";
 const links = { docs: '/docs', openapi: '/openapi.json', health: '/healthz' } as const;
@@ -66,7 +67,8 @@ export async function page(app: FastifyInstance): Promise<void> {
       return { name: 'crm-data-service', description, ...links };
     },
   });
-  serveFiles(app, { '/app': html, '/app/': html, '/app/:folder/:id': html });
+  const views = Object.values(htmlFolders).map((folder) => `/app/${folder}/:id`);
+  for (const url of ['/app', '/app/', ...views]) serveFiles(app, { [url]: html });
   serveFiles(app, {
     '/assets/page.css': file(
       'css',

@@ -48,7 +48,7 @@ export const instant: Field<ReturnType<typeof dateTime>> = {
   serialize: formatInstant,
 };
 
-const htmlFolders = {
+export const htmlFolders = {
   customer: 'customers',
   segment: 'segments',
   flow: 'flows',

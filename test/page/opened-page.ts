@@ -60,7 +60,7 @@ async function openPage(
   });
   await page.goto(url);
   const loaded = async () => {
-    await page.locator('#results[aria-busy=false]').waitFor();
+    await page.locator('#results[aria-busy=false]').waitFor({ state: 'attached' });
   };
   return {
     page,

@@ -73,6 +73,12 @@ describe.runIf(hasBrowser)('a browser', () => {
     },
   );
 
+  it('is told that a record does not exist', async ({ open, fullShop }) => {
+    const { page, enter } = await open(`${appFolder}/customers/cus_nobody`);
+    await enter(fullShop.secret);
+    expect(await problems(page).textContent()).toMatch(/^There is no such record/);
+  });
+
   it.for([
     ['light', 1440],
     ['dark', 1440],

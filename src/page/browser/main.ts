@@ -1,4 +1,4 @@
-import { get } from './api/api.ts';
+import { get, unreachable } from './api/api.ts';
 import { forgetKey, readKey } from './api/key.ts';
 import { byId } from './display/elements.ts';
 import { askForKey } from './key-form.ts';
@@ -21,8 +21,9 @@ async function open(): Promise<void> {
   forgetButton.hidden = false;
   showOrganization();
   // Charts and tables are loaded only with a key.
-  const { openView } = await import('./open-view.ts');
-  openView(ask);
+  const view = await import('./open-view.ts').catch(() => null);
+  if (view === null) ask(unreachable().message);
+  else view.openView(ask);
 }
 
 type Identity = { readonly organization: { readonly name: string } };

@@ -53,7 +53,7 @@ export function openDashboard(refuse: ProblemHandling['refuse']): void {
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.
     if (!results.isConnected) return;
-    await renderResults({ data, state, chart, change, onProblem });
+    await renderResults({ data, state, chart, change, onProblem }).catch(onProblem);
     if (!signal.aborted) results.ariaBusy = 'false';
   }
 }

@@ -56,12 +56,12 @@ export function openRecord({ folder, id }: RecordPath, refuse: ProblemHandling['
         ...sectionsOf(record),
         ...(list === undefined ? [] : [list(onProblem)]),
       );
-      results.ariaBusy = 'false';
       announce(title);
     } catch (error) {
       results.replaceChildren();
       onProblem(error);
     }
+    results.ariaBusy = 'false';
   }
 }
 

@@ -1,4 +1,6 @@
 import type uPlot from 'uplot';
+import { unreachable } from '../api/api.ts';
+import { element } from '../display/elements.ts';
 
 /** Draws lines over periods. The table beside the chart has the same values for screen readers. */
 
@@ -26,19 +28,24 @@ const tickWidth = 76;
 
 let loading: Promise<typeof uPlot> | undefined;
 
-/** The library is loaded with the first chart. */
+/** The library is loaded with the first chart, and again after a failure. */
 function loadLibrary(): Promise<typeof uPlot> {
-  loading ??= import('/assets/uplot.js' as string).then(({ default: library }) => {
-    const style = Object.assign(document.createElement('link'), {
-      rel: 'stylesheet',
-      href: '/assets/uplot.css',
-    });
-    document.head.append(style);
-    return new Promise<typeof uPlot>((resolve) => {
-      style.onload = style.onerror = () => resolve(library);
-    });
+  loading ??= importLibrary().catch(() => {
+    loading = undefined;
+    throw unreachable();
   });
   return loading;
+}
+
+async function importLibrary(): Promise<typeof uPlot> {
+  const { default: library } = await import('/assets/uplot.js' as string);
+  const style = element('link', { rel: 'stylesheet', href: '/assets/uplot.css' });
+  await new Promise((resolve, reject) => {
+    style.onload = resolve;
+    style.onerror = reject;
+    document.head.append(style);
+  });
+  return library;
 }
 
 export function createChart(container: HTMLElement): Chart {
@@ -75,6 +82,7 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
   const axis = { stroke: color('--muted'), font, ticks: { show: false } };
   const grid = { stroke: color('--border'), width: 1 };
   const isPoint = data.periods.length === 1;
+  const isSingle = data.lines.filter(({ isDashed }) => !isDashed).length === 1;
   return {
     width: container.clientWidth,
     height,
@@ -102,18 +110,14 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
     ],
     series: [
       {},
-      ...data.lines.map((line, index): uPlot.Series => {
+      ...data.lines.map((line): uPlot.Series => {
         const stroke = color(line.color);
         return {
           stroke,
           width: 2,
           points: { show: isPoint },
           ...(line.isDashed ? { dash: [5, 5] } : {}),
-          ...(index === 0 &&
-          !line.isDashed &&
-          data.lines.every((one) => one === line || one.isDashed)
-            ? { fill: color('--line-fill') }
-            : {}),
+          ...(isSingle && !line.isDashed ? { fill: color('--line-fill') } : {}),
         };
       }),
     ],
@@ -129,9 +133,7 @@ function ticksOf(count: number, width: number): number[] {
 }
 
 function addTooltip(plot: uPlot, data: ChartData): void {
-  const tooltip = document.createElement('div');
-  tooltip.className = 'tooltip';
-  tooltip.hidden = true;
+  const tooltip = element('div', { className: 'tooltip', hidden: true });
   plot.over.append(tooltip);
   plot.hooks.setCursor = [
     () => {
@@ -140,11 +142,9 @@ function addTooltip(plot: uPlot, data: ChartData): void {
       if (tooltip.hidden) return;
       const index = idx as number;
       const rows = data.lines.map((line) => {
-        const row = document.createElement('div');
-        const mark = document.createElement('i');
+        const mark = element('i');
         mark.style.setProperty('background', `var(${line.color})`);
-        row.append(mark, `${line.label} `, strong(line.text(index)));
-        return row;
+        return element('div', {}, mark, `${line.label} `, element('strong', {}, line.text(index)));
       });
       tooltip.replaceChildren(data.periods[index] ?? '', ...rows);
       const space = plot.over.clientWidth;
@@ -154,10 +154,4 @@ function addTooltip(plot: uPlot, data: ChartData): void {
       tooltip.style.setProperty('right', isRight ? `${space - position + 12}px` : 'auto');
     },
   ];
-}
-
-function strong(text: string): HTMLElement {
-  const created = document.createElement('strong');
-  created.textContent = text;
-  return created;
 }

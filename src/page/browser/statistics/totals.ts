@@ -51,7 +51,8 @@ const currenciesShown = 3;
 /** Amounts of several currencies stay apart: their sum would mean nothing. */
 function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (Node | string)[] {
   if (!isMoney(measure)) return [formatCount(current[measure])];
-  if (currencies === null) return [formatMoney(current[measure], current.currency)];
+  if (!current.mixed_currencies) return [formatMoney(current[measure], current.currency)];
+  if (currencies === null) return ['–'];
   const name = measure as 'revenue_in_cents' | 'average_ticket_in_cents';
   const line = (text: string) => element('span', { className: 'line' }, text);
   const { groups } = currencies;
@@ -63,16 +64,13 @@ function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (
   ];
 }
 
-function changeOf(
-  measure: MeasureName,
-  { current, previous, currencies }: TotalsView,
-): HTMLElement {
+function changeOf(measure: MeasureName, { current, previous }: TotalsView): HTMLElement {
   const show = (className: string, ...text: (Node | string)[]) =>
     element('span', { className: `card-change ${className}` }, ...text);
   if (previous === null) return show('', '');
-  const isMixed = currencies !== null || previous.mixed_currencies;
-  const isOther = previous.currency !== current.currency && Number(previous.purchase_count) > 0;
-  if (isMoney(measure) && (isMixed || isOther)) return show('', 'several currencies');
+  if (isMoney(measure) && !haveOneCurrency(current, previous)) {
+    return show('', 'several currencies');
+  }
   const [now, before] = [BigInt(current[measure]), BigInt(previous[measure])];
   if (before === 0n) return show('', now === 0n ? 'as before' : 'none before');
   const change = Number(now - before) / Math.abs(Number(before));
@@ -82,4 +80,11 @@ function changeOf(
     formatChange(change),
     element('span', { className: 'visually-hidden' }, ' from the previous period'),
   );
+}
+
+/** Periods without purchases have no currency. */
+function haveOneCurrency(...periods: readonly Totals[]): boolean {
+  const filled = periods.filter(({ purchase_count: count }) => BigInt(count) > 0n);
+  const isMixed = filled.some(({ mixed_currencies: isMixed }) => isMixed);
+  return !isMixed && new Set(filled.map(({ currency }) => currency)).size <= 1;
 }
