@@ -44,6 +44,7 @@ describe('migrate', () => {
       '007.do.text-lengths.sql',
       '008.do.customer-of-organization.sql',
       '009.do.totals.sql',
+      '010.do.key-rolls.sql',
     ]);
     expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
@@ -87,7 +88,7 @@ describe('migrate', () => {
     await addMembers(pool, 'tag', one, tag, [own, others]);
 
     expect(await migrate(url)).toMatchObject({
-      applied: ['008.do.customer-of-organization.sql', '009.do.totals.sql'],
+      applied: ['008.do.customer-of-organization.sql', '009.do.totals.sql', '010.do.key-rolls.sql'],
       mixedTables: ['customer_tags', 'purchases'],
     });
     const again = addPurchase(pool, one, { customer_id: others });

@@ -186,6 +186,26 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     await counting.close();
   });
 
+  it('grants the role of the API the right to record the last use of a key, and no more', async ({
+    as,
+    directory,
+    shop: { secret },
+  }) => {
+    const use = async () => {
+      const api = await createTestApi(as('api'), directory);
+      expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
+      await api.close();
+      const { rows } = await as().query(`select last_used_at as at from ${name}.api_keys`);
+      return rows[0].at;
+    };
+    expect(await use()).toBeNull();
+    const [, , , uses] = await blocks('Roles and a schema of its own');
+    await as('migrations').query(uses as string);
+    expect(await use()).not.toBeNull();
+    const revive = 'update api_keys set revoked_at = null';
+    await expect(as('api').query(revive)).rejects.toMatchObject({ code: '42501' });
+  });
+
   it('grants the role of the worker the rights to publish, to verify and to read the status', async ({
     run,
   }) => {

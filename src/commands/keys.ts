@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { formatDuration } from '../domain/duration.ts';
 import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../operator-error.ts';
 import {
@@ -6,17 +7,19 @@ import {
   createApiKey,
   listApiKeys,
   revokeApiKey,
+  rollApiKey,
   type Scope,
   scopes,
 } from '../postgres/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
-import { createProgram, nameOption, runProgram } from './command-line.ts';
+import { createProgram, durationOption, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable } from './plain-table.ts';
 
-const program = createProgram('npm run keys --', 'Creates, lists and revokes API keys.');
+const program = createProgram('npm run keys --', 'Creates, lists, rolls and revokes API keys.');
 
 const applicationName = 'crm-data-service keys';
+const maxOverlapMs = 30 * 86_400_000;
 const rights = (keys: string) => ({ organizations: 'select', api_keys: keys });
 
 type CreateOptions = {
@@ -67,19 +70,56 @@ program
   );
 
 program
+  .command('roll <id>')
+  .description('replace a key (bak_…) by a new one, and print its secret, once, on the last line')
+  .requiredOption(
+    '--overlap <time>',
+    'how long the old key still works, such as 24h; 0: not at all',
+    readOverlap,
+  )
+  .action(async (publicId: string, { overlap }: { overlap: number }) =>
+    withDatabase(applicationName, rights('select, insert, update'), async (database) => {
+      const id = decodeId('api_key', publicId);
+      const rolled = id === null ? 'unknown' : await rollApiKey(database, id, overlap);
+      if (rolled === 'unknown') throw unknownKey(publicId);
+      if (typeof rolled === 'string') {
+        throw new OperatorError(
+          `${publicId} is ${rolled} already. \`npm run keys -- create\` makes a new key.`,
+        );
+      }
+      if ('replacement' in rolled) {
+        const replacement = encodeId('api_key', rolled.replacement);
+        throw new OperatorError(
+          `${publicId} was rolled before: ${replacement} replaces it. Roll that key, ` +
+            `or end the overlap with \`npm run keys -- revoke ${publicId}\`.`,
+        );
+      }
+      console.log(
+        `Created ${encodeId('api_key', rolled.id)} in place of ${publicId}, which expires at ` +
+          `${rolled.oldExpiresAt.toISOString()}. The new secret cannot be shown again:`,
+      );
+      console.log(rolled.secret);
+    }),
+  );
+
+program
   .command('revoke <id>')
   .description('revoke a key (bak_…); it is refused from the next request on')
   .action(async (publicId: string) =>
     withDatabase(applicationName, rights('select, update'), async (database) => {
       const id = decodeId('api_key', publicId);
       if (id === null || !(await revokeApiKey(database, id))) {
-        throw new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);
+        throw unknownKey(publicId);
       }
       console.log(`Revoked ${publicId}.`);
     }),
   );
 
 await runProgram(program);
+
+function unknownKey(publicId: string): OperatorError {
+  return new OperatorError(`There is no key ${publicId}; \`npm run keys -- list\` shows all.`);
+}
 
 function described(key: ApiKey) {
   return {
@@ -92,6 +132,8 @@ function described(key: ApiKey) {
     created_at: key.created_at.toISOString(),
     expires_at: key.expires_at?.toISOString() ?? null,
     revoked_at: key.revoked_at?.toISOString() ?? null,
+    last_used_at: key.last_used_at?.toISOString() ?? null,
+    replaces: key.replaces === null ? null : encodeId('api_key', key.replaces),
   };
 }
 
@@ -104,21 +146,25 @@ function asJson(keys: readonly ApiKey[]): string {
   return JSON.stringify(keys.map(described), null, 2);
 }
 
+/** Together at most 80 characters wide. */
 function asTable(keys: readonly ApiKey[]): string {
   const columns = [
     { head: 'key\nname', width: 22 },
-    { head: 'organization\nname', width: 22 },
-    { head: 'state\nscopes', width: 11 },
-    { head: 'created\nexpires', width: 10 },
+    { head: 'organization\nname', width: 20 },
+    { head: 'state\nscopes', width: 17 },
+    { head: 'created\nlast used', width: 13 },
   ];
-  const rows = keys
-    .map(described)
-    .map((key) => [
+  const secondsSince = (time: string) => (Date.now() - Date.parse(time)) / 1000;
+  const rows = keys.map(described).map(({ state, expires_at, last_used_at, ...key }) => {
+    const expiry = expires_at && formatDuration(-Math.floor(secondsSince(expires_at)));
+    const use = last_used_at && formatDuration(Math.max(0, Math.floor(secondsSince(last_used_at))));
+    return [
       `${key.id}\n${key.name}`,
       `${key.organization}\n${key.organization_name}`,
-      `${key.state}\n${key.scopes.join(', ')}`,
-      `${key.created_at.slice(0, 10)}\n${key.expires_at?.slice(0, 10) ?? 'never'}`,
-    ]);
+      `${state === 'active' && expiry ? `expires in ${expiry}` : state}\n${key.scopes.join(', ')}`,
+      `${key.created_at.slice(0, 10)}\n${use ? `${use} ago` : 'never'}`,
+    ];
+  });
   return formatTable(columns, rows);
 }
 
@@ -135,4 +181,10 @@ function readDays(text: string): number {
     throw new InvalidArgumentError('It must be a number of days, such as 90d.');
   }
   return Number(days);
+}
+
+function readOverlap(text: string): number {
+  const milliseconds = /^0[smhd]?$/.test(text) ? 0 : durationOption(text);
+  if (milliseconds <= maxOverlapMs) return milliseconds;
+  throw new InvalidArgumentError('It must be at most 30d.');
 }

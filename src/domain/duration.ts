@@ -6,3 +6,12 @@ export function parseDuration(text: string): number | null {
   const milliseconds = Number(count) * millisecondsOf[unit as keyof typeof millisecondsOf];
   return milliseconds > 0 ? milliseconds : null;
 }
+
+/** Such as `59.3 s`, `30 min`, `6 h` or `12 d`. */
+export function formatDuration(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds * 10) / 10} s`;
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.round(seconds / 3_600)} h`
+    : `${Math.round(seconds / 86_400)} d`;
+}

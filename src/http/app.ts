@@ -12,6 +12,7 @@ import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
 import type { Settings } from '../settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
+import { createKeyUses } from './auth/key-uses.ts';
 import { type HttpObserver, noObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
@@ -72,7 +73,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitStore, trustedProxies, log, observer = noObserver } = options;
   const routes = options.resources.flatMap((resource) => resource(services));
   const freshness = createMinimumFreshness(options.freshnessWaitMs);
-  const authorize = createAuthorize(options.keyDatabase, options, observer);
+  const keyUses = createKeyUses(options.keyDatabase, log);
+  const authorize = createAuthorize(options.keyDatabase, options, { keyUses, observer });
   const app = Fastify(serverOptions(options, authorize, observer));
   addHooks(app, options.corsOrigins, observer);
   const isIdle = trackResponses(app.server);
@@ -80,6 +82,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     freshness.stopWaiting();
     closeConnectionsAtShutdown(app.server, isIdle, options.shutdownTimeoutMs);
   });
+  app.addHook('onClose', keyUses.close);
   // No operation takes a body (section 4), so none is parsed.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));

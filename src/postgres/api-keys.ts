@@ -1,6 +1,6 @@
-import { createHash, randomInt } from 'node:crypto';
-import { crc32 } from 'node:zlib';
-import sql from 'sql-template-tag';
+import pg from 'pg';
+import sql, { raw } from 'sql-template-tag';
+import { generateSecret, hashOf } from './key-secret.ts';
 import { type Database, firstRow } from './pool.ts';
 import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
 
@@ -27,56 +27,24 @@ export type ApiKey = {
   readonly created_at: Date;
   readonly expires_at: Date | null;
   readonly revoked_at: Date | null;
+  /** To the minute. */
+  readonly last_used_at: Date | null;
+  /** The key that this one replaces. */
+  readonly replaces: bigint | null;
 };
-
-const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const prefix = 'crm_live_';
-const secretLength = 36;
-const checksumLength = 6;
-const secretPattern = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`);
-
-/** A prefix with `live`, 36 random characters and a checksum. */
-function generateSecret(): string {
-  const random = Array.from({ length: secretLength }, () => base62[randomInt(62)]).join('');
-  return `${prefix}${random}${checksum(random)}`;
-}
-
-/** Detects a mistyped secret by its checksum, without a query. */
-function isPossibleSecret(secret: string): boolean {
-  if (!secretPattern.test(secret)) return false;
-  const body = secret.slice(prefix.length);
-  return checksum(body.slice(0, secretLength)) === body.slice(secretLength);
-}
-
-function checksum(text: string): string {
-  let rest = crc32(text);
-  let digits = '';
-  for (let position = 0; position < checksumLength; position += 1) {
-    digits = base62.charAt(rest % 62) + digits;
-    rest = Math.floor(rest / 62);
-  }
-  return digits;
-}
-
-// A secret has over 200 random bits, so a hash without salt is safe.
-const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
-
-/** The hash that identifies a key; null if the text cannot be a secret. */
-export const secretHash = (secret: string): Buffer | null =>
-  isPossibleSecret(secret) ? hashOf(secret) : null;
 
 type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'> & {
   readonly source: string | null;
 };
+const isValid = 'revoked_at is null and (expires_at is null or expires_at > now())';
+
 const validKey = (source: string): string => `
   select api_keys.id, api_keys.name, api_keys.scopes,
     organizations.id as organization_id, organizations.name as organization_name,
     ${source} as source
   from api_keys
   join organizations on organizations.id = api_keys.organization_id
-  where secret_hash = $1
-    and revoked_at is null
-    and (expires_at is null or expires_at > now())`;
+  where secret_hash = $1 and ${isValid}`;
 
 /** The credential of a secret's hash; null if the key is unknown, expired or revoked. */
 export async function findCredential(database: Database, hash: Buffer): Promise<Credential | null> {
@@ -177,12 +145,61 @@ export async function listApiKeys(
 ): Promise<ApiKey[]> {
   const { rows } = await database.query<ApiKey>(sql`
     select api_keys.id, organization_id, organizations.name as organization_name,
-      api_keys.name, scopes, api_keys.created_at, expires_at, revoked_at
+      api_keys.name, scopes, api_keys.created_at, expires_at, revoked_at, last_used_at, replaces
     from api_keys
     join organizations on organizations.id = organization_id
     where ${organizationId}::bigint is null or organization_id = ${organizationId}
     order by organization_id, api_keys.id`);
   return rows;
+}
+
+/** The new key, or the state of the old one for which there can be none. */
+export type Roll =
+  | { readonly id: bigint; readonly secret: string; readonly oldExpiresAt: Date }
+  | 'unknown'
+  | 'revoked'
+  | 'expired'
+  | { readonly replacement: bigint };
+
+/**
+ * Creates a key with the organization, name, scopes and lifetime of another one, which expires
+ * after `overlapMs`. The unique column `replaces` makes one of two concurrent calls fail.
+ */
+export async function rollApiKey(database: Database, id: bigint, overlapMs: number): Promise<Roll> {
+  const secret = generateSecret();
+  const rolled = await firstRow<{ id: bigint; expires_at: Date }>(
+    database,
+    sql`
+      with old as (
+        select * from api_keys where id = ${id} and ${raw(isValid)} for no key update
+      ), expiring as (
+        update api_keys
+        set expires_at = least(api_keys.expires_at, now() + ${overlapMs} * interval '1 ms')
+        from old where api_keys.id = old.id
+        returning api_keys.expires_at
+      ), created as (
+        insert into api_keys (organization_id, name, secret_hash, scopes, expires_at, replaces)
+        select organization_id, name, ${hashOf(secret)}, scopes,
+          now() + (expires_at - created_at), id
+        from old
+        returning id
+      )
+      select created.id, expiring.expires_at from created, expiring`,
+  ).catch((error) => {
+    if (error instanceof pg.DatabaseError && error.constraint === 'api_keys_replaces_key') return;
+    throw error;
+  });
+  if (rolled !== undefined) return { id: rolled.id, secret, oldExpiresAt: rolled.expires_at };
+  const found = await firstRow<{ revoked: boolean; replacement: bigint | null }>(
+    database,
+    sql`
+      select revoked_at is not null as revoked,
+        (select newer.id from api_keys as newer where newer.replaces = api_keys.id) as replacement
+      from api_keys where id = ${id}`,
+  );
+  if (found === undefined) return 'unknown';
+  if (found.replacement !== null) return { replacement: found.replacement };
+  return found.revoked ? 'revoked' : 'expired';
 }
 
 /** Returns false if there is no such key. A second call changes nothing. */

@@ -1,4 +1,5 @@
 import { formatTable } from '../../src/commands/plain-table.ts';
+import { formatDuration } from '../../src/domain/duration.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
@@ -19,7 +20,7 @@ export function formatStatus(status: Status): string {
     ...organizations.flatMap(describeFailure),
     ...horizonHolders.map(
       ({ kind, name, ageSeconds, query }) =>
-        `The ${kind} ${name}${ageSeconds === null ? '' : `, ${duration(ageSeconds)} old,`} holds back vacuum` +
+        `The ${kind} ${name}${ageSeconds === null ? '' : `, ${formatDuration(ageSeconds)} old,`} holds back vacuum` +
         ` and the pruning of the change log.${query === null ? '' : ` Its statement: ${query}`}`,
     ),
   ].join('\n');
@@ -51,7 +52,7 @@ function table(organizations: readonly OrganizationStatus[]): string {
   const rows = organizations.map((status) => {
     const { organization, name, purchases, fileBytes, asOf, pendingChanges, lagSeconds } = status;
     const size = fileBytes === null ? '–' : `${(fileBytes / 2 ** 20).toFixed(1)} MiB`;
-    const lag = lagSeconds === null ? '–' : duration(lagSeconds);
+    const lag = lagSeconds === null ? '–' : formatDuration(lagSeconds);
     return [
       `${organization}\n${name}`,
       `${purchases?.toLocaleString('en') ?? '–'}\n${size}`,
@@ -68,13 +69,13 @@ function table(organizations: readonly OrganizationStatus[]): string {
 function describeState({ state, percent, rowsPerSecond, secondsLeft }: OrganizationStatus): string {
   if (percent === null) return state;
   const rate = rowsPerSecond === null ? '' : `, ${rowsPerSecond.toLocaleString('en')}/s`;
-  const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+  const left = secondsLeft === null ? '' : `, ${formatDuration(secondsLeft)} left`;
   return `${state} ${percent} %${rate}${left}`;
 }
 
 function describeVerification({ verified }: OrganizationStatus): string {
   if (verified === null) return '–';
-  const ago = `${duration((Date.now() - Date.parse(verified.at)) / 1000)} ago`;
+  const ago = `${formatDuration((Date.now() - Date.parse(verified.at)) / 1000)} ago`;
   return verified.state === 'equal' ? ago : `${verified.state}, ${ago}`;
 }
 
@@ -94,12 +95,4 @@ function describeFailure({ organization, name, failure }: OrganizationStatus): s
     `${organization} (${name}) failed ${times}, last at ${at}: ${message} ${advice} ` +
       `Next attempt at ${retryAt}.`,
   ];
-}
-
-function duration(seconds: number): string {
-  if (seconds < 120) return `${Math.round(seconds * 10) / 10} s`;
-  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172_800
-    ? `${Math.round(seconds / 3_600)} h`
-    : `${Math.round(seconds / 86_400)} d`;
 }

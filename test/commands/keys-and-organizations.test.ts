@@ -46,6 +46,90 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect((await execute('keys', ['list'])).output).toContain('revoked');
   });
 
+  it('roll a key: the old one works until the overlap ends, the new one has its attributes', async ({
+    database,
+    execute,
+    newShop: { organizationId },
+    startApi,
+  }) => {
+    const expiresAt = new Date(Date.now() + 90 * 86_400_000);
+    const attributes = { name: 'BI', scopes: ['read', 'write'], expiresAt } as const;
+    const old = await addKey(database.pool, organizationId, attributes);
+    const apis = [await startApi(), await startApi({ rateLimitStore: 'postgres' })];
+    const statuses = async (secret: string) =>
+      Promise.all(apis.map(async (api) => (await api.get('/v1/me', secret)).statusCode));
+    const roll = async (id: string, overlap: string) => {
+      const { code, lines } = await execute('keys', ['roll', id, '--overlap', overlap]);
+      expect(code).toBe(0);
+      expect(lines.at(-1)).toMatch(/^crm_live_\w{42}$/);
+      return { id: /bak_\w+/.exec(lines[0] as string)?.[0] as string, secret: `${lines.at(-1)}` };
+    };
+    const oldId = encodeId('api_key', old.id);
+    const second = await roll(oldId, '24h');
+    expect(await statuses(old.secret)).toEqual([200, 200]);
+    expect(await statuses(second.secret)).toEqual([200, 200]);
+    const third = await roll(second.id, '0');
+    expect(await statuses(second.secret)).toEqual([401, 401]);
+    expect(await statuses(third.secret)).toEqual([200, 200]);
+
+    const own = ['--organization', encodeId('organization', organizationId)];
+    const listed = await execute('keys', ['list', ...own]);
+    expect(listed.output).toMatch(
+      /active[\s\S]*expires in 24 h[\s\S]*expired[\s\S]*expires in 90 d/,
+    );
+    const keys = JSON.parse((await execute('keys', ['list', '--json', ...own])).output);
+    const same = { name: 'BI', scopes: ['read', 'write'], last_used_at: null };
+    expect(keys.slice(1)).toMatchObject([
+      { id: oldId, ...same, state: 'active', replaces: null },
+      { id: second.id, ...same, state: 'expired', replaces: oldId },
+      { id: third.id, ...same, state: 'active', replaces: second.id },
+    ]);
+    const days = (key: Record<string, string>) =>
+      (Date.parse(key.expires_at as string) - Date.parse(key.created_at as string)) / 86_400_000;
+    expect([days(keys[1]), days(keys[3])].map((count) => Math.round(count))).toEqual([1, 90]);
+  });
+
+  it('roll a key once, of two commands at the same time', async ({
+    database,
+    execute,
+    newShop: { organizationId },
+  }) => {
+    const { id } = await addKey(database.pool, organizationId);
+    const roll = ['roll', encodeId('api_key', id), '--overlap', '1h'];
+    const both = await Promise.all([execute('keys', roll), execute('keys', roll)]);
+    expect(both.map(({ code }) => code).sort()).toEqual([0, 1]);
+    const { rows } = await database.pool.query<{ id: bigint }>(
+      'select id from api_keys where replaces = $1',
+      [id],
+    );
+    const replacement = encodeId('api_key', rows[0]?.id as bigint);
+    expect(rows).toHaveLength(1);
+    const refused = both.find(({ code }) => code === 1);
+    expect(refused?.output).toContain(`was rolled before: ${replacement} replaces it`);
+  });
+
+  it.for([
+    ['revoked', 'revoked_at = now()'],
+    ['expired', 'expires_at = now()'],
+  ] as const)('roll no %s key', async ([state, change], { database, execute, newShop }) => {
+    const { id } = await addKey(database.pool, newShop.organizationId);
+    await database.pool.query(`update api_keys set ${change} where id = $1`, [id]);
+    const publicId = encodeId('api_key', id);
+    const refused = await execute('keys', ['roll', publicId, '--overlap', '1h']);
+    expect(refused.code).toBe(1);
+    expect(refused.lines).toEqual([
+      `${publicId} is ${state} already. \`npm run keys -- create\` makes a new key.`,
+    ]);
+  });
+
+  it('list when a key was last used', async ({ database, execute, newShop }) => {
+    const { id } = await addKey(database.pool, newShop.organizationId);
+    const used = `update api_keys set last_used_at = now() - interval '3 min' where id = $1`;
+    await database.pool.query(used, [id]);
+    const own = ['--organization', encodeId('organization', newShop.organizationId)];
+    expect((await execute('keys', ['list', ...own])).output).toMatch(/ never\n[\s\S]* 3 min ago\n/);
+  });
+
   it('create an organization, print its id alone on the last line, and list it', async ({
     execute,
     list,
@@ -130,6 +214,10 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     [2, 'keys', [...create, '--scope', 'admin']],
     [1, 'keys', create],
     [1, 'keys', ['revoke', 'bak_x']],
+    [1, 'keys', ['roll', 'bak_x', '--overlap', '1h']],
+    [2, 'keys', ['roll', 'bak_x']],
+    [2, 'keys', ['roll', 'bak_x', '--overlap', '31d']],
+    [2, 'keys', ['roll', 'bak_x', '--overlap', 'soon']],
     [2, 'organizations', ['create', '--name', ' ']],
   ] as const)('exit with %i after `%s %j`', async ([code, command, args], { execute }) => {
     const ended = await execute(command, args);

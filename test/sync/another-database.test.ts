@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
-import { findCredential, secretHash } from '../../src/postgres/api-keys.ts';
+import { findCredential } from '../../src/postgres/api-keys.ts';
+import { secretHash } from '../../src/postgres/key-secret.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createTestDatabase } from '../support/postgres.ts';

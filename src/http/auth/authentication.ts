@@ -3,15 +3,16 @@ import {
   type Credential,
   findCredential,
   findCredentialAndCount,
-  secretHash,
   type Usage,
 } from '../../postgres/api-keys.ts';
+import { secretHash } from '../../postgres/key-secret.ts';
 import type { Database } from '../../postgres/pool.ts';
 import type { Settings } from '../../settings.ts';
 import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
 import { waitForPostgres } from '../server/postgres-silence.ts';
+import type { KeyUses } from './key-uses.ts';
 import { createCounter, createRateLimit, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
@@ -73,7 +74,13 @@ export type Authorize = (request: FastifyRequest, reply: FastifyReply) => Promis
 export function createAuthorize(
   database: Database,
   settings: KeySettings,
-  observer: Pick<HttpObserver, 'keyFailed'>,
+  {
+    keyUses,
+    observer,
+  }: {
+    readonly keyUses: Pick<KeyUses, 'add'>;
+    readonly observer: Pick<HttpObserver, 'keyFailed'>;
+  },
 ): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
   const checkKey = createKeyCheck(database, settings);
@@ -105,6 +112,7 @@ export function createAuthorize(
       throw invalidKey();
     }
     request.credential = checked.credential;
+    keyUses.add(checked.credential.keyId);
     limitRequests(checked.usage, reply);
     requireReadScope(checked.credential);
   };
