@@ -1,66 +1,24 @@
-import { randomBytes } from 'node:crypto';
-import { describe, expect, inject } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createApiKey } from '../src/postgres/api-keys.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
-import { createPool, type Database } from '../src/postgres/pool.ts';
 import { createTestApi } from './support/api.ts';
-import { test } from './support/fixtures.ts';
-import { sectionsWithSql, sqlOf } from './support/markdown.ts';
-import { administer, databaseUrl } from './support/postgres.ts';
+import {
+  type DocumentedRole,
+  databaseName,
+  documentedBlocks,
+  documentedTest,
+  urlOf,
+} from './support/documented-database.ts';
+import { sectionsWithSql } from './support/markdown.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { addMembers, addRow } from './support/rows.ts';
 
 const document = 'docs/your-data.md';
-const roles = ['migrations', 'worker', 'api', 'writer'] as const;
 
-/** The name of the database and of its schema, and the prefix of its roles. */
-const name = `shop_${randomBytes(6).toString('hex')}`;
-const serverUrl = inject('postgresUrl');
+const blocks = (heading: string) => documentedBlocks(document, heading);
 
-type Role = (typeof roles)[number];
-
-/** The URL of the database for a role of the document, or for the superuser. */
-function urlOf(role?: Role): string {
-  const url = new URL(databaseUrl(serverUrl, name));
-  if (role !== undefined) {
-    url.username = `${name}_${role}`;
-    url.password = `secret-${roles.indexOf(role) + 1}`;
-  }
-  return url.href;
-}
-
-/** The SQL blocks of a section, with `name` in the place of `shop`. */
-async function blocks(heading: string): Promise<string[]> {
-  const texts = await sqlOf(document, heading);
-  return texts.map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, name));
-}
-
-const file = { scope: 'file' } as const;
-
-const it = test
-  /** The connections of a role, or of the superuser. Roles and rows are those of the document. */
-  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
-  .extend('as', file, async ({}, { onCleanup }) => {
-    const pools = new Map<string, Database>();
-    onCleanup(async () => {
-      for (const pool of pools.values()) await pool.end();
-      await administer(serverUrl, `drop database if exists ${name} with (force)`);
-      for (const role of roles) await administer(serverUrl, `drop role if exists ${name}_${role}`);
-    });
-    const as = (role?: Role): Database => {
-      const url = urlOf(role);
-      const pool = pools.get(url) ?? createPool(url, { max: 4, applicationName: 'test' });
-      pools.set(url, pool);
-      return pool;
-    };
-    await administer(serverUrl, `create database ${name}`);
-    const [rolesAndSchema, grants] = await blocks('Roles and a schema of its own');
-    await as().query(rolesAndSchema as string);
-    expect((await migrate(urlOf('migrations'))).applied).not.toHaveLength(0);
-    await as('migrations').query(grants as string);
-    return as;
-  })
+const it = documentedTest
   .override('shop', async ({ as }) => {
     const organizationId = await createOrganization(as('writer'), 'My shop');
     const { secret } = await createApiKey(as('writer'), {
@@ -82,7 +40,7 @@ const it = test
     onCleanup(async () => {
       await Promise.all(programs.map((program) => program.end('SIGKILL')));
     });
-    return (role: Role, path: string, ...args: string[]) => {
+    return (role: DocumentedRole, path: string, ...args: string[]) => {
       const environment = { DATABASE_URL: urlOf(role), DATA_DIR: directory, PORT: '0' };
       const program = runProgram(path, args, environment);
       programs.push(program);
@@ -116,9 +74,9 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       `select distinct table_schema as schema from information_schema.tables
        where table_schema not in ('pg_catalog', 'information_schema')`,
     );
-    expect(rows).toEqual([{ schema: name }]);
+    expect(rows).toEqual([{ schema: databaseName }]);
     const url = new URL(urlOf());
-    url.searchParams.set('options', `-c search_path=${name}`);
+    url.searchParams.set('options', `-c search_path=${databaseName}`);
     expect(await migrate(url.href)).toMatchObject({ applied: [], isCaptureRestored: false });
   });
 
@@ -195,7 +153,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       const api = await createTestApi(as('api'), directory);
       expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
       await api.close();
-      const { rows } = await as().query(`select last_used_at as at from ${name}.api_keys`);
+      const { rows } = await as().query(`select last_used_at as at from ${databaseName}.api_keys`);
       return rows[0].at;
     };
     expect(await use()).toBeNull();

@@ -1,0 +1,60 @@
+import { randomBytes } from 'node:crypto';
+import { expect, inject } from 'vitest';
+import { migrate } from '../../src/postgres/migrate.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { test } from './fixtures.ts';
+import { sqlOf } from './markdown.ts';
+import { administer, databaseUrl } from './postgres.ts';
+
+const roles = ['migrations', 'worker', 'api', 'writer'] as const;
+
+/** The name of the database and of its schema, and the prefix of its roles. */
+export const databaseName = `shop_${randomBytes(6).toString('hex')}`;
+const serverUrl = inject('postgresUrl');
+
+export type DocumentedRole = (typeof roles)[number];
+
+/** The URL of the database for a role of the document, or for the superuser. */
+export function urlOf(role?: DocumentedRole): string {
+  const url = new URL(databaseUrl(serverUrl, databaseName));
+  if (role !== undefined) {
+    url.username = `${databaseName}_${role}`;
+    url.password = `secret-${roles.indexOf(role) + 1}`;
+  }
+  return url.href;
+}
+
+/** The SQL blocks of a section, with `databaseName` in the place of `shop`. */
+export async function documentedBlocks(document: string, heading: string): Promise<string[]> {
+  const texts = await sqlOf(document, heading);
+  return texts.map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, databaseName));
+}
+
+/** Tests on a database with the roles, schema and GRANTs of docs/your-data.md. */
+export const documentedTest = test
+  /** The connections of a role, or of the superuser. Roles and rows are those of the document. */
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('as', { scope: 'file' }, async ({}, { onCleanup }) => {
+    const pools = new Map<string, Database>();
+    onCleanup(async () => {
+      for (const pool of pools.values()) await pool.end();
+      await administer(serverUrl, `drop database if exists ${databaseName} with (force)`);
+      for (const role of roles)
+        await administer(serverUrl, `drop role if exists ${databaseName}_${role}`);
+    });
+    const as = (role?: DocumentedRole): Database => {
+      const url = urlOf(role);
+      const pool = pools.get(url) ?? createPool(url, { max: 4, applicationName: 'test' });
+      pools.set(url, pool);
+      return pool;
+    };
+    await administer(serverUrl, `create database ${databaseName}`);
+    const [rolesAndSchema, grants] = await documentedBlocks(
+      'docs/your-data.md',
+      'Roles and a schema of its own',
+    );
+    await as().query(rolesAndSchema as string);
+    expect((await migrate(urlOf('migrations'))).applied).not.toHaveLength(0);
+    await as('migrations').query(grants as string);
+    return as;
+  });
