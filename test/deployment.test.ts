@@ -1,0 +1,66 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import { test } from './support/fixtures.ts';
+
+const root = join(import.meta.dirname, '..');
+const folder = join(root, 'docs/deployment');
+
+/** The variables of other programs, and constants of systemd. */
+const foreign = new Set([
+  ...['NODE_ENV', 'POSTGRES_DB', 'POSTGRES_PASSWORD'],
+  ...['AF_INET', 'AF_INET6', 'AF_UNIX'],
+]);
+
+const it = test
+  /** The names and texts of all files of docs/deployment. */
+  .extend('files', { scope: 'file' }, async () => {
+    const names = await readdir(folder, { recursive: true });
+    const texts = names
+      .filter((name) => name !== 'systemd')
+      .map(async (name) => [name, await readFile(join(folder, name), 'utf8')] as const);
+    return Promise.all(texts);
+  });
+
+/** Every distinct match of the first group. */
+const matches = (text: string, pattern: RegExp): string[] =>
+  [...new Set([...text.matchAll(pattern)].map(([, match]) => match as string))].sort();
+
+describe('docs/deployment', () => {
+  it('names only settings that exist', ({ files }) => {
+    const settings = new Set(
+      matches(readFileSync(join(root, 'src/settings.ts'), 'utf8'), /\[\s*'([A-Z][A-Z_]+)',/g),
+    );
+    expect(settings).toContain('DATABASE_URL');
+    for (const [name, text] of files) {
+      const named = matches(text, /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|HOST|PORT)\b/g);
+      const unknown = named.filter((word) => !settings.has(word) && !foreign.has(word));
+      expect(unknown, name).toEqual([]);
+    }
+  });
+
+  it('names only programs and files that exist', ({ files }) => {
+    for (const [name, text] of files) {
+      for (const program of matches(text, /\bdist\/(\S+?)\.js\b/g)) {
+        expect(existsSync(join(root, `${program}.ts`)), `${name}: ${program}`).toBe(true);
+      }
+      for (const file of matches(text, /\bdocs\/deployment\/([\w./-]*\w)/g)) {
+        const isSecret = file === '.env';
+        expect(isSecret || existsSync(join(folder, file)), `${name}: ${file}`).toBe(true);
+      }
+      for (const unit of matches(text, /\b(crm-data-service-(?:api@|\w+))/g)) {
+        expect(existsSync(join(folder, `systemd/${unit}.service`)), `${name}: ${unit}`).toBe(true);
+      }
+    }
+  });
+
+  it('has proxies in front of the ports of the units', ({ files }) => {
+    const text = Object.fromEntries(files);
+    const ports = matches(text['README.md'] as string, /crm-data-service-api@(\d+)/g);
+    expect(ports).toEqual(['3000', '3001']);
+    for (const proxy of ['nginx.conf', 'Caddyfile']) {
+      expect(matches(text[proxy] as string, /127\.0\.0\.1:(\d+)/g), proxy).toEqual(ports);
+    }
+  });
+});
