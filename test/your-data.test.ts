@@ -51,7 +51,7 @@ const it = documentedTest
   .extend('run', ({ start }) => async (...command: Parameters<typeof start>) => {
     const program = start(...command);
     expect(await program.exited(), program.output()).toBe(0);
-    return program.answer();
+    return program.stdout();
   });
 
 describe('docs/your-data.md', { timeout: 120_000 }, () => {

@@ -13,7 +13,7 @@ import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { replaceFile } from '../../src/replace-file.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
-import { canTellOpenFiles, openFilesUnder } from '../support/open-files.ts';
+import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { attachEmptyStore, storeFiles } from '../support/store-files.ts';
 
 // Until a file is detached, DuckDB keeps information on its deleted rows in memory: here 1.5 MB of
@@ -108,7 +108,7 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
     expect(errors).toEqual([]);
   });
 
-  it.skipIf(!canTellOpenFiles)(
+  it.skipIf(!canListOpenFiles)(
     'keeps the files open that it used last',
     async ({ published, count, errors }) => {
       for (const organization of small) expect(await count(organization)).toBe(2_047n);

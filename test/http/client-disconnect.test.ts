@@ -57,7 +57,7 @@ describe('a client disconnect', () => {
       await withConnection(database.pool, async (connection) => {
         await connection.query(`begin; lock table ${table} in access exclusive mode`);
         try {
-          const socket = client.ask(
+          const socket = client.openSocket(
             `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
           );
           await untilWaiting(1);
@@ -81,7 +81,7 @@ describe('a client disconnect', () => {
       await withConnection(database.pool, async (connection) => {
         await connection.query('begin; lock table organizations in access exclusive mode');
         try {
-          const socket = client.ask(
+          const socket = client.openSocket(
             `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
           );
           await untilWaiting(1);

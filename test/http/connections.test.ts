@@ -5,7 +5,7 @@ import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import type { SocketClient } from '../support/sockets.ts';
 
-type Socket = ReturnType<SocketClient['ask']>;
+type Socket = ReturnType<SocketClient['openSocket']>;
 
 describe('connections', () => {
   describe('of a request with a body are closed after the response, without reading the body', () => {
@@ -47,7 +47,7 @@ describe('connections', () => {
   ] as const)('of a client that %s are closed', async ([_name, bytes], { startServer }) => {
     const { server, client } = await startServer({ requestTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
-    const socket = client.ask(bytes);
+    const socket = client.openSocket(bytes);
     const [connection] = await connected;
     await once(connection, 'close');
     socket.destroy();
@@ -65,7 +65,7 @@ describe('connections', () => {
 
   /** A connection on which a request was answered, or null if the server closed it. */
   async function connectAndAsk(client: SocketClient): Promise<Socket | null> {
-    const socket = client.ask('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    const socket = client.openSocket('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     const closed = new Promise<null>((resolve) => socket.once('close', () => resolve(null)));
     const answered = new Promise<Socket>((resolve) => socket.once('data', () => resolve(socket)));
     return Promise.race([answered, closed]);

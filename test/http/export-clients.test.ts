@@ -115,7 +115,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       written.length = 0;
       const open = (secret: string, encoding: string) => {
         const headers = `Accept-Encoding: ${encoding}\r\n`;
-        const socket = client.ask(requestBytes(secret, '', headers));
+        const socket = client.openSocket(requestBytes(secret, '', headers));
         return socket.once('data', () => socket.pause());
       };
       const sockets = [open(shop.secret, 'identity'), open(shop.secret, 'gzip')];
@@ -163,7 +163,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       queryTimeoutMs: 2_000,
     });
     const client = await listenAndConnect(api.app);
-    const socket = client.ask(
+    const socket = client.openSocket(
       requestBytes(newShop.secret, 'format=ndjson', 'Connection: close\r\n'),
     );
     let bytes = 0;
@@ -191,7 +191,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       services: testServices(database.pool, purchases),
     });
     const client = await listenAndConnect(api.app);
-    const socket = client.ask(requestBytes(shop.secret));
+    const socket = client.openSocket(requestBytes(shop.secret));
     let received = '';
     const closed = once(socket, 'close');
     await new Promise<void>((resolve) => {

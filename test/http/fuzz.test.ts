@@ -5,7 +5,7 @@ import { afterAll, describe, expect } from 'vitest';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
-import { connectTo, type SocketAnswer, type SocketClient } from '../support/sockets.ts';
+import { connectTo, type SocketClient, type SocketResponse } from '../support/sockets.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { describedOperations } from './described-operations.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
@@ -87,13 +87,13 @@ describe('a server under hostile requests', () => {
   };
 
   /** The client checks each response against the API's description. */
-  async function answersTo(request: HostileRequest): Promise<SocketAnswer[]> {
+  async function answersTo(request: HostileRequest): Promise<SocketResponse[]> {
     const authorization = bearer(request.key);
     try {
       if (request.kind === 'raw') {
         const line = authorization === undefined ? 'X: none' : `Authorization: ${authorization}`;
         const bytes = request.bytes.replaceAll(keyPlaceholder, line);
-        return await client.sendBytes(bytes, { noMoreAfterMs: 40 });
+        return await client.sendBytes(bytes, { endAfterMs: 40 });
       }
       return [await client.send(withKey(request, authorization))];
     } catch (error) {
@@ -124,7 +124,7 @@ describe('a server under hostile requests', () => {
   }
 
   /** Checks what the description does not contain. */
-  function expectAllowed(request: HostileRequest, { status, headers, body }: SocketAnswer): void {
+  function expectAllowed(request: HostileRequest, { status, headers, body }: SocketResponse): void {
     const isHead = request.kind === 'client' && request.method === 'HEAD';
     expect(headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
     expect(headers).not.toHaveProperty('x-injected');
@@ -156,7 +156,7 @@ describe('a server under hostile requests', () => {
   }
 
   /** Data of an organization is in responses to its own keys only. A response may repeat the request. */
-  function expectNothingForeign(request: HostileRequest, { headers, body }: SocketAnswer): void {
+  function expectNothingForeign(request: HostileRequest, { headers, body }: SocketResponse): void {
     const said = JSON.stringify(request);
     const heard = `${JSON.stringify(headers)}${body}`;
     const foreign = [

@@ -240,7 +240,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     const request =
       `GET ${stats} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n` +
       `X-Min-Data-As-Of: ${future}\r\n\r\n`;
-    const waiting = Array.from({ length: 12 }, () => client.ask(request));
+    const waiting = Array.from({ length: 12 }, () => client.openSocket(request));
     const plain = {
       method: 'GET',
       url: stats,

@@ -135,8 +135,8 @@ describe('the API during an outage of Postgres', () => {
         const { get } = start(proxy.url, { rateLimitStore, databaseSilenceMs });
         // Connections are open, and others are opened during the silence.
         await Promise.all([get('/v1/me'), get('/v1/purchases')]);
-        proxy.mode = 'swallow';
-        proxy.silence();
+        proxy.mode = 'discard';
+        proxy.freeze();
         const many = Array.from({ length: 20 }, () => routes).flat();
         await expectOutage(get, many);
         await expectOutage(get, routes);

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
-import { connectTo, type SocketAnswer, type SocketClient } from '../support/sockets.ts';
+import { connectTo, type SocketClient, type SocketResponse } from '../support/sockets.ts';
 
 describe('over a socket', () => {
   let client: SocketClient;
@@ -17,10 +17,10 @@ describe('over a socket', () => {
   });
 
   /** Sends bytes as they are and returns the one answer to them. */
-  async function exchange(bytes: string): Promise<SocketAnswer> {
+  async function exchange(bytes: string): Promise<SocketResponse> {
     const answers = await client.sendBytes(bytes);
     expect(answers).toHaveLength(1);
-    return answers[0] as SocketAnswer;
+    return answers[0] as SocketResponse;
   }
 
   const malformed = [
@@ -45,7 +45,7 @@ describe('over a socket', () => {
   ] as const;
 
   /** Section 7, whole: these requests never reach a route, and get the same answer as all. */
-  function expectInvalidRequest(answer: SocketAnswer): void {
+  function expectInvalidRequest(answer: SocketResponse): void {
     expect(answer.status).toBe(400);
     expect(JSON.parse(answer.body)).toStrictEqual({
       error: {
@@ -91,7 +91,7 @@ describe('over a socket', () => {
       const [answer, refusal] = await client.sendBytes(first + bytes);
       expect(answer?.status).toBe(200);
       expect(JSON.parse(answer?.body ?? '')).toMatchObject({ object: 'identity' });
-      expectInvalidRequest(refusal as SocketAnswer);
+      expectInvalidRequest(refusal as SocketResponse);
     },
   );
 

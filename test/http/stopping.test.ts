@@ -44,7 +44,7 @@ describe('an API on sockets', () => {
 
   it('survives CONNECT requests whose connections are reset', async ({ api, get }) => {
     for (let round = 0; round < 5; round += 1) {
-      const socket = client.ask('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
+      const socket = client.openSocket('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(socket, 'data');
       socket.resetAndDestroy();
     }
@@ -57,7 +57,7 @@ describe('an API on sockets', () => {
     ['has sent half a request', 'GET / HTTP/1.1\r\nHo'],
     ['has sent CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
   ] as const)('stops although the client of an open connection %s', async ([_, bytes], { api }) => {
-    const socket = client.ask(bytes);
+    const socket = client.openSocket(bytes);
     const [connection] = (await once(api.app.server, 'connection')) as [
       { readonly bytesRead: number },
     ];
@@ -74,13 +74,13 @@ describe('an API on sockets', () => {
   }) => {
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
-    const leaving = client.ask(ask() + ask());
+    const leaving = client.openSocket(ask() + ask());
     await untilKeyIsChecked(database);
     leaving.destroy();
     await untilLeft(api, others);
     await locking.query('rollback');
     locking.release();
-    const quiet = client.ask('');
+    const quiet = client.openSocket('');
     await once(api.app.server, 'connection');
     await api.close();
     isClosed = true;
@@ -92,7 +92,7 @@ describe('an API on sockets', () => {
     api,
     ask,
   }) => {
-    const socket = client.ask('');
+    const socket = client.openSocket('');
     const received = text(socket);
     // A lock on the keys delays a response.
     const locking = await database.pool.connect();
@@ -112,7 +112,7 @@ describe('an API on sockets', () => {
   });
 
   it('refuses a URL with a fragment', async ({ shop }) => {
-    const socket = client.ask(
+    const socket = client.openSocket(
       `GET /v1/purchases/stats#status=paid HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
     );
     expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 [\s\S]*invalid_request[\s\S]*#/);

@@ -6,7 +6,7 @@ import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey } from '../support/shop.ts';
 import type { SocketClient } from '../support/sockets.ts';
 
-type Socket = ReturnType<SocketClient['ask']>;
+type Socket = ReturnType<SocketClient['openSocket']>;
 
 const mebibyte = 2 ** 20;
 /** More than the kernel buffers for a client that does not read. */
@@ -33,7 +33,7 @@ describe('responses that clients do not read', () => {
 
   /** Sends requests and reads nothing but the first bytes of the first response. */
   async function askWithoutReading(client: SocketClient, bytes: string): Promise<Socket> {
-    const socket = client.ask(bytes);
+    const socket = client.openSocket(bytes);
     await once(socket, 'readable');
     return socket;
   }
@@ -106,7 +106,7 @@ describe('responses that clients do not read', () => {
   it('have their connection closed', async ({ startServer, headersOf }) => {
     const { server, client } = await startServer({ queryTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
-    const socket = client.ask(requestBytes(large, await headersOf()));
+    const socket = client.openSocket(requestBytes(large, await headersOf()));
     const [connection] = await connected;
     await once(connection, 'close');
     socket.destroy();

@@ -15,7 +15,7 @@ import { checkedFetch } from '../support/sockets.ts';
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-// What a client's author would write, checked against the generated types.
+// A program of a client, which is checked against the generated types.
 const program = `
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api.ts';
@@ -52,7 +52,7 @@ describe('a TypeScript client generated from the description', () => {
   let secret: string;
 
   it.beforeAll(async ({ database, api }) => {
-    // What the generated client takes where it is given none.
+    // The generated client uses the global `fetch` by default.
     vi.stubGlobal('fetch', checkedFetch);
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     baseUrl = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
@@ -99,11 +99,11 @@ describe('a TypeScript client generated from the description', () => {
     expect(compiled.stdout).toBe('');
   });
 
-  it('walks every list from end to end', async ({ api }) => {
+  it('reads every list to its end', async ({ api }) => {
     const { paths } = (await api.get('/openapi.json')).json() as {
       paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
     };
-    // The paths are not known when this file is compiled; how they are called is.
+    // The paths are unknown at compile time.
     const client = createClient<Record<string, { get: never }>>({
       baseUrl,
       headers: { Authorization: `Bearer ${secret}` },
@@ -141,7 +141,7 @@ describe('a TypeScript client generated from the description', () => {
   });
 
   it('runs the program that was compiled', async ({ directory, api }) => {
-    // Resolved from the project: the folder has no packages of its own.
+    // The folder has no packages, so the package of the project is used.
     const url = pathToFileURL(join(root, 'node_modules/openapi-fetch/dist/index.mjs')).href;
     await writeFile(
       join(directory, 'runnable.ts'),

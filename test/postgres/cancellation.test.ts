@@ -59,10 +59,10 @@ describe('a statement whose caller gives up', () => {
     await until1();
     proxy.mode = 'refuse';
     giveUp();
-    await until(() => proxy.heldBack >= 3);
+    await until(() => proxy.unforwarded >= 3);
     expect(await running()).toBe(1);
     expect([pool.totalCount, pool.idleCount]).toEqual([1, 0]);
-    proxy.mode = 'pass';
+    proxy.mode = 'forward';
     expect(await outcome).toBe('given up');
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
@@ -70,16 +70,16 @@ describe('a statement whose caller gives up', () => {
   it('runs to its end where no request to cancel is answered', async () => {
     const { giveUp, outcome } = runUntilGivenUp();
     await until1();
-    proxy.mode = 'swallow';
+    proxy.mode = 'discard';
     giveUp();
-    await until(() => proxy.heldBack > 0);
+    await until(() => proxy.unforwarded > 0);
     expect(await running()).toBe(1);
     await database.pool.query(
       `select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'gives up'`,
     );
     expect(await outcome).toBe('given up');
-    expect(proxy.heldBack).toBe(1);
-    proxy.mode = 'pass';
+    expect(proxy.unforwarded).toBe(1);
+    proxy.mode = 'forward';
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 

@@ -69,7 +69,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
         proxy.mode = 'refuse';
       },
       async ({ proxy }: Server) => {
-        proxy.mode = 'pass';
+        proxy.mode = 'forward';
       },
       /The connection to Postgres failed/,
     ],
@@ -123,7 +123,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
       /^Cannot use the database .* Check that it runs and can be reached\. Gave up after 2 s\.$/,
     );
     expect(reported).toHaveLength(1);
-    expect(proxy.heldBack).toBeGreaterThan(1);
+    expect(proxy.unforwarded).toBeGreaterThan(1);
   });
 
   it('stops waiting if the signal is aborted', async ({ proxy }) => {

@@ -137,7 +137,7 @@ describe('a Postgres server', { timeout: 120_000 }, () => {
     await server.start();
     await api.printed(/Listening on/);
     expect(await list.exited()).toBe(0);
-    expect(list.answer()).toBe('[]\n');
+    expect(list.stdout()).toBe('[]\n');
     expect(await api.end('SIGTERM')).toBe(0);
   });
 });

@@ -12,7 +12,7 @@ import { testServices } from './services.ts';
 export type TestApi = {
   readonly app: FastifyInstance;
   readonly purchases: PurchaseEngine;
-  /** GET, through Fastify without a socket. */
+  /** Sends GET without a socket, with `app.inject`. */
   get(
     url: string,
     secret?: string,

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import type { PurchaseValues } from './shop.ts';
 
-/** Values on which two engines are likeliest to differ. */
+/** Labels whose order, case or encoding may differ between engines. */
 export const awkwardLabels = [
   'summer',
   'Summer',
   'summer ',
-  // A byte order mark is a part of the text as any other character.
+  // A byte order mark is part of the text.
   '\ufeffsummer',
   '\ufeff',
   '',
@@ -24,7 +24,7 @@ export const awkwardLabels = [
 
 const label = fc.option(fc.constantFrom(...awkwardLabels), { nil: null, freq: 3 });
 
-/** Few distinct instants, so that many purchases share one; the calendar's ends among them. */
+/** Few instants, so that many purchases have the same one. They include the first and the last. */
 export const awkwardInstants = [
   '0001-01-01T00:00:00Z',
   '0999-12-31T23:59:59.999999Z',

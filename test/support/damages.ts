@@ -15,7 +15,7 @@ const one = { missing: 0, surplus: 0, different: 1 };
 /** A purchase in another part of the file. */
 const elsewhere = { missing: 1, surplus: 1, different: 0 };
 
-/** Reading the purchases from Postgres again repairs each. */
+/** The worker repairs these by reading purchases from Postgres again. */
 export const repairableDamages: readonly Damage[] = [
   {
     name: 'an amount with one more cent',

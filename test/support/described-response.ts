@@ -17,24 +17,24 @@ type DescribedHeader = {
   readonly schema: { readonly type: string };
 };
 
-/** A response, however it came: headers by their names in lower case. */
-export type Answer = {
+/** A response of `inject`, `fetch` or a socket. The names of headers are in lower case. */
+export type ReceivedResponse = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | number | readonly string[] | undefined>>;
   readonly body: string;
 };
 
-/** Throws where an answer is not as described. `name` says which one it is. */
-export type ResponseCheck = (name: string, method: string, answer: Answer) => void;
+/** Throws if a response differs from its description. `name` identifies the response in the error. */
+export type ResponseCheck = (name: string, method: string, response: ReceivedResponse) => void;
 
 // The package's types describe its CommonJS shape.
 export const addFormatsTo = addFormats as unknown as (ajv: Ajv2020, formats: FormatName[]) => void;
 
-/** Turns descriptions of responses into checks; each is to be made once, and used often. */
+/** Compiles descriptions of responses to checks. Compilation is slow, so callers keep the checks. */
 export function createCompiler(components: Components) {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormatsTo(ajv, ['date-time', 'uri', 'int64']);
-  // What a shop stored as an address is shown as it is.
+  // The API does not validate stored email addresses.
   ajv.addFormat('email', true);
   ajv.addSchema({ $id: 'api', components });
   const compile = (schema: object): ValidateFunction =>
@@ -43,19 +43,19 @@ export function createCompiler(components: Components) {
   return function compileResponse({ headers = {}, content }: DescribedResponse): ResponseCheck {
     const headerChecks = Object.entries(components.headers).map(([name, component]) => {
       const listed = headers[name];
-      // A reference has no members of its own.
+      // A header that is a `$ref` has neither `required` nor `schema`.
       const { required = false, schema } = { ...component, ...listed };
       return { name, isListed: listed !== undefined, required, schema, validate: compile(schema) };
     });
     const schema = content?.['application/json']?.schema;
     const validateBody = schema === undefined ? null : compile(schema);
-    return (name, method, answer) => {
-      for (const check of headerChecks) expectHeader(name, check, answer);
-      const type = mediaTypeOf(answer);
-      if (content === undefined) expectNoContent(name, answer);
-      else if (type !== 'application/json' && type in content) expectRows(name, method, answer);
+    return (name, method, response) => {
+      for (const check of headerChecks) expectHeader(name, check, response);
+      const type = mediaTypeOf(response);
+      if (content === undefined) expectNoContent(name, response);
+      else if (type !== 'application/json' && type in content) expectRows(name, method, response);
       else if (validateBody === null) throw new Error(`${name} is of the type ${type}`);
-      else expectJson(name, method, validateBody, answer);
+      else expectJson(name, method, validateBody, response);
     };
   };
 }
@@ -66,7 +66,7 @@ type HeaderCheck = Required<DescribedHeader> & {
   readonly validate: ValidateFunction;
 };
 
-function expectHeader(name: string, check: HeaderCheck, { headers }: Answer): void {
+function expectHeader(name: string, check: HeaderCheck, { headers }: ReceivedResponse): void {
   const given = headers[check.name.toLowerCase()];
   if (given === undefined) {
     if (check.isListed && check.required) throw new Error(`${name} lacks ${check.name}`);
@@ -79,38 +79,38 @@ function expectHeader(name: string, check: HeaderCheck, { headers }: Answer): vo
   throw new Error(`${name} has ${check.name}: ${text}; ${reasons(check.validate)}`);
 }
 
-function expectNoContent(name: string, { headers, body }: Answer): void {
+function expectNoContent(name: string, { headers, body }: ReceivedResponse): void {
   for (const header of ['content-type', 'content-length', 'transfer-encoding']) {
     if (headers[header] !== undefined) throw new Error(`${name} has ${header}`);
   }
   if (body !== '') throw new Error(`${name} has a body`);
 }
 
-const mediaTypeOf = ({ headers }: Answer): string =>
+const mediaTypeOf = ({ headers }: ReceivedResponse): string =>
   String(headers['content-type']).split(';', 1)[0] ?? '';
 
-/** An answer in a format that no schema describes, as far as its text alone can show. */
-function expectRows(name: string, method: string, answer: Answer): void {
-  const { body } = answer;
+/** Checks that CSV and NDJSON are complete. No schema describes their rows. */
+function expectRows(name: string, method: string, response: ReceivedResponse): void {
+  const { body } = response;
   if (method === 'HEAD') {
     if (body !== '') throw new Error(`${name} has a body`);
     return;
   }
-  const type = mediaTypeOf(answer);
-  if (type === 'text/csv' && !body.endsWith('\r\n')) throw new Error(`${name} is cut short`);
+  const type = mediaTypeOf(response);
+  if (type === 'text/csv' && !body.endsWith('\r\n')) throw new Error(`${name} is incomplete`);
   if (type !== 'application/x-ndjson') return;
   const lines = body.split('\n');
-  if (lines.pop() !== '') throw new Error(`${name} is cut short`);
+  if (lines.pop() !== '') throw new Error(`${name} is incomplete`);
   for (const line of lines) JSON.parse(line);
 }
 
-type Shown = { readonly error?: { readonly type: keyof typeof statusOf; request_id: string } };
+type ErrorBody = { readonly error?: { readonly type: keyof typeof statusOf; request_id: string } };
 
 function expectJson(
   name: string,
   method: string,
   validate: ValidateFunction,
-  { status, headers, body }: Answer,
+  { status, headers, body }: ReceivedResponse,
 ): void {
   const type = String(headers['content-type']);
   if (!/^application\/json\b/.test(type)) throw new Error(`${name} is of the type ${type}`);
@@ -118,12 +118,14 @@ function expectJson(
     if (body !== '') throw new Error(`${name} has a body`);
     return;
   }
-  const parsed: Shown = JSON.parse(body);
-  if (!(validate as (shown: Shown) => boolean)(parsed)) {
-    throw new Error(`${name} is not as described: ${reasons(validate)}\n${body.slice(0, 2000)}`);
+  const parsed: ErrorBody = JSON.parse(body);
+  if (!(validate as (body: ErrorBody) => boolean)(parsed)) {
+    throw new Error(
+      `${name} differs from its description: ${reasons(validate)}\n${body.slice(0, 2000)}`,
+    );
   }
   if (parsed.error === undefined) return;
-  // What no schema says: the type is that of the status, and the id that of the header.
+  // The schema does not relate the type to the status, or the id to the header.
   const { type: errorType, request_id: id } = parsed.error;
   if (statusOf[errorType] !== status || id !== headers['request-id'])
     throw new Error(`${name} contradicts itself: ${body}`);

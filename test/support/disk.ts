@@ -4,20 +4,21 @@ import { mkdirSync } from 'node:fs';
 import { open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** A small disk that can be filled up; where none can be mounted, only a folder. */
+/** A small tmpfs, or a folder if the process may not mount one. */
 export type Disk = {
   readonly path: string;
+  /** False for a folder. */
   readonly canBeFilled: boolean;
-  /** Fills it until only so much is free. */
+  /** Fills the disk up to this number of free bytes. */
   fill(freeBytes: number): Promise<void>;
-  /** Frees what was filled. */
+  /** Removes what `fill` has written. */
   free(): Promise<void>;
   unmount(): Promise<void>;
 };
 
 const mebibyte = 2 ** 20;
 
-// It unmounts when its standard input closes: when this process ends in any way.
+// Unmounts the disk when its standard input closes, so also if this process is killed.
 const keeperScript = `
   mount -t tmpfs -o size="$2" tmpfs "$1" 2>/dev/null || exit 1
   echo mounted
@@ -25,7 +26,7 @@ const keeperScript = `
   umount "$1" 2>/dev/null || umount -l "$1"
 `;
 
-/** Mounts a disk in the memory, which root on Linux may. */
+/** Mounts a tmpfs. Only root on Linux may do this. */
 export async function mountDisk(path: string, mebibytes: number): Promise<Disk> {
   mkdirSync(path, { recursive: true });
   const keeper = await mountTemporarily(path, mebibytes);
@@ -63,9 +64,9 @@ async function mountTemporarily(path: string, mebibytes: number): Promise<ChildP
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return null;
   const keeper = spawn('/bin/sh', ['-c', keeperScript, 'sh', path, `${mebibytes}m`], {
     stdio: ['pipe', 'pipe', 'ignore'],
-    // A terminal's Ctrl-C must not keep it from unmounting.
+    // Ctrl-C in a terminal must not kill the process before it unmounts.
     detached: true,
   });
-  const [news] = await Promise.race([once(keeper.stdout, 'data'), once(keeper, 'exit')]);
-  return String(news).includes('mounted') ? keeper : null;
+  const [output] = await Promise.race([once(keeper.stdout, 'data'), once(keeper, 'exit')]);
+  return String(output).includes('mounted') ? keeper : null;
 }

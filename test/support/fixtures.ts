@@ -11,9 +11,9 @@ import { createTestWorker, type TestWorker } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
 // Vitest sets up a fixture when the first test or hook names it as a parameter, and tears it down
-// after the fixtures that depend on it. A fixture that nobody names costs nothing.
+// after the fixtures that depend on it. Vitest does not set up other fixtures.
 
-/** An organization with an API key that may read. */
+/** An organization with an API key that has the scope read. */
 export type Shop = { readonly organizationId: bigint; readonly secret: string };
 
 type Stores = { readonly database: TestDatabase; readonly directory: string };
@@ -27,7 +27,7 @@ async function openDatabase({}: object, { onCleanup }: Scope): Promise<TestDatab
   return database;
 }
 
-/** An empty folder, which is the data folder of `api`, `worker`, `engine` and `program`. */
+/** An empty folder: the data folder of `api`, `worker`, `engine` and `program`. */
 // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
 async function openDirectory({}: object, { onCleanup }: Scope): Promise<string> {
   const directory = await temporaryDirectory();
@@ -35,7 +35,7 @@ async function openDirectory({}: object, { onCleanup }: Scope): Promise<string> 
   return directory.path;
 }
 
-/** An organization with a key, and nothing else. */
+/** An organization that has only a key. */
 async function openShop({ database }: Pick<Stores, 'database'>): Promise<Shop> {
   const organizationId = await addOrganization(database.pool, 'Livraria Ipê');
   return { organizationId, secret: (await addKey(database.pool, organizationId)).secret };
@@ -67,7 +67,7 @@ async function openClient(
 
 export type StartApi = (options?: Partial<AppOptions>) => Promise<TestApi>;
 
-/** Starts further APIs over `database` and `directory`, until the end of the test. */
+/** Starts more APIs over `database` and `directory`. They are closed after the test. */
 async function openStartApi(
   { database, directory }: Stores,
   { onCleanup }: Scope,
@@ -83,7 +83,7 @@ async function openStartApi(
   };
 }
 
-/** As `startApi`, with a client over real sockets. */
+/** Like `startApi`, with a client over real sockets. */
 async function openStartServer(
   { startApi }: { readonly startApi: StartApi },
   { onCleanup }: Scope,
@@ -108,7 +108,7 @@ const openGet =
   (url, headers) =>
     api.get(url, shop.secret, headers);
 
-/** A sync worker within this process, which follows no changes by itself. */
+/** A sync worker in this process. It does not follow changes before `followChanges`. */
 async function openWorker(
   { database, directory }: Stores,
   { onCleanup }: Scope,
@@ -118,7 +118,7 @@ async function openWorker(
   return worker;
 }
 
-/** Runs `worker` until the end of the test. */
+/** Makes `worker` follow changes until the end of the test. */
 function openFollowChanges(
   { worker }: { readonly worker: TestWorker },
   { onCleanup }: Scope,
@@ -133,7 +133,7 @@ function openFollowChanges(
   };
 }
 
-/** The DuckDB engine over what is published in `directory`. */
+/** The DuckDB engine over the generations that are published in `directory`. */
 async function openEngine(
   { directory }: Pick<Stores, 'directory'>,
   { onCleanup }: Scope,
@@ -150,7 +150,7 @@ export type StartProgram = (
   options?: ProgramOptions,
 ) => Program;
 
-/** Runs programs over `database` and `directory`, and kills those that still run after the test. */
+/** Runs programs over `database` and `directory`. Programs that still run after the test are killed. */
 async function openProgram(
   { database, directory }: Stores,
   { onCleanup }: Scope,
@@ -190,7 +190,7 @@ const openExecute =
 
 const file = { scope: 'file' } as const;
 
-/** Tests that share their fixtures with the other tests of the file, except those that start something. */
+/** Tests of a file share the fixtures with the scope `file`. The other fixtures are new for each test. */
 export const test = base
   .extend('database', file, openDatabase)
   .extend('directory', file, openDirectory)
@@ -203,7 +203,6 @@ export const test = base
   .extend('client', file, openClient)
   .extend('worker', file, openWorker)
   .extend('engine', file, openEngine)
-  /** A data folder, an organization and its customer for each test. */
   .extend('newDirectory', openDirectory)
   .extend('newShop', openShop)
   .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
@@ -213,7 +212,7 @@ export const test = base
   .extend('startApi', openStartApi)
   .extend('startServer', openStartServer);
 
-/** Tests that have a database, a folder and all else of their own. */
+/** Each test has new fixtures, such as its own database and folder. */
 export const isolatedTest = base
   .extend('database', openDatabase)
   .extend('directory', openDirectory)

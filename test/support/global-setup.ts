@@ -9,8 +9,9 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { administer, databaseUrl } from './postgres.ts';
 
 /**
- * Builds the programs that tests start. One real Postgres for the whole run (TEST_DATABASE_URL, a superuser's, or the
- * embedded one) and in it a migrated template that test files clone.
+ * Builds the programs that tests start. All tests use one Postgres server: that of TEST_DATABASE_URL,
+ * whose user must be a superuser, or the embedded Postgres. Test databases are clones of a migrated
+ * template.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
@@ -33,7 +34,7 @@ async function startEmbedded() {
     directory,
     database: 'postgres',
     settings: {
-      // A test run's database need not outlive a power cut.
+      // Test databases need no durability.
       fsync: 'off',
       full_page_writes: 'off',
       max_connections: '300',

@@ -1,4 +1,4 @@
-/** What a calendar on the wall says, by Intl alone: `YYYY-MM-DD`, of microseconds since 1970. */
+/** Formats microseconds since 1970 as the local date, `YYYY-MM-DD`, with Intl alone. */
 export function localDayReader(timeZone: string): (instant: bigint) => string {
   const calendar = new Intl.DateTimeFormat('en-US', {
     timeZone,
@@ -8,10 +8,10 @@ export function localDayReader(timeZone: string): (instant: bigint) => string {
     day: '2-digit',
   });
   return (instant) => {
-    // Whole milliseconds, rounded down before 1970 too.
+    // Rounds down to milliseconds, also before 1970.
     const millisecond = Number((instant - (((instant % 1000n) + 1000n) % 1000n)) / 1000n);
-    const shown = calendar.formatToParts(millisecond);
-    const part = (type: string) => shown.find((one) => one.type === type)?.value ?? '';
+    const parts = calendar.formatToParts(millisecond);
+    const part = (type: string) => parts.find((one) => one.type === type)?.value ?? '';
     return `${part('year').padStart(4, '0')}-${part('month')}-${part('day')}`;
   };
 }

@@ -9,7 +9,7 @@ export async function sqlOf(document: string, heading: string): Promise<string[]
   return blocks;
 }
 
-/** The headings of the sections that hold SQL blocks. */
+/** The headings of the sections that contain SQL blocks. */
 export async function sectionsWithSql(document: string): Promise<string[]> {
   return [...(await sqlBySection(document))].flatMap(([heading, blocks]) =>
     blocks.length > 0 ? [heading] : [],

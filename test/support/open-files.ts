@@ -2,10 +2,10 @@ import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 
 const descriptors = '/proc/self/fd';
 
-/** Whether this system tells which files a process has open. */
-export const canTellOpenFiles = existsSync(descriptors);
+/** Whether /proc lists the open files of a process, as on Linux. */
+export const canListOpenFiles = existsSync(descriptors);
 
-/** The files under a folder that this process has open, each once. */
+/** The distinct files under a folder that this process has open. */
 export function openFilesUnder(folder: string): string[] {
   const paths = readdirSync(descriptors).flatMap((name) => {
     try {

@@ -6,10 +6,10 @@ import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings.ts';
 import { statusOf } from '../http/refusal.ts';
 import {
-  type Answer,
   type Components,
   createCompiler,
   type DescribedResponse,
+  type ReceivedResponse,
   type ResponseCheck,
 } from './described-response.ts';
 
@@ -18,15 +18,15 @@ export type Description = {
   readonly components: Components;
 };
 
-/** Throws where the answer to a request is not as described. */
-export type Check = (method: string, url: string, answer: Answer) => void;
+/** Throws if the response to a request differs from the OpenAPI document. */
+export type Check = (method: string, url: string, response: ReceivedResponse) => void;
 
-// What is no operation, but part of the service: the page and its files, the description and its page.
+// Routes that are no operations: the page and its files, the OpenAPI document and its page.
 const referencePath = /^(\/(openapi\.json|docs(\/[\w.-]*)?|(app|assets)(\/[\w./-]*)?)?)?$/;
 
 /**
- * Holds responses to the API's own description: a status, a header or a body that
- * is not described as it is fails the test that saw it.
+ * Checks responses against the OpenAPI document of the API. A test fails if it receives a status, a
+ * header or a body that the document does not describe.
  */
 export function createConformance({ paths, components }: Description): Check {
   const compile = createCompiler(components);
@@ -42,12 +42,12 @@ export function createConformance({ paths, components }: Description): Check {
     isTemplate: path.includes('{'),
     responses: get.responses,
   }));
-  // Literal paths win over templates, as they do in the router.
+  // Literal paths take precedence over templates, as in the router.
   operations.sort((a, b) => Number(a.isTemplate) - Number(b.isTemplate));
   const sharedErrors = describeSharedErrors(components);
 
-  return (method, url, answer) => {
-    const { status, headers } = answer;
+  return (method, url, response) => {
+    const { status, headers } = response;
     const name = `${method} ${url.slice(0, 300)} → ${status}`;
     const path = pathOf(url);
     const isRead = method === 'GET' || method === 'HEAD';
@@ -56,8 +56,8 @@ export function createConformance({ paths, components }: Description): Check {
       return;
     }
     if (method === 'OPTIONS' && status === 204) {
-      if (headers['access-control-allow-origin'] === undefined || answer.body !== '') {
-        throw new Error(`${name} is no answer to a preflight`);
+      if (headers['access-control-allow-origin'] === undefined || response.body !== '') {
+        throw new Error(`${name} is no response to a preflight`);
       }
       return;
     }
@@ -66,22 +66,22 @@ export function createConformance({ paths, components }: Description): Check {
       operation === undefined ? sharedErrors(path, status) : operation.responses[status];
     const described = found?.$ref === undefined ? found : components.responses[nameIn(found.$ref)];
     if (described === undefined) throw new Error(`${name} is not in the API's description`);
-    checkOf(described)(name, method, answer);
+    checkOf(described)(name, method, response);
   };
 }
 
 const conformances = new Map<string, Check>();
 
-/** The check for a description as text. Compiling one takes longer than most tests. */
+/** The check for the text of a document. Compilation takes longer than most tests, so checks are kept. */
 export function conformanceTo(description: string): Check {
   const check = conformances.get(description) ?? createConformance(JSON.parse(description));
   conformances.set(description, check);
   return check;
 }
 
-/** What may be answered where there is no operation: errors, and only errors. */
+/** The responses to requests without an operation: only errors. */
 function describeSharedErrors({ responses, headers }: Components) {
-  const metUnderV1: Record<number, string> = {
+  const errorsUnderV1: Record<number, string> = {
     400: 'InvalidRequest',
     401: 'AuthenticationError',
     403: 'PermissionDenied',
@@ -96,14 +96,14 @@ function describeSharedErrors({ responses, headers }: Components) {
   };
   const statuses: readonly number[] = Object.values(statusOf);
   return (path: string, status: number): DescribedResponse | undefined => {
-    if (/^\/v1(\/|$)/.test(path)) return responses[metUnderV1[status] ?? ''];
+    if (/^\/v1(\/|$)/.test(path)) return responses[errorsUnderV1[status] ?? ''];
     return statuses.includes(status) ? anyError : undefined;
   };
 }
 
 const nameIn = (reference: string): string => reference.split('/').at(-1) ?? '';
 
-/** A URL's path as the router reads it: of an absolute URL too, and decoded. */
+/** The decoded path of a URL, which may be absolute. */
 function pathOf(url: string): string {
   const path = url.replace(/^https?:\/\/[^/]*(?=\/)/, '').split(/[?#]/, 1)[0] ?? '';
   try {
@@ -113,18 +113,18 @@ function pathOf(url: string): string {
   }
 }
 
-/** A response's text. */
+/** The text of a response, which may be compressed. */
 export function bodyOf({ headers, rawPayload }: LightMyRequestResponse): string {
   return decompressed(rawPayload, headers['content-encoding']);
 }
 
-/** A body's text, however it was sent. Throws where it was not sent as is said. */
+/** The text of a body. Throws if the body does not have the encoding. */
 export function decompressed(body: Buffer, encoding: unknown): string {
   if (encoding === undefined || body.length === 0) return body.toString();
   return (encoding === 'br' ? brotliDecompressSync : gunzipSync)(body).toString();
 }
 
-/** The API, every response of which that a test gets through `app.inject` is checked. */
+/** The API. Checks every response of `app.inject`. */
 export function createCheckedApp(
   options: Partial<AppOptions> & Pick<AppOptions, 'services'>,
 ): FastifyInstance {
@@ -137,19 +137,21 @@ export function createCheckedApp(
     log: pino({ level: 'silent' }),
     ...options,
   });
-  const inject = app.inject.bind(app) as (asked: InjectOptions) => Promise<LightMyRequestResponse>;
+  const inject = app.inject.bind(app) as (
+    request: InjectOptions,
+  ) => Promise<LightMyRequestResponse>;
   const readConformance = async () =>
     conformanceTo((await inject({ method: 'GET', url: '/openapi.json' })).body);
-  // Not before the first request: until then a test may add routes of its own.
+  // Compiled at the first request, because a test may add routes until then.
   let conformance: Promise<Check> | undefined;
   app.inject = (async (given: InjectOptions | string) => {
     conformance ??= readConformance();
     const check = await conformance;
-    const asked = typeof given === 'string' ? { url: given } : given;
-    const response = await inject(asked);
+    const request = typeof given === 'string' ? { url: given } : given;
+    const response = await inject(request);
     const { statusCode: status, headers } = response;
     const body = bodyOf(response);
-    check(asked.method ?? 'GET', String(asked.url), { status, headers, body });
+    check(request.method ?? 'GET', String(request.url), { status, headers, body });
     return response;
   }) as FastifyInstance['inject'];
   return app;

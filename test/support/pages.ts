@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 
 /**
- * Fails unless every element is closed where it should be, every attribute is quoted
- * and no other character stands for markup; and unless nothing is loaded from anywhere.
+ * Requires that every element is closed in order, that every attribute is quoted, that other text has
+ * no markup, and that the page loads no file.
  */
 export function expectWholePage(page: string): void {
   const markup = page
@@ -11,13 +11,13 @@ export function expectWholePage(page: string): void {
     .replace(/<(\/?)([a-z][a-z0-9]*)((?: [a-z][a-zA-Z0-9-]*="[^"]*")*) ?(\/?)>/g, '\0$1$2$4\0');
   const open: string[] = [];
   for (const [index, piece] of markup.split('\0').entries()) {
-    // Tags and the text between them take turns.
+    // Even pieces are text, odd pieces are tags.
     if (index % 2 === 0) expect(piece).not.toMatch(/[<>]|&(?!#?\w+;)/);
     else if (piece.startsWith('/')) expect(`/${open.pop()}`).toBe(piece);
     else if (!piece.endsWith('/')) open.push(piece);
   }
   expect(open).toEqual([]);
-  // Links lead to places within; the policy makes the browser refuse the rest.
+  // Links are fragments. The policy makes the browser refuse every file.
   expect(page).not.toMatch(/<(script|link|img|iframe|object|embed|use|image)\b/);
   expect(page).not.toMatch(/ (src|srcset|href|xlink:href|style|on[a-z]+)="(?!#)/);
   expect(page).not.toMatch(/url\(|@import|https?:\/\//);

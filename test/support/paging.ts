@@ -3,7 +3,7 @@ import type { TestApi } from './api.ts';
 
 export type Item = { readonly id: string; readonly [field: string]: unknown };
 
-/** Follows a list to its end and returns its pages. Fails on any answer but 200. */
+/** Reads all pages of a list. Requires the status 200. */
 export async function readPages(
   api: TestApi,
   secret: string,
@@ -24,7 +24,7 @@ export async function readPages(
   }
 }
 
-/** The ids of a whole list, in order. */
+/** The ids of all items of a list, in order. */
 export async function readIds(api: TestApi, secret: string, url: string): Promise<string[]> {
   return (await readPages(api, secret, url, 100)).flat().map(({ id }) => id);
 }

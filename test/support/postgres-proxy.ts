@@ -1,58 +1,58 @@
 import { once } from 'node:events';
-// biome-ignore lint/style/noRestrictedImports: what it speaks to is Postgres.
+// biome-ignore lint/style/noRestrictedImports: the proxy forwards to Postgres.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** Stands between a pool and Postgres, and can keep what is said from getting through. */
+/** A TCP proxy of Postgres that can refuse, drop and break connections. */
 export type PostgresProxy = {
   readonly url: string;
-  /** What becomes of connections from now on: `swallow` takes what they say and says nothing. */
-  mode: 'pass' | 'refuse' | 'swallow';
-  /** How many connections it did not let through. */
-  readonly heldBack: number;
-  /** How many more of the server's messages get through; with the next one its connection breaks. */
+  /** The handling of new connections. `discard` accepts and reads them, and never responds. */
+  mode: 'forward' | 'refuse' | 'discard';
+  /** The number of connections that were refused or discarded. */
+  readonly unforwarded: number;
+  /** The number of server messages to forward. The message after them breaks its connection. */
   messagesLeft: number;
-  /** Whether a connection that breaks is told why, as by a server that is shut down. */
-  tellsWhy: boolean;
-  /** Lets nothing more through of what there is: neither side is told. */
-  silence(): void;
+  /** Whether an ErrorResponse precedes the break, as when a server shuts down. */
+  sendsError: boolean;
+  /** Stops forwarding on all open connections without closing them. */
+  freeze(): void;
   close(): Promise<void>;
 };
 
 export async function createPostgresProxy(databaseUrl: string): Promise<PostgresProxy> {
   const { hostname, port } = new URL(databaseUrl);
   const sockets = new Set<Socket>();
-  const keep = (socket: Socket) => {
+  const track = (socket: Socket) => {
     sockets.add(socket);
     socket.setNoDelay();
     return socket.on('error', () => {}).once('close', () => sockets.delete(socket));
   };
   const server = createServer((client) => {
-    keep(client);
-    if (proxy.mode === 'pass') {
-      passOn(client, keep(connect(Number(port), hostname)), proxy);
+    track(client);
+    if (proxy.mode === 'forward') {
+      forward(client, track(connect(Number(port), hostname)), proxy);
       return;
     }
-    heldBack += 1;
+    unforwarded += 1;
     if (proxy.mode === 'refuse') client.destroy();
     else client.resume();
   });
-  let heldBack = 0;
+  let unforwarded = 0;
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = new URL(databaseUrl);
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const proxy: PostgresProxy = {
     url: url.href,
-    mode: 'pass',
-    get heldBack() {
-      return heldBack;
+    mode: 'forward',
+    get unforwarded() {
+      return unforwarded;
     },
     messagesLeft: Number.POSITIVE_INFINITY,
-    tellsWhy: false,
-    silence: () => {
+    sendsError: false,
+    freeze: () => {
       for (const socket of sockets) {
         socket.unpipe();
         socket.removeAllListeners();
-        keep(socket).pause();
+        track(socket).pause();
       }
     },
     close: async () => {
@@ -64,22 +64,22 @@ export async function createPostgresProxy(databaseUrl: string): Promise<Postgres
   return proxy;
 }
 
-/** An ErrorResponse, as a server sends that is shut down. */
-const goodbye = Buffer.from(
+/** The ErrorResponse of a server that shuts down. */
+const shutdownError = Buffer.from(
   'E____SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0',
 );
-goodbye.writeUInt32BE(goodbye.length - 1, 1);
+shutdownError.writeUInt32BE(shutdownError.length - 1, 1);
 
-function passOn(client: Socket, upstream: Socket, proxy: PostgresProxy): void {
+function forward(client: Socket, upstream: Socket, proxy: PostgresProxy): void {
   let unsent = Buffer.alloc(0);
   upstream.on('data', (part) => {
     unsent = Buffer.concat([unsent, part]);
     while (unsent.length > 4) {
-      // A letter for its kind, and the length of what follows the letter.
+      // A message is a type byte, its length without this byte, and its content.
       const length = 1 + unsent.readUInt32BE(1);
       if (unsent.length < length) return;
       if (proxy.messagesLeft === 0) {
-        client.end(proxy.tellsWhy ? goodbye : Buffer.alloc(0));
+        client.end(proxy.sendsError ? shutdownError : Buffer.alloc(0));
         upstream.destroy();
         return;
       }

@@ -6,12 +6,12 @@ import { createPool, type Database } from '../../src/postgres/pool.ts';
 export type TestDatabase = {
   readonly url: string;
   readonly pool: Database;
-  /** Drops it and creates an empty one of the same name; connections are cut. */
+  /** Drops the database, which ends all connections, and creates an empty one of the same name. */
   recreate(): Promise<void>;
   drop(): Promise<void>;
 };
 
-/** A fresh, migrated, empty database of its own, on the run's real Postgres. */
+/** Creates a migrated, empty database on the Postgres server of the test run. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const serverUrl = inject('postgresUrl');
   const name = `test_${randomBytes(6).toString('hex')}`;
@@ -39,7 +39,7 @@ export function databaseUrl(serverUrl: string, name: string): string {
   return url.href;
 }
 
-/** Runs one statement as superuser, outside any test's database. */
+/** Runs one statement as the superuser, outside test databases. */
 export async function administer(serverUrl: string, statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: serverUrl });
   await client.connect();

@@ -4,15 +4,15 @@ import { packageFile, programArguments } from '../../src/package-files.ts';
 
 export type Program = {
   readonly child: ChildProcess;
-  /** What it has printed so far, both streams together. */
+  /** The output of both streams so far. */
   output(): string;
-  /** What it has printed on standard output alone, for scripts. */
-  answer(): string;
-  /** Resolves with the first match in the output; rejects once it ends without one. */
+  /** The standard output so far. */
+  stdout(): string;
+  /** Resolves with the first match in the output. Rejects if the program ends without a match. */
   printed(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and resolves with the exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
-  /** Waits for the end and gives the exit code. */
+  /** Resolves with the exit code. */
   exited(): Promise<number | null>;
 };
 
@@ -20,19 +20,19 @@ export type ProgramOptions = {
   readonly uid?: number;
   readonly gid?: number;
   readonly cwd?: string;
-  /** Both streams through one pipe, which keeps the order in which they were written. */
+  /** Both streams use one pipe, which keeps the order of writes. */
   readonly isMerged?: boolean;
 };
 
 const settings = {
   LOG_LEVEL: 'info',
-  // What is tested must be noticed by what is meant to notice it, and repaired by nothing else.
+  // Verification would repair damage before the tested code detects it.
   VERIFY_EVERY: 'off',
-  // Both cores may be busy.
+  // On a busy machine, Postgres may respond late.
   DATABASE_SILENCE_MS: '30000',
 };
 
-/** Runs a program, by the path of its source from the root; those of the product as operators do. */
+/** Runs a program, given by the path of its source from the root. Programs of the service run from `dist`. */
 export function runProgram(
   path: string,
   args: readonly string[],
@@ -50,12 +50,12 @@ export function runProgram(
     ...options,
   });
   let output = '';
-  let answer = '';
+  let stdout = '';
   const collect = (text: string) => {
     output += text;
   };
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    answer += text;
+    stdout += text;
     collect(text);
   });
   child.stderr.setEncoding('utf8').on('data', collect);
@@ -63,7 +63,7 @@ export function runProgram(
   return {
     child,
     output: () => output,
-    answer: () => answer,
+    stdout: () => stdout,
     async printed(pattern) {
       for (;;) {
         const match = pattern.exec(output);

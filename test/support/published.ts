@@ -5,24 +5,24 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
-/** Every purchase that the published generation holds, as a fresh reader sees them. */
+/** All purchases of the published generation, read with a new engine. */
 export async function publishedPurchases(
   dataDirectory: string,
   organizationId: bigint,
 ): Promise<Purchase[]> {
   const engine = await createTestDuckDBEngine(dataDirectory);
   try {
-    return await everyPurchase(engine, organizationId);
+    return await listAll(engine, organizationId);
   } finally {
     await engine.close();
   }
 }
 
-/** Every purchase that Postgres holds now. */
+/** All purchases in Postgres. */
 export const storedPurchases = (database: Database, organizationId: bigint): Promise<Purchase[]> =>
-  everyPurchase(createPostgresEngine(database), organizationId);
+  listAll(createPostgresEngine(database), organizationId);
 
-async function everyPurchase(engine: PurchaseEngine, organizationId: bigint): Promise<Purchase[]> {
+async function listAll(engine: PurchaseEngine, organizationId: bigint): Promise<Purchase[]> {
   const purchases: Purchase[] = [];
   for (;;) {
     const last = purchases.at(-1);

@@ -4,12 +4,12 @@ import { administer, type TestDatabase } from './postgres.ts';
 
 export type TestRole = {
   readonly name: string;
-  /** The database's, as this role. */
+  /** The URL of the database with this role. */
   readonly url: string;
   drop(): Promise<void>;
 };
 
-/** A role that has every right that the worker needs, and owns nothing. */
+/** A role with the rights of the worker, which owns nothing. */
 export async function createWorkerRole(database: TestDatabase): Promise<TestRole> {
   const role = await createReaderRole(database);
   await database.pool.query(`
@@ -18,7 +18,7 @@ export async function createWorkerRole(database: TestDatabase): Promise<TestRole
   return role;
 }
 
-/** A role that may read every table, and nothing else. */
+/** A role that may only read, every table. */
 export async function createReaderRole(database: TestDatabase): Promise<TestRole> {
   const name = `role_${randomBytes(6).toString('hex')}`;
   const serverUrl = inject('postgresUrl');

@@ -1,6 +1,6 @@
 import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
 
-/** Adds a row to a table and returns its number. Objects are stored as JSON. */
+/** Adds a row to a table and returns its id. Objects are stored as JSON. */
 export async function addRow(
   connection: Database | Connection,
   table: string,
@@ -16,7 +16,7 @@ export async function addRow(
   return (rows[0] as { id: bigint }).id;
 }
 
-/** Puts customers into a segment, or a tag on them. */
+/** Adds customers to a segment or tag. */
 export async function addMembers(
   connection: Database | Connection,
   relation: 'segment' | 'tag',

@@ -10,7 +10,7 @@ export const testExportWriter = createExportWriter({
   dataDirectory: tmpdir(),
 });
 
-/** What the API serves from, as the server wires it. */
+/** The services of the API, as the server creates them. */
 export function testServices(database: Database, purchases: PurchaseEngine): Services {
   return {
     database,

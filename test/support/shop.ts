@@ -2,7 +2,7 @@ import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.
 import { createApiKey, type Scope } from '../../src/postgres/api-keys.ts';
 import type { Connection, Database } from '../../src/postgres/pool.ts';
 
-/** Adds an organization and returns its number. */
+/** Adds an organization and returns its id. */
 export async function addOrganization(database: Database, name = 'Shop'): Promise<bigint> {
   const { rows } = await database.query<{ id: bigint }>(
     'insert into organizations (name) values ($1) returning id',
@@ -33,12 +33,12 @@ export async function addCustomer(database: Database, organizationId: bigint): P
   return (rows[0] as { id: bigint }).id;
 }
 
-/** A purchase's columns as Postgres takes them; instants as ISO text. */
+/** The columns of a purchase as parameters of Postgres. Instants are ISO 8601 text. */
 export type PurchaseValues = Partial<
   Record<PurchaseColumn['name'], bigint | number | string | null>
 > & { readonly customer_id: bigint };
 
-/** Adds a purchase and returns its number. */
+/** Adds a purchase and returns its id. */
 export async function addPurchase(
   connection: Database | Connection,
   organizationId: bigint,
@@ -55,7 +55,7 @@ export async function addPurchase(
   return (rows[0] as { id: bigint }).id;
 }
 
-/** Adds so many purchases of one customer, of 1 cent, 2 cents and so on. */
+/** Adds purchases of one customer: of 1 cent, of 2 cents and so on up to `count`. */
 export async function addPurchases(
   connection: Database | Connection,
   organizationId: bigint,

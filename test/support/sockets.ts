@@ -3,64 +3,63 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type Check, conformanceTo, decompressed } from './openapi.ts';
 
-/** What came back, held to the API's description. */
-export type SocketAnswer = {
+/** A response that conforms to the OpenAPI document. */
+export type SocketResponse = {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 };
 
-export type SentRequest = {
+export type ClientRequest = {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string | string[]>>;
   readonly body?: string | null;
 };
 
-/** What speaks to one server over real sockets. Every answer is checked, and one that is not as described rejects. */
+/** A client of one server. `send` and `sendBytes` reject if a response differs from the OpenAPI document. */
 export type SocketClient = {
-  /** Sends a request over a socket that others use too. Rejects where no answer comes in time. */
-  send(sent: SentRequest): Promise<SocketAnswer>;
+  /** Sends a request on a shared keep-alive connection. Rejects without a response in time. */
+  send(request: ClientRequest): Promise<SocketResponse>;
   /**
-   * Sends bytes (a character each) on a socket of their own and returns the answers
-   * to them once the server has hung up. Where it may still wait for more it can be
-   * told after a while that there is no more; it then gives up what it has not
-   * answered yet.
+   * Sends bytes (one character a byte) on a new connection, and returns the responses after the
+   * server has closed it. `endAfterMs` ends the client's side after this time, because the server
+   * may wait for more bytes. The server then drops responses that it has not sent.
    */
-  sendBytes(bytes: string, options?: { noMoreAfterMs?: number }): Promise<SocketAnswer[]>;
-  /** A socket on which a request is under way, for those who will not wait for its answer. */
-  ask(bytes: string): Socket;
+  sendBytes(bytes: string, options?: { endAfterMs?: number }): Promise<SocketResponse[]>;
+  /** Sends bytes on a new connection, and returns its socket. The response is not checked. */
+  openSocket(bytes: string): Socket;
   close(): void;
 };
 
 const host = '127.0.0.1';
-const patienceMs = 15_000;
+const responseTimeoutMs = 15_000;
 
 export async function connectTo(port: number, sockets = 25): Promise<SocketClient> {
   const check = await conformanceOf(`http://${host}:${port}`);
   const agent = new Agent({ keepAlive: true, maxSockets: sockets });
   return {
-    async send(sent) {
-      const answer = await exchange(agent, port, sent);
-      // Node's client writes every method in capitals.
-      check(sent.method.toUpperCase(), sent.url, answer);
-      return answer;
+    async send(request) {
+      const response = await exchange(agent, port, request);
+      // Node's client sends methods in upper case.
+      check(request.method.toUpperCase(), request.url, response);
+      return response;
     },
-    async sendBytes(bytes, { noMoreAfterMs } = {}) {
-      const received = await exchangeBytes(port, bytes, noMoreAfterMs);
-      const answers = readAnswers(received, {
+    async sendBytes(bytes, { endAfterMs } = {}) {
+      const received = await exchangeBytes(port, bytes, endAfterMs);
+      const responses = readResponses(received, {
         isBodiless: bytes.startsWith('HEAD '),
-        // Who stops listening is not sent the rest of an export.
-        mayBeBrokenOff: noMoreAfterMs !== undefined,
+        // After the client's end, the server does not send the rest of an export.
+        mayBeIncomplete: endAfterMs !== undefined,
       });
-      const asked = [...bytes.matchAll(/^ *([A-Z]+) +(\S+)(?: HTTP\/\S+)?\r$/gm)];
-      answers.forEach((answer, index) => {
-        const [, method = '', url = ''] = asked[index] ?? [];
-        check(method, url, answer);
+      const requests = [...bytes.matchAll(/^ *([A-Z]+) +(\S+)(?: HTTP\/\S+)?\r$/gm)];
+      responses.forEach((response, index) => {
+        const [, method = '', url = ''] = requests[index] ?? [];
+        check(method, url, response);
       });
-      return answers;
+      return responses;
     },
-    ask(bytes) {
+    openSocket(bytes) {
       const socket = connect(port, host);
       socket.on('error', () => {});
       socket.write(bytes, 'latin1');
@@ -70,13 +69,13 @@ export async function connectTo(port: number, sockets = 25): Promise<SocketClien
   };
 }
 
-/** Lets an API listen, and connects to it. */
+/** Starts the server of an API, and creates its client. */
 export async function listenAndConnect(app: FastifyInstance, sockets = 25): Promise<SocketClient> {
   await app.listen({ host, port: 0 });
   return connectTo((app.server.address() as AddressInfo).port, sockets);
 }
 
-/** How many connections the server of an API has. */
+/** The number of open connections of the server of an API. */
 export const connectionsOf = ({ server }: FastifyInstance) =>
   new Promise<number>((resolve, reject) =>
     server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
@@ -85,7 +84,7 @@ export const connectionsOf = ({ server }: FastifyInstance) =>
 const plainFetch = globalThis.fetch;
 const conformances = new Map<string, Promise<Check>>();
 
-/** What a server says of itself, read once. */
+/** The check against the OpenAPI document of a server, which is read once. */
 function conformanceOf(origin: string): Promise<Check> {
   const conformance = conformances.get(origin) ?? readConformance(origin);
   conformances.set(origin, conformance);
@@ -96,13 +95,13 @@ async function readConformance(origin: string): Promise<Check> {
   return conformanceTo(await (await plainFetch(`${origin}/openapi.json`)).text());
 }
 
-/** As `fetch`; an answer that is not as the server itself describes it rejects. */
+/** `fetch` that rejects if the response differs from the OpenAPI document of the server. */
 export const checkedFetch: typeof fetch = async (input, init) => {
-  const asked = new Request(input, init);
-  const response = await plainFetch(asked);
-  const { origin, pathname, search } = new URL(asked.url);
+  const request = new Request(input, init);
+  const response = await plainFetch(request);
+  const { origin, pathname, search } = new URL(request.url);
   const check = await conformanceOf(origin);
-  check(asked.method, pathname + search, {
+  check(request.method, pathname + search, {
     status: response.status,
     headers: Object.fromEntries(response.headers),
     body: await response.clone().text(),
@@ -113,13 +112,16 @@ export const checkedFetch: typeof fetch = async (input, init) => {
 function exchange(
   agent: Agent,
   port: number,
-  { method, url, headers, body }: SentRequest,
-): Promise<SocketAnswer> {
+  { method, url, headers, body }: ClientRequest,
+): Promise<SocketResponse> {
   return new Promise((resolve, reject) => {
     const length = body == null ? {} : { 'content-length': String(Buffer.byteLength(body)) };
     const options = { agent, host, port, method, path: url, headers: { ...headers, ...length } };
     const sent = request(options);
-    const timer = setTimeout(() => sent.destroy(new Error('no answer came')), patienceMs);
+    const timer = setTimeout(
+      () => sent.destroy(new Error('there was no response in time')),
+      responseTimeoutMs,
+    );
     sent.on('error', reject).on('close', () => clearTimeout(timer));
     sent.on('response', (response) => {
       const { statusCode: status = 0, headers } = response;
@@ -138,24 +140,24 @@ function exchange(
   });
 }
 
-function exchangeBytes(port: number, bytes: string, noMoreAfterMs?: number): Promise<string> {
+function exchangeBytes(port: number, bytes: string, endAfterMs?: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host, allowHalfOpen: true });
     let received = '';
-    const noMore =
-      noMoreAfterMs === undefined ? undefined : setTimeout(() => socket.end(), noMoreAfterMs);
+    const endTimer =
+      endAfterMs === undefined ? undefined : setTimeout(() => socket.end(), endAfterMs);
     const timer = setTimeout(() => {
       socket.destroy();
-      reject(new Error('the server did not hang up'));
-    }, patienceMs);
+      reject(new Error('the server did not close the connection'));
+    }, responseTimeoutMs);
     socket.setEncoding('latin1').on('data', (part: string) => {
       received += part;
     });
     socket.on('end', () => socket.end());
-    // The server may hang up before it has been told everything.
+    // The server may close the connection before it has read everything.
     socket.on('error', () => {});
     socket.on('close', () => {
-      clearTimeout(noMore);
+      clearTimeout(endTimer);
       clearTimeout(timer);
       resolve(received);
     });
@@ -163,21 +165,21 @@ function exchangeBytes(port: number, bytes: string, noMoreAfterMs?: number): Pro
   });
 }
 
-/** Takes apart what a server sent, one character a byte. */
-function readAnswers(
+/** Parses responses of HTTP/1.1, one character a byte. */
+function readResponses(
   text: string,
   {
     isBodiless,
-    mayBeBrokenOff,
-  }: { readonly isBodiless: boolean; readonly mayBeBrokenOff: boolean },
-): SocketAnswer[] {
-  const answers: SocketAnswer[] = [];
+    mayBeIncomplete,
+  }: { readonly isBodiless: boolean; readonly mayBeIncomplete: boolean },
+): SocketResponse[] {
+  const responses: SocketResponse[] = [];
   for (let rest = text; rest !== ''; ) {
     const headEnd = rest.indexOf('\r\n\r\n');
-    if (headEnd === -1) throw new Error(`cut short: ${JSON.stringify(rest)}`);
+    if (headEnd === -1) throw new Error(`incomplete headers: ${JSON.stringify(rest)}`);
     const [statusLine = '', ...lines] = rest.slice(0, headEnd).split('\r\n');
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
-    if (Number.isNaN(status)) throw new Error(`no answer: ${JSON.stringify(statusLine)}`);
+    if (Number.isNaN(status)) throw new Error(`not a status line: ${JSON.stringify(statusLine)}`);
     const headers = Object.fromEntries(
       lines.map((line) => {
         const colon = line.indexOf(':');
@@ -189,24 +191,24 @@ function readAnswers(
     let body = '';
     if (hasBody && headers['transfer-encoding'] === 'chunked') {
       const chunked = readChunks(rest);
-      if (chunked === null && mayBeBrokenOff) return answers;
-      if (chunked === null) throw new Error(`broken off: ${JSON.stringify(statusLine)}`);
+      if (chunked === null && mayBeIncomplete) return responses;
+      if (chunked === null) throw new Error(`incomplete body: ${JSON.stringify(statusLine)}`);
       ({ body, rest } = chunked);
     } else if (hasBody) {
-      // Without a length, the body reaches to the end.
+      // Without Content-Length, the body ends with the connection.
       const length = Number(headers['content-length'] ?? Number.MAX_SAFE_INTEGER);
       body = rest.slice(0, length);
       rest = rest.slice(length);
     }
     if (status >= 200) {
       const bytes = Buffer.from(body, 'latin1');
-      answers.push({ status, headers, body: decompressed(bytes, headers['content-encoding']) });
+      responses.push({ status, headers, body: decompressed(bytes, headers['content-encoding']) });
     }
   }
-  return answers;
+  return responses;
 }
 
-/** A body that comes in chunks, and what follows it; null where its end is missing. */
+/** The decoded chunked body, and the text after it. Null if the last chunk is missing. */
 function readChunks(text: string): { body: string; rest: string } | null {
   let body = '';
   for (let rest = text; ; ) {

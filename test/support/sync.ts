@@ -8,11 +8,11 @@ import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
 
 export type TestWorker = Worker & {
-  /** Publishes what Postgres holds now, of every organization. */
+  /** Publishes the purchases of every organization. */
   syncAll(): Promise<void>;
 };
 
-/** A sync worker within the test's own process. */
+/** A sync worker in the process of the test. */
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
@@ -45,7 +45,7 @@ export async function createTestWorker(
   };
 }
 
-/** Publishes the purchases of Postgres, by a worker that ends afterwards. */
+/** Publishes the purchases of every organization with a temporary worker. */
 export async function syncOnce(database: Database, dataDirectory: string): Promise<void> {
   const worker = await createTestWorker(database, dataDirectory);
   await worker.syncAll().finally(() => worker.close());

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-// biome-ignore lint/style/noRestrictedImports: what it speaks to is Postgres.
+// biome-ignore lint/style/noRestrictedImports: the pool forwards to Postgres.
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 
@@ -54,14 +54,14 @@ const message = (kind: string, ...parts: Buffer[]): Buffer => {
   const body = Buffer.concat(parts);
   return Buffer.concat([Buffer.from(kind), int32(body.length + 4), body]);
 };
-/** AuthenticationOk, a BackendKeyData of the pool's own, ReadyForQuery. */
+/** AuthenticationOk, the pool's BackendKeyData, ReadyForQuery. */
 const welcome = Buffer.concat([
   message('R', int32(0)),
   message('K', int32(1), int32(2)),
   message('Z', Buffer.from('I')),
 ]);
 
-/** Each transaction takes the session that was returned last. */
+/** Each transaction uses the session that was freed last. */
 function serveTransactions(client: Socket, free: Socket[]): void {
   let session: Socket | undefined;
   const onReply = (part: Buffer) => {

@@ -68,9 +68,9 @@ describe.each([
 ])(
   'a connection that Postgres closes %s, after any message',
   { timeout: 300_000 },
-  (_, tellsWhy) => {
+  (_, sendsError) => {
     it.beforeEach(({ proxy }) => {
-      proxy.tellsWhy = tellsWhy;
+      proxy.sendsError = sendsError;
     });
 
     it('ends a stream of rows with an error', async ({ proxy }) => {
@@ -111,7 +111,7 @@ describe.each([
       const run = () => worker.once([organizationId]);
       await add(3);
       // Runs are slow. One describe block tries the even numbers of messages, the other the odd ones.
-      const steps = { first: tellsWhy ? 0 : 1, step: 2 };
+      const steps = { first: sendsError ? 0 : 1, step: 2 };
       const loads = await afterEachMessage(proxy, run, steps);
       const before = async () => {
         await run();

@@ -33,7 +33,7 @@ const it = test
   .extend('status', ({ sync }) => async (): Promise<Status> => {
     const command = sync('status', '--json');
     expect(await command.exited(), command.output()).toBe(0);
-    return JSON.parse(command.answer());
+    return JSON.parse(command.stdout());
   })
   .extend('publishedFile', ({ newDirectory }) => (id: bigint) => {
     return readPublished(organizationDirectory(newDirectory, id))?.file ?? null;

@@ -125,7 +125,7 @@ describe('a worker that stops', () => {
       stopping.signal,
     );
     await hasPublished(1);
-    proxy.silence();
+    proxy.freeze();
     // Postgres ends the connections after its own timeout.
     await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity

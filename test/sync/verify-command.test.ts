@@ -28,7 +28,7 @@ const it = verifiedTest
   .extend('verify', ({ program }) => async (...args: string[]) => {
     const command = program('sync/main.ts', ['verify', ...args]);
     const code = await command.exited();
-    return { code, output: command.answer() };
+    return { code, output: command.stdout() };
   })
   /** The output of `verify --json`. */
   .extend('verifyAsJson', ({ verify }) => async (...args: string[]) => {
@@ -71,7 +71,7 @@ describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
     expect((await verify('--organization', publicId)).code).toBe(0);
     const status = program('sync/main.ts', ['status', '--json']);
     expect(await status.exited()).toBe(0);
-    expect(JSON.parse(status.answer()).organizations).toMatchObject([
+    expect(JSON.parse(status.stdout()).organizations).toMatchObject([
       { state: 'live', verified: { state: 'equal', purchases: 50 } },
     ]);
     await worker.end('SIGTERM');

@@ -131,12 +131,12 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     const failure = workerFailure(await statusUntil(hasFailed));
     const [json, text] = [sync('status', '--json'), sync('status')];
     await Promise.all([json.exited(), text.exited()]);
-    expect(JSON.parse(json.answer())).toMatchObject({
+    expect(JSON.parse(json.stdout())).toMatchObject({
       // The command has the role of the worker, and reports what it cannot read.
       failure: { message: expect.stringMatching(/permission denied for table purchase_changes/) },
       workers: [{ failure }],
     });
-    expect(text.answer()).toContain(
+    expect(text.stdout()).toContain(
       `The worker has failed since ${failure?.since}: ${failure?.message} ${failure?.advice}`,
     );
     await worker.end('SIGKILL');
