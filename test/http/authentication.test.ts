@@ -25,8 +25,8 @@ const it = test.extend(
 );
 
 describe('authentication', () => {
-  /** What of an answer does not depend on which request it answers. */
-  const lasting = (response: LightMyRequestResponse) => {
+  /** A response without the values that differ between requests. */
+  const comparable = (response: LightMyRequestResponse) => {
     const { 'request-id': requestId, date: _date, ...headers } = response.headers;
     return {
       status: response.statusCode,
@@ -52,14 +52,14 @@ describe('authentication', () => {
     ['two keys', ({ shop }) => `Bearer ${shop.secret} ${shop.secret}`],
     ['a list of keys', ({ shop }) => `Bearer ${shop.secret}, Bearer ${shop.secret}`],
     ['a quoted key', ({ shop }) => `Bearer "${shop.secret}"`],
-    ['a cut key', ({ shop }) => `Bearer ${shop.secret.slice(0, -1)}`],
-    ['a key with more behind it', ({ shop }) => `Bearer ${shop.secret}0`],
+    ['a truncated key', ({ shop }) => `Bearer ${shop.secret.slice(0, -1)}`],
+    ['a key with a suffix', ({ shop }) => `Bearer ${shop.secret}0`],
     ['a key of another mode', ({ shop }) => `Bearer ${shop.secret.replace('_live_', '_test_')}`],
     ['a key in capitals', ({ shop }) => `Bearer ${shop.secret.toUpperCase()}`],
     ['a key whose checksum is wrong', ({ shop }) => `Bearer ${withOtherEnding(shop.secret)}`],
-    ['a secret beyond all lengths', () => `Bearer ${'x'.repeat(8000)}`],
+    ['a key of 8,000 characters', () => `Bearer ${'x'.repeat(8000)}`],
     [
-      'a well-formed key that is not known',
+      'an unknown, well-formed key',
       async ({ database, shop }) => {
         const { id, secret: deleted } = await addKey(database.pool, shop.organizationId);
         await database.pool.query('delete from api_keys where id = $1', [id]);
@@ -67,7 +67,7 @@ describe('authentication', () => {
       },
     ],
     [
-      'a key of an organization that is gone',
+      'a key of a deleted organization',
       async ({ database }) => {
         const gone = await addOrganization(database.pool);
         const { secret: orphan } = await addKey(database.pool, gone);
@@ -98,7 +98,7 @@ describe('authentication', () => {
       const usual = await withHeader(undefined);
       expectRefusal(usual, 'authentication_error');
       const response = await withHeader(await header({ database, shop }));
-      expect(lasting(response)).toStrictEqual(lasting(usual));
+      expect(comparable(response)).toStrictEqual(comparable(usual));
     },
   );
 
@@ -177,8 +177,8 @@ describe('authentication', () => {
   );
 
   it('denies requests of a key without a scope', async ({ database, api, shop }) => {
-    const powerless = await addKey(database.pool, shop.organizationId, { scopes: [] });
-    expectRefusal(await api.get('/v1/me', powerless.secret), 'permission_denied');
+    const withoutScope = await addKey(database.pool, shop.organizationId, { scopes: [] });
+    expectRefusal(await api.get('/v1/me', withoutScope.secret), 'permission_denied');
   });
 
   it('returns the organization, name and scopes of a key', async ({ database, api }) => {

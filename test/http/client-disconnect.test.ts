@@ -11,11 +11,11 @@ import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.
 import { recordedLog } from './recorded-log.ts';
 
 const it = test
-  /** How many statements of the API wait for a lock. */
+  /** The number of statements of the API that wait for a lock. */
   .extend('waiting', ({ database }) => async (): Promise<number> => {
     const { rows } = await database.pool.query(
       `select from pg_stat_activity
-       where application_name = 'hung up on' and wait_event_type = 'Lock'`,
+       where application_name = 'client disconnect' and wait_event_type = 'Lock'`,
     );
     return rows.length;
   })
@@ -29,7 +29,7 @@ describe('a client disconnect', () => {
   let app: FastifyInstance;
   let client: SocketClient;
   it.beforeAll(async ({ database }) => {
-    pool = createPool(database.url, { max: 2, applicationName: 'hung up on' });
+    pool = createPool(database.url, { max: 2, applicationName: 'client disconnect' });
     app = createCheckedApp({
       services: testServices(pool, createPostgresEngine(pool)),
       rateLimitPerMinute: 1_000_000,

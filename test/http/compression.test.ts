@@ -66,14 +66,14 @@ describe('compressed responses', () => {
     ['a list from a generation', () => '/v1/purchases'],
     ['a single resource', detail],
     ['statistics', stats],
-    ['the description', () => '/openapi.json'],
-    ["the reference's script", () => '/docs/swagger-ui-bundle.js'],
-    ["a refusal that repeats a caller's long name", () => `/v1/tags?${'a'.repeat(3000)}=1`],
+    ['the OpenAPI document', () => '/openapi.json'],
+    ['the script of Swagger UI', () => '/docs/swagger-ui-bundle.js'],
+    ['an error with a long parameter name', () => `/v1/tags?${'a'.repeat(3000)}=1`],
   ];
 
   describe.each(large)('of %s', (_what, url) => {
     it.each(encodings)(
-      'have in %s the content of the plain one, in fewer bytes',
+      'equal the plain response after decompression of %s, and are shorter',
       async (encoding) => {
         const plain = await get(url());
         const sent = await get(url(), { 'accept-encoding': encoding });
@@ -97,12 +97,12 @@ describe('compressed responses', () => {
 
     it('have the same headers for HEAD', async () => {
       const headers = { authorization: `Bearer ${shop.secret}`, 'accept-encoding': 'gzip' };
-      const asked = await get(url(), headers);
+      const response = await get(url(), headers);
       const head = await api.app.inject({ method: 'HEAD', url: url(), headers });
       expect(head.body).toBe('');
       for (const name of ['content-encoding', 'content-length', 'content-type', 'etag', 'vary']) {
-        if (name === 'content-length' && asked.statusCode !== 200) continue;
-        expect(head.headers[name], name).toBe(asked.headers[name]);
+        if (name === 'content-length' && response.statusCode !== 200) continue;
+        expect(head.headers[name], name).toBe(response.headers[name]);
       }
     });
   });
@@ -122,7 +122,7 @@ describe('compressed responses', () => {
   ])('of %s', (_what, url) => {
     const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
 
-    it('have the ETag of the plain one as a weak tag', async () => {
+    it('have the ETag of the plain response as a weak tag', async () => {
       const plain = tagOf(await get(url(), { 'accept-encoding': 'identity' }));
       expect(plain).toMatch(/^"[^"]+"$/);
       for (const encoding of encodings) {
@@ -131,10 +131,10 @@ describe('compressed responses', () => {
     });
 
     it('are 304 for the tag of any encoding, strong or weak', async () => {
-      const asked = ['identity', 'gzip', 'br'];
-      for (const had of asked) {
-        const tag = tagOf(await get(url(), { 'accept-encoding': had }));
-        for (const encoding of asked) {
+      const accepted = ['identity', 'gzip', 'br'];
+      for (const first of accepted) {
+        const tag = tagOf(await get(url(), { 'accept-encoding': first }));
+        for (const encoding of accepted) {
           const fresh = await get(url(), { 'accept-encoding': encoding });
           for (const known of [tag, tag.replace('W/', ''), `"a", ${tag}`]) {
             const headers = { 'accept-encoding': encoding, 'if-none-match': known };
@@ -150,7 +150,7 @@ describe('compressed responses', () => {
     });
   });
 
-  it('are understood by clients that decompress by themselves', async ({ client: _listening }) => {
+  it('are decompressed by fetch', async ({ client: _listening }) => {
     const origin = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
     const headers = { authorization: `Bearer ${shop.secret}` };
     const response = await checkedFetch(`${origin}/v1/purchases`, { headers });

@@ -37,7 +37,7 @@ describe('conditional requests', () => {
     'the statistics': () => '/v1/purchases/stats?group_by=day',
   };
   const tagged = Object.entries(urlOf);
-  const dated = tagged.filter(([name]) => name !== 'the identity');
+  const withDataAsOf = tagged.filter(([name]) => name !== 'the identity');
   const tagOf = (response: LightMyRequestResponse) => String(response.headers.etag);
 
   it.for(tagged)('have for %s an ETag that is a quoted string', async ([_name, url], { api }) => {
@@ -63,8 +63,8 @@ describe('conditional requests', () => {
     ['any', () => '*'],
     ['a list that ends with it', (tag) => `"a", "b", ${tag}`],
     ['a list that begins with it', (tag) => `${tag},"b"`],
-    ['a list without spaces, weak tags among it', (tag) => `W/"a",W/${tag},"c"`],
-    ['a list with empty places', (tag) => `, "a" ,, ${tag} ,`],
+    ['a list without spaces and with weak tags', (tag) => `W/"a",W/${tag},"c"`],
+    ['a list with empty elements', (tag) => `, "a" ,, ${tag} ,`],
     ['a list after a tag with a comma', (tag) => `"a,b", ${tag}`],
   ];
   describe.each(tagged)('of %s', (_name, url) => {
@@ -80,7 +80,7 @@ describe('conditional requests', () => {
   it.for([
     ['another tag', () => '"other"'],
     ['the tag without quotes', (tag: string) => tag.slice(1, -1)],
-    ['the tag cut short', (tag: string) => `${tag.slice(0, -2)}"`],
+    ['a truncated tag', (tag: string) => `${tag.slice(0, -2)}"`],
     ['a star in quotes', () => '"*"'],
     ['nothing', () => ''],
     ['an empty tag', () => '""'],
@@ -118,7 +118,7 @@ describe('conditional requests', () => {
     expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');
   });
 
-  it.for(dated)(
+  it.for(withDataAsOf)(
     'keep the ETag of %s if only the instant of the data changes',
     async ([_name, url], { api }) => {
       const before = await api.get(url(), secret);
@@ -128,13 +128,16 @@ describe('conditional requests', () => {
     },
   );
 
-  it.for(dated)('change the ETag of %s with its content', async ([_name, url], { api, change }) => {
-    const before = tagOf(await api.get(url(), secret));
-    await change();
-    const after = await api.get(url(), secret, { 'if-none-match': before });
-    expect(after.statusCode).toBe(200);
-    expect(tagOf(after)).not.toBe(before);
-  });
+  it.for(withDataAsOf)(
+    'change the ETag of %s with its content',
+    async ([_name, url], { api, change }) => {
+      const before = tagOf(await api.get(url(), secret));
+      await change();
+      const after = await api.get(url(), secret, { 'if-none-match': before });
+      expect(after.statusCode).toBe(200);
+      expect(tagOf(after)).not.toBe(before);
+    },
+  );
 
   it('change the ETag of the identity with the name of the organization', async ({
     database,
@@ -157,21 +160,21 @@ describe('conditional requests', () => {
     const tags = async (from: TestApi) =>
       Promise.all(tagged.map(async ([, url]) => tagOf(await from.get(url(), secret))));
     const before = await tags(api);
-    const elsewhere = await temporaryDirectory();
-    const worker = await createTestWorker(database.pool, elsewhere.path);
-    const other = await createTestApi(database.pool, elsewhere.path);
+    const otherDirectory = await temporaryDirectory();
+    const worker = await createTestWorker(database.pool, otherDirectory.path);
+    const other = await createTestApi(database.pool, otherDirectory.path);
     try {
       expect(await tags(other)).toEqual(before);
       await worker.once([organizationId]);
       expect(await tags(other)).toEqual(before);
-      // From the generation indeed: what Postgres has learnt since is not in it.
+      // These responses are from the generation, which does not have this change.
       await change();
       expect(await tags(other)).toEqual(before);
       expect(await tags(api)).not.toEqual(before);
     } finally {
       await other.close();
       await worker.close();
-      await elsewhere.remove();
+      await otherDirectory.remove();
     }
   });
 
@@ -186,8 +189,8 @@ describe('conditional requests', () => {
     expectRefusal(await api.get('/v1/nothing', secret, any), 'invalid_request');
     const stats = await api.get('/v1/purchases/stats?limit=1', secret, any);
     expectRefusal(stats, 'validation_error', 'limit');
-    const nobody = `/v1/purchases/${encodeId('purchase', 999_999_999n)}`;
-    const missing = await api.get(nobody, secret, any);
+    const unknown = `/v1/purchases/${encodeId('purchase', 999_999_999n)}`;
+    const missing = await api.get(unknown, secret, any);
     expectRefusal(missing, 'not_found');
     expect(missing.headers).not.toHaveProperty('etag');
   });

@@ -12,7 +12,7 @@ describe('connections', () => {
     const bodies = [
       ['an unfinished body', 'Content-Length: 1000\r\n\r\nx'],
       ['an unfinished chunked body', 'Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n'],
-      ['a body not yet begun', 'Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n'],
+      ['a body that is not sent yet', 'Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n'],
     ] as const;
 
     it.for(bodies)(
@@ -31,9 +31,9 @@ describe('connections', () => {
         ] as const;
         for (const [request, secret, status] of refusals) {
           const head = `${request} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n`;
-          const [answer, ...others] = await client.sendBytes(head + body);
-          expect([request, answer?.status]).toEqual([request, status]);
-          expect(answer?.headers.connection).toBe('close');
+          const [response, ...others] = await client.sendBytes(head + body);
+          expect([request, response?.status]).toEqual([request, status]);
+          expect(response?.headers.connection).toBe('close');
           expect(others).toEqual([]);
         }
       },
@@ -43,7 +43,7 @@ describe('connections', () => {
   it.for([
     ['sends nothing', ''],
     ['does not finish its headers', 'GET /v1/me HTTP/1.1\r\nHost: a\r\n'],
-    ['sends what is not HTTP and stays connected', 'GARBAGE\r\n\r\n'],
+    ['sends invalid HTTP and stays connected', 'GARBAGE\r\n\r\n'],
   ] as const)('of a client that %s are closed', async ([_name, bytes], { startServer }) => {
     const { server, client } = await startServer({ requestTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
@@ -55,20 +55,20 @@ describe('connections', () => {
 
   it('whose request does not arrive in time receive 400', async ({ startServer }) => {
     const { client } = await startServer({ requestTimeoutMs: 200 });
-    const [answer] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
-    expect(answer?.status).toBe(400);
-    expect(JSON.parse(answer?.body ?? '').error).toMatchObject({
+    const [response] = await client.sendBytes('GET /v1/me HTTP/1.1\r\nHost: a\r\n');
+    expect(response?.status).toBe(400);
+    expect(JSON.parse(response?.body ?? '').error).toMatchObject({
       type: 'invalid_request',
       message: expect.stringContaining('in time'),
     });
   });
 
-  /** A connection on which a request was answered, or null if the server closed it. */
-  async function connectAndAsk(client: SocketClient): Promise<Socket | null> {
+  /** The socket after its first response, or null if the server has closed the connection. */
+  async function connectAndSend(client: SocketClient): Promise<Socket | null> {
     const socket = client.openSocket('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     const closed = new Promise<null>((resolve) => socket.once('close', () => resolve(null)));
-    const answered = new Promise<Socket>((resolve) => socket.once('data', () => resolve(socket)));
-    return Promise.race([answered, closed]);
+    const responded = new Promise<Socket>((resolve) => socket.once('data', () => resolve(socket)));
+    return Promise.race([responded, closed]);
   }
 
   it('are bounded for each address', async ({ startServer }) => {
@@ -76,7 +76,7 @@ describe('connections', () => {
     const { client } = await startServer({ connectionsPerAddress });
     const sockets: Socket[] = [];
     for (let count = 0; count <= connectionsPerAddress; count += 1) {
-      const socket = await connectAndAsk(client);
+      const socket = await connectAndSend(client);
       if (socket !== null) sockets.push(socket);
     }
     expect(sockets.length).toBeGreaterThan(0);
@@ -85,7 +85,7 @@ describe('connections', () => {
     sockets.pop()?.destroy();
     let next: Socket | null = null;
     while (next === null) {
-      next = await connectAndAsk(client);
+      next = await connectAndSend(client);
       await sleep(5);
     }
     for (const socket of [...sockets, next]) socket.destroy();
@@ -96,7 +96,7 @@ describe('connections', () => {
     async (proxy, { startServer }) => {
       const { client } = await startServer({ connectionsPerAddress: 1, trustedProxies: [proxy] });
       const sockets: (Socket | null)[] = [];
-      for (let count = 0; count < 5; count += 1) sockets.push(await connectAndAsk(client));
+      for (let count = 0; count < 5; count += 1) sockets.push(await connectAndSend(client));
       expect(sockets).not.toContain(null);
       for (const socket of sockets) socket?.destroy();
     },

@@ -36,7 +36,7 @@ describe.each([
   const from = (origin: string) => ({ origin });
 
   it('an origin that is not listed gets no header, and its preflight is refused', async () => {
-    const strangers = [
+    const otherOrigins = [
       'https://evil.example',
       'https://app.example.com.evil.example',
       'http://app.example.com',
@@ -44,7 +44,7 @@ describe.each([
       'null',
       ...(state === 'off' ? [listed] : []),
     ];
-    for (const origin of strangers) {
+    for (const origin of otherOrigins) {
       const read = await api.get('/v1/me', secret, from(origin));
       expect(read.statusCode).toBe(200);
       expect(corsHeaders(read)).toEqual([]);

@@ -1,11 +1,11 @@
 import type { IdentifiedResource } from '../../src/domain/public-id.ts';
 
 export type Endpoint = {
-  /** Below /v1; braces stand for an id. */
+  /** The path below /v1. Ids are in braces. */
   readonly path: string;
   readonly object: string;
   readonly kind: 'list' | 'single' | 'aggregate';
-  /** The values that `sort` takes, of lists. */
+  /** The accepted values of `sort`, for lists. */
   readonly sorts?: readonly string[];
 };
 

@@ -10,7 +10,11 @@ const types = Object.keys(statusOf) as (keyof typeof statusOf)[];
 describe('errors', () => {
   it.beforeAll(async ({ api: { app } }) => {
     for (const type of types) {
-      const error = new ApiError(type, 'Told.', type === 'rate_limited' ? { retryAfter: 1 } : {});
+      const error = new ApiError(
+        type,
+        'A message.',
+        type === 'rate_limited' ? { retryAfter: 1 } : {},
+      );
       app.get(`/throws/${type}`, async () => {
         throw error;
       });
@@ -35,40 +39,40 @@ describe('errors', () => {
 
   it.for(types)(
     'of type %s have the status and the body of the specification',
-    async (type, { ask }) => {
-      expectRefusal(await ask(`/throws/${type}`), type);
+    async (type, { send }) => {
+      expectRefusal(await send(`/throws/${type}`), type);
     },
   );
 
   it.for(['unexpected', 'synchronously', 'text', 'with-a-status'])(
     'that are unexpected (%s) show no details except their request id',
-    async (kind, { ask, recorded: { lines } }) => {
-      const response = await ask(`/throws/${kind}`);
+    async (kind, { send, recorded: { lines } }) => {
+      const response = await send(`/throws/${kind}`);
       const { error } = expectRefusal(response, 'internal_error');
       expect(response.body).not.toMatch(/hunter2|TypeError|stack|\.ts/);
       expect(lines.filter((line) => line.includes(error.request_id)).join('')).toContain('hunter2');
     },
   );
 
-  it('have unique request ids', async ({ ask }) => {
-    const responses = await Promise.all(Array.from({ length: 50 }, () => ask('/v1/nothing')));
+  it('have unique request ids', async ({ send }) => {
+    const responses = await Promise.all(Array.from({ length: 50 }, () => send('/v1/nothing')));
     const ids = responses.map((response) => expectRefusal(response, 'invalid_request').error);
     expect(new Set(ids.map(({ request_id }) => request_id)).size).toBe(50);
   });
 
-  it.for(['Request-Id', 'X-Request-Id'])('ignore an inbound %s', async (name, { ask }) => {
+  it.for(['Request-Id', 'X-Request-Id'])('ignore an inbound %s', async (name, { send }) => {
     const sent = 'req_0123456789abcdef01234567';
     for (const url of ['/v1/me', '/v1/nothing', '/v1/purchases/%ZZ']) {
-      const response = await ask(url, { headers: { [name]: sent } });
+      const response = await send(url, { headers: { [name]: sent } });
       expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
       expect(response.headers['request-id']).not.toBe(sent);
       expect(response.body).not.toContain(sent);
     }
   });
 
-  it('and successful responses have a request id', async ({ ask }) => {
+  it('and successful responses have a request id', async ({ send }) => {
     for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/healthz']) {
-      const response = await ask(url);
+      const response = await send(url);
       expect(response.statusCode).toBe(200);
       expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
     }
@@ -89,22 +93,22 @@ describe('errors', () => {
       `/v1/purchases/${encodeId('purchase', 1n)}/items`,
       `/v1/customers/${encodeId('customer', 1n)}/purchases/stats`,
       '/v1/nothing?limit=x&limit=y',
-    ])('answer %s with 400', async (url, { ask }) => {
-      expectRefusal(await ask(url), 'invalid_request');
+    ])('are 400 for %s', async (url, { send }) => {
+      expectRefusal(await send(url), 'invalid_request');
     });
 
     it.for(['/nothing', '//', '*', '/docs/nothing', '/v2/me', '/v11/me'])(
-      'answer %s, outside /v1, with 400 without a key',
+      'are 400 without a key for %s, which is outside /v1',
       async (url, { api }) => {
         expectRefusal(await api.get(url), 'invalid_request');
       },
     );
 
     const methods = ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'] as const;
-    it.for(methods)('answer the method %s with 400', async (method, { api: { app }, ask }) => {
+    it.for(methods)('are 400 for the method %s', async (method, { api: { app }, send }) => {
       for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/v1/nothing']) {
         const options = { method } as InjectOptions;
-        expectRefusal(await ask(url, options), 'invalid_request');
+        expectRefusal(await send(url, options), 'invalid_request');
         expectRefusal(await app.inject({ ...options, url }), 'authentication_error');
       }
     });
@@ -115,9 +119,9 @@ describe('errors', () => {
       ['a form', 'application/x-www-form-urlencoded', 'a=1'],
       ['something unknown', 'application/x-unknown', 'a'],
       ['too much', 'application/json', JSON.stringify('a'.repeat(100_000))],
-    ] as const)('answer a POST of %s with 400', async ([_name, type, payload], { ask }) => {
+    ] as const)('are 400 for a POST of %s', async ([_name, type, payload], { send }) => {
       const options = { method: 'POST', payload, headers: { 'content-type': type } } as const;
-      expectRefusal(await ask('/v1/purchases', options), 'invalid_request');
+      expectRefusal(await send('/v1/purchases', options), 'invalid_request');
     });
   });
 
@@ -130,40 +134,40 @@ describe('errors', () => {
       '/v1/customers/cus_nobody/purchases',
     ];
 
-    it.for(routes)('answer a body sent to %s with 400', async (url, { ask }) => {
-      expectRefusal(await ask(url, { payload: 'a' }), 'invalid_request');
+    it.for(routes)('are 400 for a body sent to %s', async (url, { send }) => {
+      expectRefusal(await send(url, { payload: 'a' }), 'invalid_request');
       const type = { 'content-type': 'application/json' };
-      expectRefusal(await ask(url, { payload: '{}', headers: type }), 'invalid_request');
+      expectRefusal(await send(url, { payload: '{}', headers: type }), 'invalid_request');
       const chunked = { 'transfer-encoding': 'chunked' };
-      expectRefusal(await ask(url, { headers: chunked }), 'invalid_request');
+      expectRefusal(await send(url, { headers: chunked }), 'invalid_request');
     });
 
-    it('do not occur for an empty body', async ({ ask }) => {
-      const empty = await ask('/v1/me', { headers: { 'content-length': '0' } });
+    it('do not occur for an empty body', async ({ send }) => {
+      const empty = await send('/v1/me', { headers: { 'content-length': '0' } });
       expect(empty.statusCode).toBe(200);
     });
 
     it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
-      'answer the percent-encoding %s in a query with 400 that names the parameter',
-      async (text, { ask }) => {
-        const value = await ask(`/v1/purchases/stats?utm_source=${text}`);
+      'are 400 for the percent-encoding %s in a query, and name the parameter',
+      async (text, { send }) => {
+        const value = await send(`/v1/purchases/stats?utm_source=${text}`);
         expectRefusal(value, 'invalid_request', 'utm_source');
-        expectRefusal(await ask(`/v1/purchases?${text}=1`), 'invalid_request');
+        expectRefusal(await send(`/v1/purchases?${text}=1`), 'invalid_request');
       },
     );
 
     it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
-      'answer the percent-encoding %s in a path with 400',
-      async (text, { ask }) => {
-        expectRefusal(await ask(`/v1/purchases/pur_${text}`), 'invalid_request');
-        expectRefusal(await ask(`/v1/customers/cus_${text}/purchases`), 'invalid_request');
+      'are 400 for the percent-encoding %s in a path',
+      async (text, { send }) => {
+        expectRefusal(await send(`/v1/purchases/pur_${text}`), 'invalid_request');
+        expectRefusal(await send(`/v1/customers/cus_${text}/purchases`), 'invalid_request');
       },
     );
 
-    it('answer a path parameter of any length', async ({ ask }) => {
-      const long = await ask(`/v1/purchases/pur_${'a'.repeat(1000)}`);
+    it('are the same for a path parameter of any length', async ({ send }) => {
+      const long = await send(`/v1/purchases/pur_${'a'.repeat(1000)}`);
       expectRefusal(long, 'not_found');
-      const tooLong = await ask(`/v1/purchases/pur_${'a'.repeat(10_000)}`);
+      const tooLong = await send(`/v1/purchases/pur_${'a'.repeat(10_000)}`);
       expectRefusal(tooLong, 'not_found');
     });
   });

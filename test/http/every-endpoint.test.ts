@@ -24,7 +24,7 @@ let other: FullShop;
 it.beforeAll(async ({ database: ownDatabase, api: ownApi }) => {
   [database, api] = [ownDatabase, ownApi];
   shop = await addFullShop(database.pool, 'Mine', rowCount);
-  // The one customer of the list of a customer's purchases has all of them.
+  // One customer has all purchases, so the list of a customer's purchases has all rows.
   await database.pool.query(
     `update purchases set customer_id =
        (select min(id) from customers where organization_id = $1) where organization_id = $1`,
@@ -38,8 +38,8 @@ const urlOf = ({ path }: Endpoint, of: (resource: IdentifiedResource) => string 
 const firstId = (resource: IdentifiedResource) => shop.ids[resource][0] as string;
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 
-/** What an endpoint shows: the items of a list, or the one object. */
-async function shownBy(endpoint: Endpoint): Promise<Item[]> {
+/** The items of a list, or the single object. */
+async function itemsOf(endpoint: Endpoint): Promise<Item[]> {
   const response = await api.get(urlOf(endpoint), shop.secret);
   expect(response.statusCode, response.body).toBe(200);
   expect(response.headers['content-type']).toMatch(/^application\/json\b/);
@@ -48,9 +48,9 @@ async function shownBy(endpoint: Endpoint): Promise<Item[]> {
 
 describe.each(endpoints)('GET /v1$path', (endpoint) => {
   it('returns JSON that names its object type to a key with the scope read', async () => {
-    const shown = await shownBy(endpoint);
-    expect(shown.length).toBeGreaterThan(0);
-    for (const item of shown) {
+    const items = await itemsOf(endpoint);
+    expect(items.length).toBeGreaterThan(0);
+    for (const item of items) {
       expect(item.object).toBe(endpoint.object);
       const prefix = prefixes[endpoint.object as IdentifiedResource];
       if (prefix === undefined) continue;
@@ -72,7 +72,7 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
       const mayBeNull = endpoint.kind === 'aggregate' && /^(currency|group_by|key)$/.test(name);
       if (!mayBeNull) expect(value, name).not.toBeNull();
     };
-    check(await shownBy(endpoint), '');
+    check(await itemsOf(endpoint), '');
   });
 
   it('requires a key with the scope read', async () => {
@@ -166,33 +166,33 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
 });
 
 describe.each(lists)('the list /v1$path', (endpoint) => {
-  const ask = (query: string) => api.get(`${urlOf(endpoint)}?${query}`, shop.secret);
+  const getList = (query: string) => api.get(`${urlOf(endpoint)}?${query}`, shop.secret);
 
   it('has pages of 25 by default, and of 1 to 100 by limit', async () => {
-    const first = (await ask('')).json();
+    const first = (await getList('')).json();
     expect(Object.keys(first).sort()).toEqual(['data', 'has_more']);
     expect(first.data).toHaveLength(25);
     expect(first.has_more).toBe(true);
-    const rest = (await ask(`starting_after=${first.data.at(-1).id}`)).json();
+    const rest = (await getList(`starting_after=${first.data.at(-1).id}`)).json();
     expect(rest.data).toHaveLength(rowCount - 25);
     expect(rest.has_more).toBe(false);
-    expect((await ask('limit=1')).json().data).toHaveLength(1);
-    expect((await ask('limit=100')).json().data).toHaveLength(rowCount);
+    expect((await getList('limit=1')).json().data).toHaveLength(1);
+    expect((await getList('limit=100')).json().data).toHaveLength(rowCount);
     for (const limit of ['0', '101', '-1', 'ten', '1.5', '']) {
-      expectRefusal(await ask(`limit=${limit}`), 'validation_error', 'limit');
+      expectRefusal(await getList(`limit=${limit}`), 'validation_error', 'limit');
     }
   });
 
   it('returns each item once when paged by the last id', async () => {
-    const walked: string[] = [];
-    for (let cursor = ''; ; cursor = `&starting_after=${walked.at(-1)}`) {
-      const page = (await ask(`limit=4${cursor}`)).json();
-      walked.push(...page.data.map(({ id }: Item) => id));
+    const ids: string[] = [];
+    for (let cursor = ''; ; cursor = `&starting_after=${ids.at(-1)}`) {
+      const page = (await getList(`limit=4${cursor}`)).json();
+      ids.push(...page.data.map(({ id }: Item) => id));
       if (!page.has_more) break;
     }
-    expect(walked).toHaveLength(rowCount);
-    expect(new Set(walked).size).toBe(rowCount);
-    expect(walked).toEqual(await readIds(api, shop.secret, urlOf(endpoint)));
+    expect(ids).toHaveLength(rowCount);
+    expect(new Set(ids).size).toBe(rowCount);
+    expect(ids).toEqual(await readIds(api, shop.secret, urlOf(endpoint)));
   });
 
   it('refuses a cursor of another type or of another organization', async () => {
@@ -200,13 +200,13 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     const types = Object.keys(prefixes) as IdentifiedResource[];
     const cursors = types.filter((type) => type !== resource).map(firstId);
     for (const cursor of [...cursors, other.ids[resource][0], 'abc', '']) {
-      expectRefusal(await ask(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
+      expectRefusal(await getList(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
     }
   });
 
   it('accepts only its own values of sort', async () => {
     for (const sort of ['updated', 'total_spent', 'created', 'name', '']) {
-      const response = await ask(`sort=${sort}`);
+      const response = await getList(`sort=${sort}`);
       if (endpoint.sorts?.includes(sort)) expect(response.statusCode).toBe(200);
       else expectRefusal(response, 'validation_error', 'sort');
     }
@@ -248,12 +248,12 @@ describe('the service', () => {
     const { paths } = (await api.get('/openapi.json')).json() as {
       paths: Record<string, { get: { parameters: Parameter[] } }>;
     };
-    const asked: string[] = [];
+    const checked: string[] = [];
     for (const [path, { get }] of Object.entries(paths)) {
       const url = path.replace(/\{(\w+)_id\}/, (_, resource) => firstId(resource));
       const inQuery = get.parameters.filter((parameter) => parameter.in === 'query');
       for (const { name } of inQuery) {
-        asked.push(name);
+        checked.push(name);
         const required = inQuery.filter(
           (parameter) => parameter.required && parameter.name !== name,
         );
@@ -268,7 +268,9 @@ describe('the service', () => {
         }
       }
     }
-    expect(asked).toEqual(expect.arrayContaining(['utm_term', 'q', 'tag_id', 'email', 'timezone']));
+    expect(checked).toEqual(
+      expect.arrayContaining(['utm_term', 'q', 'tag_id', 'email', 'timezone']),
+    );
   });
 
   it.each(['/events', '/webhooks', '/subscriptions', '/organizations', '/api-keys', '/mcp'])(

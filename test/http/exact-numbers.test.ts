@@ -8,7 +8,7 @@ import {
   writeExactly,
 } from '../../src/http/response/exact-numbers.ts';
 
-/** Numbers as Postgres writes them: no exponent, no superfluous zero in front. */
+/** Numbers as Postgres writes them: no exponent and no superfluous leading zero. */
 const number = fc
   .tuple(fc.boolean(), fc.bigInt(0n, 10n ** 40n), fc.stringMatching(/^(\.[0-9]{1,25})?$/))
   .map(([isNegative, whole, fraction]) => `${isNegative ? '-' : ''}${whole}${fraction}`)
@@ -19,7 +19,7 @@ const oddText = fc.constantFrom(
 const text = fc
   .oneof(oddText, fc.string({ unit: 'binary', maxLength: 30 }))
   .map((value) => value.replaceAll('\0', ''));
-// Names that are whole numbers JavaScript would put first.
+// JavaScript moves names that are integers to the front, so names start with `_`.
 const name = text.map((value) => JSON.stringify(`_${value}`));
 
 const { json } = fc.letrec<{ json: string }>((tie) => ({
@@ -55,13 +55,13 @@ describe('numbers of stored JSON', () => {
     [`1${'0'.repeat(400)}`, undefined],
     ['"12345678901234567890"', undefined],
     ['null', undefined],
-  ])('have their digits: %s', (stored, digits) => {
+  ])('keep all their digits: %s', (stored, digits) => {
     const value = parseExactly(stored);
     expect(isText(value)).toBe(stored.startsWith('"'));
     expect(isNumber(value) ? digitsOf(value) : undefined).toBe(digits);
   });
 
-  it('are under the names that they were stored under, whatever was read before', () => {
+  it('keep their names, whatever was parsed before', () => {
     const names = [
       '_\\',
       '_"',

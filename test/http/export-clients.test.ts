@@ -40,7 +40,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     let client: SocketClient;
     const { log, lines } = recordedLog();
     const exports = { open: 0 };
-    /** What each export has written, the oldest first. */
+    /** The number of bytes that each export has written, oldest first. */
     const written: { bytes: number }[] = [];
     const small = 'created_until=2020-01-01T00:00:09Z&format=ndjson';
 
@@ -90,7 +90,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       while (exports.open !== count) await sleep(5);
     };
 
-    it('receive the headers of GET for HEAD, and nothing is read', async ({ shop }) => {
+    it('receive the headers of GET for HEAD, for which no purchase is read', async ({ shop }) => {
       const found = await get(small, shop.secret);
       written.length = 0;
       const head = await client.send({
@@ -105,7 +105,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       expect(written.filter(({ bytes }) => bytes > 0)).toEqual([]);
     });
 
-    it('receive no more than they read, and are limited in their exports', async ({
+    it('are sent no more than they read, and have a limit of concurrent exports', async ({
       database,
       shop,
     }) => {
@@ -130,7 +130,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       const whole = await get('', second);
       expect(whole.statusCode).toBe(200);
       expect(whole.rawPayload.length).toBeGreaterThan(24 * mebibyte);
-      // Meanwhile the other two wait for their clients.
+      // The other two exports wait for their clients.
       await untilOpen(2);
       for (const { bytes } of written.slice(0, 2)) expect(bytes).toBeLessThan(20 * mebibyte);
 
@@ -181,7 +181,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     await api.close();
   });
 
-  it('see a broken connection if an export fails after its first byte, and an error before', async ({
+  it('receive an incomplete response if an export fails after its first byte, and an error before', async ({
     database,
     directory,
     shop,

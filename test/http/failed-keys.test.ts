@@ -4,7 +4,7 @@ import { test as it } from '../support/fixtures.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('requests without a valid key', () => {
-  /** What the response is about is an address: `X-RateLimit-*` are about a key. */
+  /** This limit belongs to an address. `X-RateLimit-*` describe the limit of a key, so they are absent. */
   const expectThrottled = (response: LightMyRequestResponse) => {
     const { retry_after: seconds } = expectRefusal(response, 'rate_limited');
     expect(response.headers['retry-after']).toBe(String(seconds));
@@ -23,20 +23,23 @@ describe('requests without a valid key', () => {
 
   it('are counted by X-Forwarded-For only if the proxy is trusted', async ({ startApi }) => {
     const forwarded = (address: string) => ({ 'x-forwarded-for': address });
-    const trusting = await startApi({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
+    const behindProxy = await startApi({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
     for (const address of ['192.0.2.1', '192.0.2.2']) {
-      const response = await trusting.get('/v1/me', undefined, forwarded(address));
+      const response = await behindProxy.get('/v1/me', undefined, forwarded(address));
       expectRefusal(response, 'authentication_error');
     }
-    const again = await trusting.get('/v1/me', undefined, forwarded('192.0.2.1'));
+    const again = await behindProxy.get('/v1/me', undefined, forwarded('192.0.2.1'));
     expectRefusal(again, 'rate_limited');
 
-    const wary = await startApi({ failedKeysPerMinute: 1 });
+    const withoutProxy = await startApi({ failedKeysPerMinute: 1 });
     expectRefusal(
-      await wary.get('/v1/me', undefined, forwarded('192.0.2.1')),
+      await withoutProxy.get('/v1/me', undefined, forwarded('192.0.2.1')),
       'authentication_error',
     );
-    expectRefusal(await wary.get('/v1/me', undefined, forwarded('192.0.2.2')), 'rate_limited');
+    expectRefusal(
+      await withoutProxy.get('/v1/me', undefined, forwarded('192.0.2.2')),
+      'rate_limited',
+    );
   });
 
   it('have one count if API processes share their limits', async ({ shop, startApi }) => {

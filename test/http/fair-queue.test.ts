@@ -10,17 +10,17 @@ import { expectRefusal } from './refusal.ts';
 describe('a key whose queries exceed the queue limit', () => {
   let engine: PurchaseEngine;
   let api: TestApi;
-  let greedy: string;
-  let modest: string;
-  /** Queries that have come to the gate. */
+  let busyKey: string;
+  let otherKey: string;
+  /** The number of queries that have reached the gate. */
   let arrived: number;
-  /** Lets questions through to DuckDB once so many have come, all in one go. */
+  /** Holds queries until `awaited` of them have arrived, and then passes all to DuckDB at once. */
   let gate: { readonly awaited: number; readonly open: () => void; readonly opened: Promise<void> };
 
   it.beforeAll(async ({ database, directory, worker }) => {
     const organization = await addOrganization(database.pool);
-    ({ secret: greedy } = await addKey(database.pool, organization));
-    ({ secret: modest } = await addKey(database.pool, organization));
+    ({ secret: busyKey } = await addKey(database.pool, organization));
+    ({ secret: otherKey } = await addKey(database.pool, organization));
     await worker.syncAll();
     engine = await createTestDuckDBEngine(directory, {
       concurrency: 1,
@@ -30,11 +30,11 @@ describe('a key whose queries exceed the queue limit', () => {
     const gated: PurchaseEngine = {
       ...engine,
       forSource: () => gated,
-      stats: async (...question) => {
+      stats: async (...query) => {
         arrived += 1;
         if (arrived === gate.awaited) gate.open();
         await gate.opened;
-        return engine.stats(...question);
+        return engine.stats(...query);
       },
     };
     api = await createTestApi(database.pool, directory, {
@@ -46,7 +46,7 @@ describe('a key whose queries exceed the queue limit', () => {
     };
   });
 
-  const holdBack = (awaited: number) => {
+  const closeGate = (awaited: number) => {
     let open = () => {};
     const opened = new Promise<void>((resolve) => {
       open = resolve;
@@ -54,21 +54,21 @@ describe('a key whose queries exceed the queue limit', () => {
     gate = { awaited, open, opened };
     arrived = 0;
   };
-  let asked = 0;
-  /** A question that nobody has asked before. */
-  const ask = (secret: string) => {
-    asked += 1;
-    return api.get(`/v1/purchases/stats?min_value_in_cents=${asked}`, secret);
+  let sent = 0;
+  /** Sends a query that is not in the cache. */
+  const getUncached = (secret: string) => {
+    sent += 1;
+    return api.get(`/v1/purchases/stats?min_value_in_cents=${sent}`, secret);
   };
 
   it('is refused with 429 and Retry-After, and other keys are not', async () => {
-    holdBack(7);
-    const flood = Array.from({ length: 6 }, () => ask(greedy));
-    const other = ask(modest);
-    const answers = await Promise.all(flood);
-    // One place, and two that wait.
-    expect(answers.filter(({ statusCode }) => statusCode === 200)).toHaveLength(3);
-    const refused = answers.filter(({ statusCode }) => statusCode !== 200);
+    closeGate(7);
+    const flood = Array.from({ length: 6 }, () => getUncached(busyKey));
+    const other = getUncached(otherKey);
+    const responses = await Promise.all(flood);
+    // One query runs, and two wait in the queue.
+    expect(responses.filter(({ statusCode }) => statusCode === 200)).toHaveLength(3);
+    const refused = responses.filter(({ statusCode }) => statusCode !== 200);
     expect(refused).toHaveLength(3);
     for (const response of refused) {
       expect(expectRefusal(response, 'rate_limited').retry_after).toBe(1);
@@ -79,7 +79,7 @@ describe('a key whose queries exceed the queue limit', () => {
   });
 
   it('is served again once the queue has space', async () => {
-    holdBack(1);
-    expect((await ask(greedy)).statusCode).toBe(200);
+    closeGate(1);
+    expect((await getUncached(busyKey)).statusCode).toBe(200);
   });
 });

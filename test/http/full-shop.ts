@@ -3,13 +3,13 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 
-/** An organization with rows of every resource, each of which says whose it is. */
+/** An organization with rows of every resource. All its texts contain `mark`. */
 export type FullShop = {
   readonly organizationId: bigint;
   readonly secret: string;
   /** Public ids, by resource. */
   readonly ids: Readonly<Record<IdentifiedResource, readonly string[]>>;
-  /** What only this organization's answers may hold: its texts' mark, and every id. */
+  /** The mark and all ids. Responses to other organizations must not contain them. */
   readonly marks: readonly string[];
 };
 
@@ -17,7 +17,7 @@ const firstDay = Date.parse('2026-01-01T00:00:00Z');
 const paymentStatuses = ['pending', 'paid', 'refunded'];
 const platforms = ['shopify', 'bling', 'popup'];
 
-/** Adds the organization, `count` rows of each resource, and two keys. `mark` is in every text. */
+/** Adds the organization, `count` rows of each resource, and two keys. Every text contains `mark`. */
 export async function addFullShop(
   database: Database,
   mark: string,
@@ -122,8 +122,8 @@ export async function addFullShop(
     utm_content: `${mark} content`,
     utm_term: `${mark} term`,
   }));
-  const everybody = [segmentIds[0] as bigint, customerIds] as const;
-  await addMembers(database, 'segment', organizationId, ...everybody);
+  const allCustomers = [segmentIds[0] as bigint, customerIds] as const;
+  await addMembers(database, 'segment', organizationId, ...allCustomers);
   await addMembers(database, 'tag', organizationId, tagIds[0] as bigint, customerIds);
 
   const all = { ...numbers, organization: [organizationId], api_key: [keyId] };

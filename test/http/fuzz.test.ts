@@ -36,7 +36,7 @@ const tables = [
   ...['email_campaigns', 'template_campaigns', 'purchases'],
 ];
 const allowedStatuses = [200, 304, 400, 401, 403, 404, 422, 429];
-const longestHead = 16_000;
+const maxHeadLength = 16_000;
 
 describe('a server under hostile requests', () => {
   let client: SocketClient;
@@ -87,7 +87,7 @@ describe('a server under hostile requests', () => {
   };
 
   /** The client checks each response against the API's description. */
-  async function answersTo(request: HostileRequest): Promise<SocketResponse[]> {
+  async function responsesTo(request: HostileRequest): Promise<SocketResponse[]> {
     const authorization = bearer(request.key);
     try {
       if (request.kind === 'raw') {
@@ -99,9 +99,7 @@ describe('a server under hostile requests', () => {
     } catch (error) {
       // If the server closes the connection while the client sends, the response may be lost.
       if (request.kind === 'client' && isRefusedEarly(request) && isReset(error)) return [];
-      throw new Error(`${JSON.stringify(request)}\nwas not answered as described`, {
-        cause: error,
-      });
+      throw new Error(`unexpected response to ${JSON.stringify(request)}`, { cause: error });
     }
   }
 
@@ -109,14 +107,14 @@ describe('a server under hostile requests', () => {
   const counts = new Map<number, number>();
 
   async function expectContract(request: HostileRequest): Promise<void> {
-    for (const answer of await answersTo(request)) {
-      counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
+    for (const response of await responsesTo(request)) {
+      counts.set(response.status, (counts.get(response.status) ?? 0) + 1);
       try {
-        expectAllowed(request, answer);
-        expectNothingForeign(request, answer);
+        expectAllowed(request, response);
+        expectNothingForeign(request, response);
       } catch (error) {
-        const shown = { ...answer, body: answer.body.slice(0, 2000) };
-        throw new Error(`${JSON.stringify(request)}\nwas answered ${JSON.stringify(shown)}`, {
+        const shown = { ...response, body: response.body.slice(0, 2000) };
+        throw new Error(`${JSON.stringify(request)}\nresulted in ${JSON.stringify(shown)}`, {
           cause: error,
         });
       }
@@ -157,16 +155,18 @@ describe('a server under hostile requests', () => {
 
   /** Data of an organization is in responses to its own keys only. A response may repeat the request. */
   function expectNothingForeign(request: HostileRequest, { headers, body }: SocketResponse): void {
-    const said = JSON.stringify(request);
-    const heard = `${JSON.stringify(headers)}${body}`;
-    const foreign = [
+    const requestText = JSON.stringify(request);
+    const responseText = `${JSON.stringify(headers)}${body}`;
+    const foreignMarks = [
       ...(request.key === 'own' ? [] : own.marks),
       ...(request.key === 'other' ? [] : other.marks),
     ];
-    const leaked = foreign.filter((mark) => heard.includes(mark) && !said.includes(mark));
+    const leaked = foreignMarks.filter(
+      (mark) => responseText.includes(mark) && !requestText.includes(mark),
+    );
     expect(leaked).toEqual([]);
     const secret = secrets[request.key];
-    if (secret !== undefined) expect(heard).not.toContain(secret);
+    if (secret !== undefined) expect(responseText).not.toContain(secret);
   }
 
   it(
@@ -233,7 +233,7 @@ const withKey = (request: ClientRequest, authorization: string | undefined): Cli
 function isRefusedEarly({ method, url, headers, body }: ClientRequest): boolean {
   const head = url.length + JSON.stringify(headers).length;
   return (
-    head > longestHead || (body !== null && body.length > 1000) || !/^[A-Z]{3,8}$/.test(method)
+    head > maxHeadLength || (body !== null && body.length > 1000) || !/^[A-Z]{3,8}$/.test(method)
   );
 }
 

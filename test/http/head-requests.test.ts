@@ -10,7 +10,7 @@ describe('HEAD', () => {
   let customer: string;
 
   const it = test.extend(
-    'ask',
+    'send',
     ({ api }) =>
       (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
         api.app.inject({ method, url, headers: { authorization: `Bearer ${secret}`, ...headers } }),
@@ -28,8 +28,8 @@ describe('HEAD', () => {
     customer = encodeId('customer', customerId);
   });
 
-  /** Headers that say the same at every request. */
-  function lasting(response: LightMyRequestResponse) {
+  /** The headers without the values that differ between requests. */
+  function comparable(response: LightMyRequestResponse) {
     const { date, 'request-id': id, 'x-data-as-of': asOf, ...headers } = response.headers;
     expect(id).toMatch(/^req_[a-f0-9]{24}$/);
     expect(Number(headers['x-ratelimit-remaining'] ?? 0)).not.toBeNaN();
@@ -48,21 +48,21 @@ describe('HEAD', () => {
     ['the root', () => '/', 200],
     ['an unknown route', () => '/v1/nothing', 400],
     ['an unknown purchase', () => '/v1/purchases/pur_nobody', 404],
-    ['a bad parameter', () => '/v1/purchases?limit=0', 422],
+    ['an invalid parameter', () => '/v1/purchases?limit=0', 422],
   ] as const;
 
   it.for(urls)(
     'of %s has the status and headers of GET, and no body',
-    async ([_name, url, status], { ask }) => {
-      const get = await ask('GET', url());
-      const head = await ask('HEAD', url());
+    async ([_name, url, status], { send }) => {
+      const get = await send('GET', url());
+      const head = await send('HEAD', url());
       expect(get.statusCode).toBe(status);
       expect(head.statusCode).toBe(status);
       const length = String(Buffer.byteLength(get.body));
-      // An unknown route's message names the method, which is a letter longer.
+      // The message for an unknown route contains the method, so its length differs.
       expect(get.headers['content-length']).toBe(length);
       const ignored = status === 400 ? { 'content-length': '' } : {};
-      expect({ ...lasting(head), ...ignored }).toStrictEqual({ ...lasting(get), ...ignored });
+      expect({ ...comparable(head), ...ignored }).toStrictEqual({ ...comparable(get), ...ignored });
       expect(head.body).toBe('');
     },
   );
@@ -72,17 +72,17 @@ describe('HEAD', () => {
     const head = await api.app.inject({ method: 'HEAD', url: '/v1/me' });
     expect(head.statusCode).toBe(401);
     expect(head.body).toBe('');
-    expect(lasting(head)).toStrictEqual(lasting(get));
+    expect(comparable(head)).toStrictEqual(comparable(get));
   });
 
   it.for(urls.filter(([, , status]) => status === 200))(
     'of %s evaluates If-None-Match as GET does',
-    async ([_name, url], { ask }) => {
-      const get = await ask('GET', url(), { 'if-none-match': '*' });
-      const head = await ask('HEAD', url(), { 'if-none-match': '*' });
+    async ([_name, url], { send }) => {
+      const get = await send('GET', url(), { 'if-none-match': '*' });
+      const head = await send('HEAD', url(), { 'if-none-match': '*' });
       expect(head.statusCode).toBe(get.statusCode);
       expect(head.statusCode).toBe('etag' in get.headers ? 304 : 200);
-      expect(lasting(head)).toStrictEqual(lasting(get));
+      expect(comparable(head)).toStrictEqual(comparable(get));
       expect(head.body).toBe('');
     },
   );

@@ -48,7 +48,7 @@ export type Operation = {
   readonly parameters: readonly string[];
 };
 
-/** What the arbitraries draw from. */
+/** The operations and ids that requests use. */
 export type Target = {
   readonly operations: readonly Operation[];
   readonly own: Ids;
@@ -288,7 +288,7 @@ function rawRequest(target: Target): fc.Arbitrary<RawRequest> {
   });
 }
 
-/** Any of them, with the ids of two organizations. */
+/** Requests of both kinds, with the ids of two organizations. */
 export function hostileRequest(target: Target): fc.Arbitrary<HostileRequest> {
   return fc.oneof(
     { weight: 19, arbitrary: clientRequest(target) },

@@ -7,8 +7,8 @@ import { withoutForeignKeys } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { servings } from './served-shop.ts';
 
-/** Of a row that exists nowhere. */
-const nowhere = 999_999_999n;
+/** The id of no row. */
+const unknownId = 999_999_999n;
 
 describe.each(servings)('one organization, %s,', (serving) => {
   let own: Shop;
@@ -16,7 +16,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
   it.beforeAll(async ({ database, worker }) => {
     own = await addShop(database, 'mine');
     other = await addShop(database, 'theirs');
-    // A purchase of the other one that names a customer of this one.
+    // A purchase of the other organization that references a customer of this one.
     const stray = await withoutForeignKeys(database.pool, (connection) =>
       addPurchase(connection, other.organizationId, {
         ...textFields('theirs'),
@@ -27,8 +27,8 @@ describe.each(servings)('one organization, %s,', (serving) => {
     if (serving === 'from a published generation') await worker.syncAll();
   });
 
-  /** What of an answer does not depend on which request it answers. */
-  function lasting(response: LightMyRequestResponse) {
+  /** A response without the values that differ between requests. */
+  function comparable(response: LightMyRequestResponse) {
     const headers = { ...response.headers };
     for (const name of ['date', 'request-id', 'x-data-as-of']) delete headers[name];
     for (const name of ['remaining', 'reset']) delete headers[`x-ratelimit-${name}`];
@@ -37,7 +37,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     return { status: response.statusCode, headers, body };
   }
 
-  /** Every id that is the others', and every text that only they have. */
+  /** All ids and texts of the other organization. */
   const foreignMarks = () => [
     'theirs',
     encodeId('organization', other.organizationId),
@@ -85,19 +85,19 @@ describe.each(servings)('one organization, %s,', (serving) => {
     }
   });
 
-  const purchaseQuestions = [
+  const purchaseUrls = [
     (id: string) => `/v1/purchases/${id}`,
     (id: string) => `/v1/purchases?starting_after=${id}`,
     (id: string) => `/v1/purchases?limit=1&platform=popup&starting_after=${id}`,
   ];
-  it.for(purchaseQuestions.map((ask) => [ask('{purchase}'), ask] as const))(
+  it.for(purchaseUrls.map((urlOf) => [urlOf('{purchase}'), urlOf] as const))(
     'gets the same from %s with another’s id as with an unknown id',
-    async ([_url, ask], { api }) => {
-      const usual = await api.get(ask(encodeId('purchase', nowhere)), own.secret);
+    async ([_url, urlOf], { api }) => {
+      const usual = await api.get(urlOf(encodeId('purchase', unknownId)), own.secret);
       expect([400, 404]).toContain(usual.statusCode);
       for (const id of other.purchaseIds) {
-        const response = await api.get(ask(encodeId('purchase', id)), own.secret);
-        expect(lasting(response)).toStrictEqual(lasting(usual));
+        const response = await api.get(urlOf(encodeId('purchase', id)), own.secret);
+        expect(comparable(response)).toStrictEqual(comparable(usual));
         expectNothingForeign(response);
       }
     },
@@ -107,41 +107,41 @@ describe.each(servings)('one organization, %s,', (serving) => {
     api,
   }) => {
     const list = `/v1/customers/${encodeId('customer', own.customerId)}/purchases`;
-    const ask = (id: bigint) =>
+    const get = (id: bigint) =>
       api.get(`${list}?starting_after=${encodeId('purchase', id)}`, own.secret);
-    const usual = await ask(nowhere);
+    const usual = await get(unknownId);
     expect(usual.statusCode).toBe(400);
     for (const id of other.purchaseIds) {
-      expect(lasting(await ask(id))).toStrictEqual(lasting(usual));
+      expect(comparable(await get(id))).toStrictEqual(comparable(usual));
     }
   });
 
-  const customerQuestions = [
+  const customerUrls = [
     [(id: string) => `/v1/customers/${id}/purchases`, 404],
     [(id: string) => `/v1/customers/${id}/purchases?limit=1&status=any`, 404],
     [(id: string) => `/v1/purchases?customer_id=${id}`, 200],
     [(id: string) => `/v1/purchases/stats?customer_id=${id}`, 200],
     [(id: string) => `/v1/purchases/stats?customer_id=${id}&group_by=utm_source`, 200],
   ] as const;
-  it.for(customerQuestions.map(([ask, status]) => [ask('{customer}'), ask, status] as const))(
+  it.for(customerUrls.map(([urlOf, status]) => [urlOf('{customer}'), urlOf, status] as const))(
     'gets the same from %s with another’s id as with an unknown id',
-    async ([_url, ask, status], { api }) => {
-      const usual = await api.get(ask(encodeId('customer', nowhere)), own.secret);
-      const response = await api.get(ask(encodeId('customer', other.customerId)), own.secret);
+    async ([_url, urlOf, status], { api }) => {
+      const usual = await api.get(urlOf(encodeId('customer', unknownId)), own.secret);
+      const response = await api.get(urlOf(encodeId('customer', other.customerId)), own.secret);
       expect(response.statusCode).toBe(status);
-      expect(lasting(response)).toStrictEqual(lasting(usual));
+      expect(comparable(response)).toStrictEqual(comparable(usual));
       expectNothingForeign(response);
     },
   );
 
   it('gets the same with another’s labels as with unknown labels', async ({ api }) => {
     for (const name of ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term']) {
-      const ask = (value: string) =>
+      const get = (value: string) =>
         api.get(`/v1/purchases/stats?${name}=${value}&group_by=${name}`, own.secret);
-      const response = await ask('theirs');
+      const response = await get('theirs');
       expect(response.json()).toMatchObject({ purchase_count: 0, groups: [] });
-      expect(lasting(response)).toStrictEqual(lasting(await ask('nobodys')));
-      expect((await ask('mine')).json().purchase_count).toBe(own.purchaseIds.length);
+      expect(comparable(response)).toStrictEqual(comparable(await get('unknown')));
+      expect((await get('mine')).json().purchase_count).toBe(own.purchaseIds.length);
     }
   });
 
@@ -161,7 +161,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     const usual = await api.get('/v1/purchases', own.secret);
     const headers = { organization, 'x-organization-id': organization, 'x-tenant': organization };
     const response = await api.get('/v1/purchases', own.secret, headers);
-    expect(lasting(response)).toStrictEqual(lasting(usual));
+    expect(comparable(response)).toStrictEqual(comparable(usual));
   });
 
   it('gets no 304 for an ETag of another', async ({ api }) => {

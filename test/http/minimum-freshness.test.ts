@@ -28,7 +28,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
   let database: TestDatabase;
   let folder: string;
   let api: TestApi;
-  let impatient: TestApi;
+  let shortWaitApi: TestApi;
   let shop: Shop;
 
   type Shop = { readonly id: bigint; readonly customer: bigint; readonly secret: string };
@@ -41,14 +41,14 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
   };
   const buy = ({ id, customer }: Shop, cents = 100) =>
     addPurchase(database.pool, id, { customer_id: customer, purchase_value_in_cents: cents });
-  /** By Postgres's clock, so after whatever has been committed. */
+  /** The time of Postgres, which is after every commit so far. */
   const now = async (): Promise<string> => {
     const { rows } = await database.pool.query<{ now: bigint }>(
       `select ${microsecondsOf('clock_timestamp()')} as now`,
     );
     return formatInstant(rows[0]?.now ?? 0n);
   };
-  const ask = (url: string, { secret }: Shop, asOf: string, from = api) =>
+  const getFresh = (url: string, { secret }: Shop, asOf: string, from = api) =>
     from.get(url, secret, { 'x-min-data-as-of': asOf });
   const total = (cents: number) => ({ revenue_in_cents: cents });
 
@@ -75,16 +75,16 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     [database, folder] = [ownDatabase, directory];
     shop = await addShop();
     api = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000, log });
-    impatient = await createTestApi(database.pool, folder, { freshnessWaitMs: 300 });
+    shortWaitApi = await createTestApi(database.pool, folder, { freshnessWaitMs: 300 });
     return async () => {
       await api.close();
-      await impatient.close();
+      await shortWaitApi.close();
     };
   });
 
   it('comes from Postgres at once while there is no generation', async () => {
     const asOf = await now();
-    const response = await ask(stats, shop, asOf, impatient);
+    const response = await getFresh(stats, shop, asOf, shortWaitApi);
     expect([response.statusCode, response.json()]).toMatchObject([200, total(100)]);
     expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
   });
@@ -107,18 +107,18 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
           if (purchase !== null) revenue += round;
           if (round % 3 === 0) await buy(other);
           const asOf = await now();
-          // At another moment between two batches in each round.
+          // Each round sends its request at another time between two batches.
           await sleep((round * 41) % 150);
-          const response = await ask(stats, shop, asOf);
+          const response = await getFresh(stats, shop, asOf);
           expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
           expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
           if (purchase === null) continue;
-          const file = await ask(`${exported}&min_value_in_cents=${round}`, shop, asOf);
+          const file = await getFresh(`${exported}&min_value_in_cents=${round}`, shop, asOf);
           expect(file.statusCode, file.body).toBe(200);
           expect(file.body).toContain(encodeId('purchase', purchase));
           expect(String(file.headers['x-data-as-of']) >= asOf).toBe(true);
           const one = `/v1/purchases/${encodeId('purchase', purchase)}`;
-          expect((await ask(one, shop, asOf)).statusCode).toBe(200);
+          expect((await getFresh(one, shop, asOf)).statusCode).toBe(200);
         }
       });
     });
@@ -126,13 +126,13 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
 
   it('waits for the next generation if the first one that is published meanwhile is older', async () => {
     for (let round = 0; round < 10; round += 1) {
-      const unserved = await addShop();
+      const unpublished = await addShop();
       await whileFollowing(async () => {
         for (let served = false; !served; ) {
-          served = published(unserved) !== null;
+          served = published(unpublished) !== null;
           const asOf = await now();
           for (const url of [stats, exported]) {
-            const response = await ask(url, unserved, asOf);
+            const response = await getFresh(url, unpublished, asOf);
             expect(response.statusCode, response.body).toBe(200);
             expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
           }
@@ -143,9 +143,9 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
 
   it('succeeds if the data have not changed, because their instant advances', async () => {
     await whileFollowing(async () => {
-      const first = await ask(stats, shop, await now());
+      const first = await getFresh(stats, shop, await now());
       const asOf = await now();
-      const second = await ask(stats, shop, asOf);
+      const second = await getFresh(stats, shop, asOf);
       expect(second.statusCode).toBe(200);
       expect(second.body).toBe(first.body);
       expect(second.headers.etag).toBe(first.headers.etag);
@@ -155,7 +155,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
         'if-none-match': String(first.headers.etag),
       });
       expect(unchanged.statusCode).toBe(304);
-      // Also for those who do not ask for it, and from memory.
+      // The instant also advances for requests without the header, and for cached responses.
       const until = await now();
       for (let shown = ''; shown < until; await sleep(10)) {
         shown = String((await api.get(stats, shop.secret)).headers['x-data-as-of']);
@@ -165,18 +165,18 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
 
   it('is 409 after the maximum wait if no worker runs, with the instant of the data', async () => {
     await whileFollowing(async () => {
-      expect((await ask(stats, shop, await now(), impatient)).statusCode).toBe(200);
+      expect((await getFresh(stats, shop, await now(), shortWaitApi)).statusCode).toBe(200);
     });
     const { file = '' } = published(shop) ?? {};
     const shown = formatInstant(readUpToDate(folder).instantOf(shop.id, file) ?? 0n);
-    const response = () => impatient.get(stats, shop.secret);
+    const response = () => shortWaitApi.get(stats, shop.secret);
     while ((await response()).headers['x-data-as-of'] !== shown) await sleep(10);
     await buy(shop);
     const asOf = await now();
     const customerPurchases = `/v1/customers/${encodeId('customer', shop.customer)}/purchases`;
     const pages = ['/v1/purchases', '/v1/purchases/pur_3vW8kQmZ', customerPurchases];
     for (const url of [stats, ...pages, exported]) {
-      const refused = await ask(url, shop, asOf, impatient);
+      const refused = await getFresh(url, shop, asOf, shortWaitApi);
       expect(refused.statusCode).toBe(409);
       expect(refused.headers['x-data-as-of']).toBe(shown);
       expect(refused.json().error).toMatchObject({
@@ -186,23 +186,27 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
       });
     }
     // A request for the instant of the present data gets them.
-    expect((await ask(stats, shop, shown, impatient)).statusCode).toBe(200);
+    expect((await getFresh(stats, shop, shown, shortWaitApi)).statusCode).toBe(200);
   });
 
   it('waits for an instant in the near future, and is 409 for a distant one', async () => {
     await whileFollowing(async () => {
       const inTwoSeconds = (parseInstant(await now(), 'up') ?? 0n) + 2_000_000n;
-      expect((await ask(stats, shop, formatInstant(inTwoSeconds))).statusCode).toBe(200);
-      expect((await ask(stats, shop, '9999-01-01T00:00:00Z', impatient)).statusCode).toBe(409);
-      const unserved = await addShop();
-      expect((await ask(stats, unserved, '9999-01-01T00:00:00Z', impatient)).statusCode).toBe(409);
+      expect((await getFresh(stats, shop, formatInstant(inTwoSeconds))).statusCode).toBe(200);
+      expect((await getFresh(stats, shop, '9999-01-01T00:00:00Z', shortWaitApi)).statusCode).toBe(
+        409,
+      );
+      const unpublished = await addShop();
+      expect(
+        (await getFresh(stats, unpublished, '9999-01-01T00:00:00Z', shortWaitApi)).statusCode,
+      ).toBe(409);
     });
   });
 
   it.each([['yesterday'], [''], ['2026-02-30T00:00:00Z'], ['1700000000']])(
     'is 422 for %o, which is no instant',
     async (asOf) => {
-      const response = await ask(stats, shop, asOf);
+      const response = await getFresh(stats, shop, asOf);
       expect(response.statusCode).toBe(422);
       expect(response.json().error).toMatchObject({
         type: 'validation_error',
@@ -212,25 +216,25 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
   );
 
   it('accepts an instant with an offset', async () => {
-    expect((await ask(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
+    expect((await getFresh(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
   });
 
   it('succeeds for one organization while another fails', async () => {
     await whileFollowing(async () => {
       const failing = await addShop();
       await untilPublished(failing);
-      expect((await ask(stats, failing, await now())).statusCode).toBe(200);
+      expect((await getFresh(stats, failing, await now())).statusCode).toBe(200);
       await database.pool.query('alter domain instant drop constraint instant_check');
-      const poisoned = await addPurchase(database.pool, failing.id, {
+      const invalid = await addPurchase(database.pool, failing.id, {
         customer_id: failing.customer,
         created_at: 'infinity',
       });
       const asOf = await now();
-      expect((await ask(stats, failing, asOf, impatient)).statusCode).toBe(409);
+      expect((await getFresh(stats, failing, asOf, shortWaitApi)).statusCode).toBe(409);
       await buy(shop);
-      expect((await ask(stats, shop, await now())).statusCode).toBe(200);
-      await database.pool.query('delete from purchases where id = $1', [poisoned]);
-      expect((await ask(stats, failing, await now())).json()).toMatchObject(total(100));
+      expect((await getFresh(stats, shop, await now())).statusCode).toBe(200);
+      await database.pool.query('delete from purchases where id = $1', [invalid]);
+      expect((await getFresh(stats, failing, await now())).json()).toMatchObject(total(100));
     });
   });
 
@@ -263,11 +267,11 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     const stopping = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000 });
     const refresh = join(purchasesDirectory(folder), 'refresh');
     rmSync(refresh, { recursive: true, force: true });
-    const answer = ask(stats, shop, '9999-01-01T00:00:00Z', stopping);
-    // The request that waits asks the worker for a refresh.
+    const response = getFresh(stats, shop, '9999-01-01T00:00:00Z', stopping);
+    // The waiting request writes a refresh request for the worker.
     while (!existsSync(refresh) || readdirSync(refresh).length === 0) await sleep(10);
     await stopping.app.close();
-    expect((await answer).statusCode).toBe(409);
+    expect((await response).statusCode).toBe(409);
     await stopping.purchases.close();
   });
 });

@@ -7,19 +7,19 @@ describe('the link to the next page', () => {
   let shop: FullShop;
 
   const it = test
-    .extend('ask', ({ api }) => async (url: string) => {
+    .extend('getPage', ({ api }) => async (url: string) => {
       const response = await api.get(url, shop.secret);
       expect(response.statusCode, response.body).toBe(200);
       return response;
     })
     .extend(
-      'walk',
-      ({ ask }) =>
+      'readAll',
+      ({ getPage }) =>
         async (from: string): Promise<{ ids: string[]; pages: number }> => {
           const ids: string[] = [];
           let pages = 0;
           for (let url: string | null = from; url !== null; pages += 1) {
-            const response = await ask(url);
+            const response = await getPage(url);
             const { data, has_more } = response.json<{ data: Item[]; has_more: boolean }>();
             ids.push(...data.map(({ id }) => id));
             expect('link' in response.headers).toBe(has_more);
@@ -36,7 +36,7 @@ describe('the link to the next page', () => {
     );
     await worker.syncAll();
   });
-  /** Where a client goes that reads no body: as RFC 8288 and RFC 3986 say. */
+  /** The URL of the next page, from the header Link as in RFC 8288 and RFC 3986. */
   const nextOf = ({ headers }: { headers: Record<string, unknown> }, url: string) => {
     if (headers.link === undefined) return null;
     const [, target = ''] = /^<([^<>]*)>; rel="next"$/.exec(String(headers.link)) ?? [];
@@ -57,25 +57,25 @@ describe('the link to the next page', () => {
     ['email campaigns', () => '/v1/email-campaigns'],
     ['template campaigns', () => '/v1/template-campaigns'],
   ] as const)(
-    'leads through all %s, page by page, and again from the cache',
-    async ([_list, url], { api, walk }) => {
+    'leads to all pages of %s, and again from the cache',
+    async ([_list, url], { api, readAll }) => {
       const ids = await readIds(api, shop.secret, url());
       expect(ids).toHaveLength(9);
       for (let round = 0; round < 2; round += 1) {
-        expect(await walk(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
+        expect(await readAll(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
       }
-      expect(await walk(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
+      expect(await readAll(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
     },
   );
 
   it('keeps the parameters in any spelling, and replaces the cursor', async ({
     api,
-    ask,
-    walk,
+    getPage,
+    readAll,
   }) => {
     const names = encodeURIComponent('Mine');
-    const asked = `/v1/customers?q=${names}+n%61me&limit=4&sort=updated&created_since=2026-01-01T00:00:00%2B02:00`;
-    const second = String(nextOf(await ask(asked), asked));
+    const url = `/v1/customers?q=${names}+n%61me&limit=4&sort=updated&created_since=2026-01-01T00:00:00%2B02:00`;
+    const second = String(nextOf(await getPage(url), url));
     const { searchParams } = new URL(second, 'https://api.example');
     expect(Object.fromEntries(searchParams)).toEqual({
       q: 'Mine name',
@@ -85,28 +85,28 @@ describe('the link to the next page', () => {
       starting_after: expect.stringMatching(/^cus_/),
     });
     const rewritten = second.replace('starting_after', 'starting%5Fafter');
-    expect((await walk(rewritten)).ids).toEqual((await walk(second)).ids);
+    expect((await readAll(rewritten)).ids).toEqual((await readAll(second)).ids);
     const [all, pages] = [await readIds(api, shop.secret, '/v1/customers?sort=updated'), 3];
-    expect(await walk(asked)).toEqual({ ids: all, pages });
+    expect(await readAll(url)).toEqual({ ids: all, pages });
   });
 
-  it('escapes the parameters', async ({ database, ask, walk }) => {
+  it('escapes the parameters', async ({ database, getPage, readAll }) => {
     const inject = '%3E;%20rel=%22prev%22,%20%3Chttps://evil.example%0D%0AX-Evil:%201%C3%A9';
     const url = `/v1/segments?limit=1&q=${inject}`;
     await database.pool.query('update segments set name = $1', [
       '>; rel="prev", <https://evil.example\r\nX-Evil: 1é',
     ]);
-    const response = await ask(url);
+    const response = await getPage(url);
     expect(response.headers).not.toHaveProperty('x-evil');
-    expect((await walk(url)).ids).toHaveLength(9);
+    expect((await readAll(url)).ids).toHaveLength(9);
   });
 
-  it('is on HEAD too, and not on errors', async ({ api, ask }) => {
+  it('is on HEAD too, and not on errors', async ({ api, getPage }) => {
     const headers = { authorization: `Bearer ${shop.secret}` };
     for (const path of ['/v1/purchases?limit=2', '/v1/tags?limit=2']) {
-      const { headers: asked } = await ask(path);
+      const { headers: expected } = await getPage(path);
       const head = await api.app.inject({ method: 'HEAD', url: path, headers });
-      expect(head.headers.link).toBe(asked.link);
+      expect(head.headers.link).toBe(expected.link);
     }
     const refused = await api.get('/v1/purchases?limit=0', shop.secret);
     expect(refused.headers).not.toHaveProperty('link');

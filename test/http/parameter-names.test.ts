@@ -23,7 +23,7 @@ const tracking = {
 
 describe('the names of parameters', () => {
   let secret: string;
-  let routes: { url: string; takes: Record<string, string> }[];
+  let routes: { url: string; accepted: Record<string, string> }[];
   it.beforeAll(async ({ database }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
@@ -35,13 +35,13 @@ describe('the names of parameters', () => {
     const purchase = encodeId('purchase', purchaseId);
     const page = { limit: '5', starting_after: purchase };
     routes = [
-      { url: '/v1/me', takes: {} },
-      { url: `/v1/purchases/${purchase}`, takes: {} },
-      { url: '/v1/purchases', takes: { ...page, ...filters, ...format, customer_id: customer } },
-      { url: `/v1/customers/${customer}/purchases`, takes: { ...page, ...filters, ...format } },
+      { url: '/v1/me', accepted: {} },
+      { url: `/v1/purchases/${purchase}`, accepted: {} },
+      { url: '/v1/purchases', accepted: { ...page, ...filters, ...format, customer_id: customer } },
+      { url: `/v1/customers/${customer}/purchases`, accepted: { ...page, ...filters, ...format } },
       {
         url: '/v1/purchases/stats',
-        takes: {
+        accepted: {
           ...filters,
           ...tracking,
           ...format,
@@ -53,11 +53,13 @@ describe('the names of parameters', () => {
     ];
   });
 
-  const names = (): string[] => [...new Set(routes.flatMap(({ takes }) => Object.keys(takes)))];
+  const names = (): string[] => [
+    ...new Set(routes.flatMap(({ accepted }) => Object.keys(accepted))),
+  ];
 
   it('that a route documents are accepted, one by one and together', async ({ api }) => {
-    for (const { url, takes } of routes) {
-      const all = Object.entries(takes).map(
+    for (const { url, accepted } of routes) {
+      const all = Object.entries(accepted).map(
         ([name, value]) => `${name}=${encodeURIComponent(value)}`,
       );
       for (const query of [...all, all.join('&')]) {
@@ -68,8 +70,8 @@ describe('the names of parameters', () => {
   });
 
   it('that only other routes document are refused and named', async ({ api }) => {
-    for (const { url, takes } of routes) {
-      for (const name of names().filter((known) => !(known in takes))) {
+    for (const { url, accepted } of routes) {
+      for (const name of names().filter((known) => !(known in accepted))) {
         expectRefusal(await api.get(`${url}?${name}=1`, secret), 'validation_error', name);
       }
     }
@@ -96,8 +98,8 @@ describe('the names of parameters', () => {
   });
 
   it('that are repeated are refused and named, whatever their values', async ({ api }) => {
-    for (const { url, takes } of routes) {
-      for (const [name, value] of Object.entries({ ...takes, foo: 'a', __proto__x: 'a' })) {
+    for (const { url, accepted } of routes) {
+      for (const [name, value] of Object.entries({ ...accepted, foo: 'a', __proto__x: 'a' })) {
         const once = `${name}=${encodeURIComponent(value)}`;
         for (const query of [`${once}&${once}`, `${once}&${name}=`, `${name}&${once}`]) {
           expectRefusal(await api.get(`${url}?${query}`, secret), 'validation_error', name);
@@ -132,9 +134,9 @@ describe('the names of parameters', () => {
     }
   });
 
-  it('without a value mean the empty value, which is refused', async ({ api }) => {
-    for (const { url, takes } of routes) {
-      for (const name of Object.keys(takes)) {
+  it('without a value have the empty value, which is refused', async ({ api }) => {
+    for (const { url, accepted } of routes) {
+      for (const name of Object.keys(accepted)) {
         const [without, empty] = [
           await api.get(`${url}?${name}`, secret),
           await api.get(`${url}?${name}=`, secret),

@@ -7,7 +7,7 @@ import { servings } from './served-shop.ts';
 
 const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
 const amountNames = ['min_value_in_cents', 'max_value_in_cents'];
-const nobody = encodeId('purchase', 999_999_999n);
+const unknownPurchase = encodeId('purchase', 999_999_999n);
 
 describe.each(servings)('a parameter, %s:', (serving) => {
   let secret: string;
@@ -16,26 +16,26 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   let foreignPurchase: string;
 
   const it = test
-    /** The query string is sent as it stands: values are encoded by the test. */
+    /** Sends the query string unchanged: tests encode the values. */
     .extend(
-      'ask',
+      'send',
       ({ api }) =>
         (route: string, query: string) =>
           api.get(`${urlOf(route)}?${query}`, secret),
     )
-    .extend('expectTaken', ({ ask }) => async (routes: readonly string[], query: string) => {
+    .extend('expectAccepted', ({ send }) => async (routes: readonly string[], query: string) => {
       for (const route of routes) {
-        const response = await ask(route, query);
+        const response = await send(route, query);
         expect(response.statusCode, `${route}?${query}: ${response.body}`).toBe(200);
       }
     })
     .extend(
       'expectRefused',
-      ({ ask }) =>
+      ({ send }) =>
         async (routes: readonly string[], name: string, value: string) => {
           for (const route of routes) {
             const { error } = expectRefusal(
-              await ask(route, `${name}=${value}`),
+              await send(route, `${name}=${value}`),
               'validation_error',
               name,
             );
@@ -61,7 +61,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
     if (serving === 'from a published generation') await worker.syncAll();
   });
 
-  /** The routes, by what they are asked for. */
+  /** The URL of a route. */
   const urlOf = (route: string): string =>
     ({
       list: '/v1/purchases',
@@ -80,15 +80,15 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       ['00005', 5],
       ['25', 25],
       ['100', 26],
-    ] as const)('of %s is accepted', async ([value, length], { ask }) => {
+    ] as const)('of %s is accepted', async ([value, length], { send }) => {
       for (const route of lists) {
-        expect((await ask(route, `limit=${value}`)).json().data).toHaveLength(length);
+        expect((await send(route, `limit=${value}`)).json().data).toHaveLength(length);
       }
     });
 
-    it('is 25 by default', async ({ ask }) => {
+    it('is 25 by default', async ({ send }) => {
       for (const route of lists) {
-        const { data, has_more: hasMore } = (await ask(route, '')).json();
+        const { data, has_more: hasMore } = (await send(route, '')).json();
         expect(data).toHaveLength(25);
         expect(hasMore).toBe(true);
       }
@@ -102,8 +102,8 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('group_limit', () => {
-    it.for(['1', '10', '50'])('of %s is accepted', (value, { expectTaken }) =>
-      expectTaken(['stats'], `group_by=day&group_limit=${value}`),
+    it.for(['1', '10', '50'])('of %s is accepted', (value, { expectAccepted }) =>
+      expectAccepted(['stats'], `group_by=day&group_limit=${value}`),
     );
 
     it.for(['', '0', '51', '-1', '1.5', '1e1', 'abc', '%205', '9223372036854775808'])(
@@ -115,7 +115,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   describe('status', () => {
     it.for(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
       '%s is accepted',
-      (value, { expectTaken }) => expectTaken(filtered, `status=${value}`),
+      (value, { expectAccepted }) => expectAccepted(filtered, `status=${value}`),
     );
 
     it.for(['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'])(
@@ -127,7 +127,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   describe('platform', () => {
     it.for(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
       '%s is accepted',
-      (value, { expectTaken }) => expectTaken(filtered, `platform=${value}`),
+      (value, { expectAccepted }) => expectAccepted(filtered, `platform=${value}`),
     );
 
     it.for(['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'])(
@@ -139,7 +139,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   describe('group_by', () => {
     it.for(['status', 'platform', 'currency', 'day', ...utmNames])(
       '%s is accepted',
-      (value, { expectTaken }) => expectTaken(['stats'], `group_by=${value}`),
+      (value, { expectAccepted }) => expectAccepted(['stats'], `group_by=${value}`),
     );
 
     it.for(['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'])(
@@ -151,7 +151,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   describe.each(amountNames)('%s', (name) => {
     it.for(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
       'of %s is accepted',
-      (value, { expectTaken }) => expectTaken(filtered, `${name}=${value}`),
+      (value, { expectAccepted }) => expectAccepted(filtered, `${name}=${value}`),
     );
 
     it.for([
@@ -161,9 +161,9 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('customer_id', () => {
-    it('that is well-formed is accepted, even if it is unknown', async ({ expectTaken }) => {
+    it('that is well-formed is accepted, even if it is unknown', async ({ expectAccepted }) => {
       for (const value of [customer, 'cus_nobody', 'cus_a-b_c', `cus_${'a'.repeat(2000)}`]) {
-        await expectTaken(['list', 'stats'], `customer_id=${value}`);
+        await expectAccepted(['list', 'stats'], `customer_id=${value}`);
       }
     });
 
@@ -196,27 +196,33 @@ describe.each(servings)('a parameter, %s:', (serving) => {
   });
 
   describe('starting_after', () => {
-    it('that is a purchase of the organization is accepted', ({ expectTaken }) =>
-      expectTaken(lists, `starting_after=${ownPurchase}`));
+    it('that is a purchase of the organization is accepted', ({ expectAccepted }) =>
+      expectAccepted(lists, `starting_after=${ownPurchase}`));
 
-    it('that names no purchase of the organization is an invalid cursor', async ({ ask }) => {
+    it('that names no purchase of the organization is an invalid cursor', async ({ send }) => {
       const unknown = [
-        ...[nobody, foreignPurchase, customer, ownPurchase.toUpperCase(), `${ownPurchase}0`],
+        ...[
+          unknownPurchase,
+          foreignPurchase,
+          customer,
+          ownPurchase.toUpperCase(),
+          `${ownPurchase}0`,
+        ],
         ...['', 'pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${ownPurchase}`],
         ...[`${ownPurchase}%0A`, `pur_${'a'.repeat(5000)}`, '9223372036854775808'],
       ];
       for (const route of lists) {
         for (const value of unknown) {
-          const response = await ask(route, `starting_after=${value}`);
+          const response = await send(route, `starting_after=${value}`);
           const { error } = expectRefusal(response, 'invalid_request', 'starting_after');
           expect(error.message).toContain('starting_after');
         }
       }
     });
 
-    it('that is unknown is an invalid cursor, also if no purchase matches', async ({ ask }) => {
+    it('that is unknown is an invalid cursor, also if no purchase matches', async ({ send }) => {
       for (const route of lists) {
-        const response = await ask(route, `starting_after=${nobody}&platform=popup`);
+        const response = await send(route, `starting_after=${unknownPurchase}&platform=popup`);
         expectRefusal(response, 'invalid_request', 'starting_after');
       }
     });
@@ -228,12 +234,12 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       ['256 characters of two bytes', '%C3%A9'.repeat(256)],
       ['256 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(256)],
       ['odd characters', "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'"],
-    ] as const)('of %s is accepted', ([_name, value], { expectTaken }) =>
-      expectTaken(['stats'], `${name}=${value}`),
+    ] as const)('of %s is accepted', ([_name, value], { expectAccepted }) =>
+      expectAccepted(['stats'], `${name}=${value}`),
     );
 
     it.for([
-      ['nothing', ''],
+      ['empty text', ''],
       ['257 letters', 'a'.repeat(257)],
       ['257 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(257)],
       ['a NUL', 'a%00b'],

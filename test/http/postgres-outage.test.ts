@@ -62,7 +62,7 @@ describe('the API during an outage of Postgres', () => {
 
   const name = () => new URL(database.url).pathname.slice(1);
 
-  async function shutOut() {
+  async function refuseConnections() {
     await administer(
       inject('postgresUrl'),
       `alter database ${name()} with allow_connections false`,
@@ -72,11 +72,11 @@ describe('the API during an outage of Postgres', () => {
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name()}'`,
     );
   }
-  async function letIn() {
+  async function allowConnections() {
     await administer(inject('postgresUrl'), `alter database ${name()} with allow_connections true`);
   }
 
-  /** What a caller must not learn of an outage. */
+  /** Details of the outage, which no response may contain. */
   function details(): RegExp {
     const { hostname, port } = new URL(database.url);
     return new RegExp(
@@ -85,7 +85,7 @@ describe('the API during an outage of Postgres', () => {
     );
   }
 
-  /** 500, and when to try again, in the header alone. */
+  /** Requires 500 with Retry-After, which is in the header only. */
   async function expectOutage(get: ReturnType<typeof start>['get'], urls: readonly string[]) {
     for (const response of await Promise.all(urls.map((url) => get(url)))) {
       expectRefusal(response, 'internal_error');
@@ -133,7 +133,7 @@ describe('the API during an outage of Postgres', () => {
       const proxy = await createPostgresProxy(database.url);
       try {
         const { get } = start(proxy.url, { rateLimitStore, databaseSilenceMs });
-        // Connections are open, and others are opened during the silence.
+        // Some connections are open, and others are opened meanwhile.
         await Promise.all([get('/v1/me'), get('/v1/purchases')]);
         proxy.mode = 'discard';
         proxy.freeze();
@@ -159,7 +159,7 @@ describe('the API during an outage of Postgres', () => {
     await blocking.query(`begin; select from rate_limits for update`);
     const slow = get('/v1/me');
     let isOver = false;
-    // Longer than any silence.
+    // Longer than `databaseSilenceMs`.
     const pause = database.pool.query('select pg_sleep(3)').then(() => {
       isOver = true;
     });
@@ -173,7 +173,7 @@ describe('the API during an outage of Postgres', () => {
   it('responds 500 without details if Postgres ends its connections and refuses new ones', async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
-    await shutOut();
+    await refuseConnections();
     for (const url of routes) {
       const { error } = expectRefusal(await get(url), 'internal_error');
       expect(error.message).not.toMatch(details());
@@ -183,7 +183,7 @@ describe('the API during an outage of Postgres', () => {
 
   it('logs the cause of each failure with its request id', async () => {
     const { get, lines } = start(database.url);
-    await shutOut();
+    await refuseConnections();
     const { error } = expectRefusal(await get('/v1/me'), 'internal_error');
     const logged = lines.map((line) => JSON.parse(line)).filter(({ err }) => err !== undefined);
     expect(logged).toMatchObject([
@@ -193,7 +193,7 @@ describe('the API during an outage of Postgres', () => {
 
   it('keeps the secret of the key out of the log', async () => {
     const { get, lines } = start(database.url);
-    await shutOut();
+    await refuseConnections();
     const response = await get('/v1/me');
     expectRefusal(response, 'internal_error');
     expect(reveals(response.body, secret)).toBe(false);
@@ -203,7 +203,7 @@ describe('the API during an outage of Postgres', () => {
 
   it('still responds 401 to a malformed key', async () => {
     const { get } = start(database.url);
-    await shutOut();
+    await refuseConnections();
     expectRefusal(await get('/v1/me', null), 'authentication_error');
     expectRefusal(await get('/v1/me', `${secret}x`), 'authentication_error');
   });
@@ -211,7 +211,7 @@ describe('the API during an outage of Postgres', () => {
   it('reports the outage on /readyz, and not on /healthz', async () => {
     const { get } = start(database.url);
     expect((await get('/readyz', null)).statusCode).toBe(200);
-    await shutOut();
+    await refuseConnections();
     expect((await get('/readyz', null)).statusCode).toBe(503);
     expect((await get('/healthz', null)).statusCode).toBe(200);
   });
@@ -244,9 +244,9 @@ describe('the API during an outage of Postgres', () => {
   it('recovers without a restart when Postgres is back', async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
-    await shutOut();
+    await refuseConnections();
     expectRefusal(await get('/v1/me'), 'internal_error');
-    await letIn();
+    await allowConnections();
     for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats']) {
       await vi.waitFor(async () => expect((await get(url)).statusCode).toBe(200), 10_000);
     }

@@ -8,7 +8,7 @@ import { customerUrl, servedShop, servings } from './served-shop.ts';
 describe.each(servings)('the filters of purchases, %s,', (serving) => {
   const shop = servedShop(serving);
 
-  /** How many purchases the lists and the statistics find. */
+  /** The number of purchases in the lists and in the statistics. */
   async function found(query: string): Promise<number> {
     const list = (await shop.get(`/v1/purchases?${query}`)).json();
     const ofCustomer = (await shop.get(`${customerUrl(shop.customerId)}?${query}`)).json();
@@ -21,7 +21,7 @@ describe.each(servings)('the filters of purchases, %s,', (serving) => {
   it('accept each payment status, and any for all', async () => {
     const statuses = ['pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'];
     for (const [index, status] of statuses.entries()) {
-      // The status of the order is another one.
+      // The status of the order differs.
       await shop.add({ payment_status: status, status: statuses.at(index - 1) as string });
     }
     await shop.add();

@@ -62,7 +62,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
   });
 
   it('that do not exist, or whose customer does not, are not found', async () => {
-    const stranger = await addCustomer(
+    const foreign = await addCustomer(
       shop.database.pool,
       await addOrganization(shop.database.pool),
     );
@@ -73,13 +73,13 @@ describe.each(servings)('purchases, %s,', (serving) => {
     }
     expectRefusal(await shop.get('/v1/purchases/pur_nobody'), 'not_found');
     expectRefusal(await shop.get('/v1/customers/cus_nobody/purchases'), 'not_found');
-    expectRefusal(await shop.get(customerUrl(stranger)), 'not_found');
+    expectRefusal(await shop.get(customerUrl(foreign)), 'not_found');
   });
 
   it('have the instant of their data in a header', async () => {
     const id = await shop.add();
     await shop.publish();
-    // Known to Postgres only, and so the proof of who answers.
+    // Only Postgres has this purchase, so the count shows which engine responds.
     await shop.add();
     const isPublished = serving === 'from a published generation';
     const count = (await shop.get('/v1/purchases/stats')).json().purchase_count;
@@ -87,7 +87,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     const urls = [
       '/v1/purchases',
       purchaseUrl(id),
-      // Not found: it may only be too new.
+      // A missing purchase may be newer than the data.
       purchaseUrl(1_000_000n),
       '/v1/purchases/stats',
       customerUrl(shop.customerId),

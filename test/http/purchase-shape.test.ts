@@ -7,7 +7,7 @@ import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts
 describe.each(servings)('purchases, %s,', (serving) => {
   const shop = servedShop(serving);
 
-  /** Stores purchases, and gives each as text, from each of the three routes that show it. */
+  /** Stores purchases, and returns the JSON of each from the three routes that return it. */
   async function shown(...stored: Parameters<typeof shop.add>[0][]): Promise<string[][]> {
     const ids: bigint[] = [];
     for (const values of stored) ids.push(await shop.add(values));

@@ -32,7 +32,7 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
       expect((await api.get('/v1/me', secret)).statusCode).toBe(200);
     }
   };
-  /** Only what Date tells; timers and sockets go on as ever. */
+  /** Sets the time of `Date` only. Timers and sockets use the real time. */
   const setClock = (instant: string) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(instant);

@@ -6,7 +6,7 @@ import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 const requestsPerMinute = 2;
-const nobody = encodeId('customer', 999_999_999n);
+const unknownCustomer = encodeId('customer', 999_999_999n);
 
 const it = test
   .extend(
@@ -29,7 +29,7 @@ const it = test
   });
 
 // Key, rate limit, scope, route, parameters, existence.
-describe('of several reasons to refuse a request, the answer is', () => {
+describe('if there are several reasons to refuse a request, the error is about', () => {
   it('the key rather than the rate limit', async ({ database, api, freshKey, useUp }) => {
     const key = await freshKey();
     await useUp(key.secret);
@@ -46,7 +46,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
     }
   });
 
-  it.for(['/v1/nothing', '/v1/purchases?limit=x', `/v1/customers/${nobody}/purchases`])(
+  it.for(['/v1/nothing', '/v1/purchases?limit=x', `/v1/customers/${unknownCustomer}/purchases`])(
     'the key rather than anything about %s',
     async (url, { api }) => {
       expectRefusal(await api.get(url), 'authentication_error');
@@ -79,7 +79,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
   it.for([
     ['the route', '/v1/nothing'],
     ['a parameter', '/v1/purchases?limit=x'],
-    ['existence', `/v1/customers/${nobody}/purchases`],
+    ['existence', `/v1/customers/${unknownCustomer}/purchases`],
     ['a malformed path', '/v1/purchases/%ZZ'],
   ] as const)('the rate limit rather than %s', async ([_name, url], { api, freshKey, useUp }) => {
     const { secret } = await freshKey();
@@ -90,7 +90,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
   it.for([
     ['the route', '/v1/nothing'],
     ['a parameter', '/v1/purchases?limit=x'],
-    ['existence', `/v1/customers/${nobody}/purchases`],
+    ['existence', `/v1/customers/${unknownCustomer}/purchases`],
     ['a malformed path', '/v1/purchases/%ZZ'],
   ] as const)('the scope rather than %s', async ([_name, url], { api, freshKey }) => {
     const { secret } = await freshKey(['write']);
@@ -114,7 +114,7 @@ describe('of several reasons to refuse a request, the answer is', () => {
 
   it('a parameter rather than existence', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
-    const customer = await api.get(`/v1/customers/${nobody}/purchases?limit=0`, secret);
+    const customer = await api.get(`/v1/customers/${unknownCustomer}/purchases?limit=0`, secret);
     expectRefusal(customer, 'validation_error', 'limit');
     const purchase = `/v1/purchases/${encodeId('purchase', 999_999_999n)}`;
     expectRefusal(await api.get(`${purchase}?x=1`, secret), 'validation_error', 'x');
@@ -128,6 +128,6 @@ describe('of several reasons to refuse a request, the answer is', () => {
 
   it('existence last', async ({ api, freshKey }) => {
     const { secret } = await freshKey();
-    expectRefusal(await api.get(`/v1/customers/${nobody}/purchases`, secret), 'not_found');
+    expectRefusal(await api.get(`/v1/customers/${unknownCustomer}/purchases`, secret), 'not_found');
   });
 });

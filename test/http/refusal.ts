@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify';
 import { expect } from 'vitest';
 
-/** Section 7, word for word. */
+/** The error types and statuses of section 7. */
 export const statusOf = {
   invalid_request: 400,
   authentication_error: 401,
@@ -23,7 +23,7 @@ export type RefusalBody = {
   readonly retry_after?: number;
 };
 
-/** Holds a response to be one of the eight errors, whole and with nothing besides; returns its body. */
+/** Requires that a response is this error, with exactly the specified fields, and returns its body. */
 export function expectRefusal(
   response: LightMyRequestResponse,
   type: keyof typeof statusOf,

@@ -15,23 +15,23 @@ describe('a repeated request', () => {
   let organization: bigint;
   let customer: bigint;
   let secret: string;
-  /** How many questions have reached DuckDB. */
-  let asked = 0;
+  /** The number of queries that have reached DuckDB. */
+  let queries = 0;
 
   const counted = (all: PurchaseEngine): PurchaseEngine => ({
     ...all,
     forSource: (source) => counted({ ...all, ...all.forSource(source) }),
-    list: (...question) => {
-      asked += 1;
-      return all.list(...question);
+    list: (...query) => {
+      queries += 1;
+      return all.list(...query);
     },
-    get: (...question) => {
-      asked += 1;
-      return all.get(...question);
+    get: (...query) => {
+      queries += 1;
+      return all.get(...query);
     },
-    stats: (...question) => {
-      asked += 1;
-      return all.stats(...question);
+    stats: (...query) => {
+      queries += 1;
+      return all.stats(...query);
     },
   });
 
@@ -53,10 +53,10 @@ describe('a repeated request', () => {
       customer_id: customer,
       purchase_value_in_cents: cents,
     });
-  const questionsFor = async (work: () => Promise<unknown>): Promise<number> => {
-    const before = asked;
+  const queriesDuring = async (work: () => Promise<unknown>): Promise<number> => {
+    const before = queries;
     await work();
-    return asked - before;
+    return queries - before;
   };
   const stats = '/v1/purchases/stats?group_by=status&platform=shopify';
 
@@ -66,7 +66,7 @@ describe('a repeated request', () => {
       const first = await api.get(url, secret);
       expect(first.statusCode).toBe(200);
       expect(
-        await questionsFor(async () => {
+        await queriesDuring(async () => {
           const again = await api.get(url, secret);
           expect(again.body).toBe(first.body);
           for (const name of ['etag', 'x-data-as-of', 'content-type', 'content-length']) {
@@ -77,20 +77,20 @@ describe('a repeated request', () => {
     }
   });
 
-  it('is the same in any spelling', async () => {
+  it('is the same query in another spelling', async () => {
     await api.get(stats, secret);
-    const sameElsewise = '/v1/purchases/stats?platform=shopify&group_by=st%61tus';
-    expect(await questionsFor(() => api.get(sameElsewise, secret))).toBe(0);
+    const sameQuery = '/v1/purchases/stats?platform=shopify&group_by=st%61tus';
+    expect(await queriesDuring(() => api.get(sameQuery, secret))).toBe(0);
     const another = '/v1/purchases/stats?group_by=status&platform=bling';
-    expect(await questionsFor(() => api.get(another, secret))).toBe(1);
+    expect(await queriesDuring(() => api.get(another, secret))).toBe(1);
   });
 
   it('is 304 for its ETag, without DuckDB', async () => {
     const { headers } = await api.get(stats, secret);
-    const asking = { 'if-none-match': String(headers.etag) };
+    const conditional = { 'if-none-match': String(headers.etag) };
     expect(
-      await questionsFor(async () => {
-        const response = await api.get(stats, secret, asking);
+      await queriesDuring(async () => {
+        const response = await api.get(stats, secret, conditional);
         expect([response.statusCode, response.body]).toEqual([304, '']);
         expect(response.headers.etag).toBe(headers.etag);
         expect(response.headers['x-data-as-of']).toBe(headers['x-data-as-of']);
@@ -100,10 +100,10 @@ describe('a repeated request', () => {
 
   it('is one query of DuckDB if many are concurrent', async () => {
     const url = '/v1/purchases/stats?group_by=day';
-    const answers: { body: string }[] = [];
-    const ask = async () => answers.push(await api.get(url, secret));
-    expect(await questionsFor(() => Promise.all(Array.from({ length: 20 }, ask)))).toBe(1);
-    expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
+    const responses: { body: string }[] = [];
+    const send = async () => responses.push(await api.get(url, secret));
+    expect(await queriesDuring(() => Promise.all(Array.from({ length: 20 }, send)))).toBe(1);
+    expect(new Set(responses.map(({ body }) => body)).size).toBe(1);
   });
 
   it('is a new query on the next generation', async () => {
@@ -131,7 +131,7 @@ describe('a repeated request', () => {
     expect((await api.get(customerPurchases, otherSecret)).statusCode).toBe(404);
   });
 
-  it('for a deleted customer is not answered from the cache', async () => {
+  it('for a deleted customer is not served from the cache', async () => {
     const gone = await addCustomer(database.pool, organization);
     const url = `/v1/customers/${encodeId('customer', gone)}/purchases`;
     expect((await api.get(url, secret)).statusCode).toBe(200);

@@ -6,9 +6,9 @@ import {
 } from '../../src/http/response/response-cache.ts';
 
 describe('cached responses', () => {
-  const { signal: nobodyLeaves } = new AbortController();
-  const one = { client: 'key 1', signal: nobodyLeaves };
-  const answerOf = (body: string): SerializedResponse => ({
+  const { signal: neverAborted } = new AbortController();
+  const one = { client: 'key 1', signal: neverAborted };
+  const responseOf = (body: string): SerializedResponse => ({
     body,
     contentType: 'text/plain',
     entityTag: null,
@@ -16,23 +16,23 @@ describe('cached responses', () => {
     next: null,
   });
 
-  /** What is asked of it, and answers each question when told to. */
-  function maker() {
-    let made = 0;
+  /** Computes responses. A computation ends at `finish`, or fails if its signal is aborted. */
+  function computation() {
+    let computed = 0;
     let finish: () => void = () => {};
     let given: AbortSignal | undefined;
-    const make = async (signal: AbortSignal) => {
-      made += 1;
+    const compute = async (signal: AbortSignal) => {
+      computed += 1;
       given = signal;
       await new Promise<void>((resolve, reject) => {
         finish = resolve;
         signal.addEventListener('abort', () => reject(signal.reason), { once: true });
       });
-      return answerOf(`answer ${made}`);
+      return responseOf(`response ${computed}`);
     };
     return {
-      make,
-      made: () => made,
+      compute,
+      computed: () => computed,
       finish: () => finish(),
       signal: () => given,
     };
@@ -40,87 +40,87 @@ describe('cached responses', () => {
 
   it('are computed once', async () => {
     const cache = createResponseCache(1_000_000);
-    const { make, made, finish } = maker();
-    const asked = [1, 2, 3].map(() => cache.get('a', one, make));
+    const { compute, computed, finish } = computation();
+    const responses = [1, 2, 3].map(() => cache.get('a', one, compute));
     finish();
-    expect(await Promise.all(asked)).toEqual(Array(3).fill(answerOf('answer 1')));
-    expect(await cache.get('a', one, make)).toEqual(answerOf('answer 1'));
-    expect(made()).toBe(1);
+    expect(await Promise.all(responses)).toEqual(Array(3).fill(responseOf('response 1')));
+    expect(await cache.get('a', one, compute)).toEqual(responseOf('response 1'));
+    expect(computed()).toBe(1);
   });
 
   it('are computed once for concurrent requests, also without a cache', async () => {
     const cache = createResponseCache(0);
-    const { make, made, finish } = maker();
-    const asked = [1, 2].map(() => cache.get('a', one, make));
+    const { compute, computed, finish } = computation();
+    const responses = [1, 2].map(() => cache.get('a', one, compute));
     finish();
-    await Promise.all(asked);
-    expect(made()).toBe(1);
-    const again = cache.get('a', one, make);
+    await Promise.all(responses);
+    expect(computed()).toBe(1);
+    const again = cache.get('a', one, compute);
     finish();
-    expect(await again).toEqual(answerOf('answer 2'));
+    expect(await again).toEqual(responseOf('response 2'));
   });
 
   it('are aborted when the last client has disconnected, and not before', async () => {
     const cache = createResponseCache(1_000_000);
-    const { make, made, finish, signal } = maker();
+    const { compute, computed, finish, signal } = computation();
     const [first, second] = [new AbortController(), new AbortController()];
-    const asked = [first, second].map((caller) =>
-      cache.get('a', { client: 'key 1', signal: caller.signal }, make),
+    const responses = [first, second].map((caller) =>
+      cache.get('a', { client: 'key 1', signal: caller.signal }, compute),
     );
     first.abort(new Error('the first left'));
-    await expect(asked[0]).rejects.toThrow('the first left');
+    await expect(responses[0]).rejects.toThrow('the first left');
     expect(signal()?.aborted).toBe(false);
     second.abort(new Error('the second left'));
-    await expect(asked[1]).rejects.toThrow('the second left');
+    await expect(responses[1]).rejects.toThrow('the second left');
     expect(signal()?.aborted).toBe(true);
-    const later = cache.get('a', one, make);
+    const later = cache.get('a', one, compute);
     finish();
-    expect(await later).toEqual(answerOf('answer 2'));
-    expect(made()).toBe(2);
+    expect(await later).toEqual(responseOf('response 2'));
+    expect(computed()).toBe(2);
   });
 
   it('are computed for each concurrent client, and cached for all', async () => {
     const cache = createResponseCache(1_000_000);
-    const makers = [maker(), maker()];
-    const asked = makers.map(({ make }, index) =>
-      cache.get('a', { client: `key ${index}`, signal: nobodyLeaves }, make),
+    const computations = [computation(), computation()];
+    const responses = computations.map(({ compute }, index) =>
+      cache.get('a', { client: `key ${index}`, signal: neverAborted }, compute),
     );
-    for (const { finish } of makers) finish();
-    await Promise.all(asked);
-    expect(makers.map(({ made }) => made())).toEqual([1, 1]);
-    await cache.get('a', { client: 'key 2', signal: nobodyLeaves }, () =>
-      Promise.reject(new Error('it is remembered')),
+    for (const { finish } of computations) finish();
+    await Promise.all(responses);
+    expect(computations.map(({ computed }) => computed())).toEqual([1, 1]);
+    await cache.get('a', { client: 'key 2', signal: neverAborted }, () =>
+      Promise.reject(new Error('the response is cached')),
     );
   });
 
   it('are not cached if they fail', async () => {
     const cache = createResponseCache(1_000_000);
     const fail = () => Promise.reject(new Error('no'));
-    const asked = [1, 2].map(() => cache.get('a', one, fail));
-    for (const each of asked) await expect(each).rejects.toThrow('no');
+    const responses = [1, 2].map(() => cache.get('a', one, fail));
+    for (const each of responses) await expect(each).rejects.toThrow('no');
     await sleep(0);
-    const make = async () => answerOf('yes');
-    expect(await cache.get('a', one, make)).toEqual(answerOf('yes'));
+    const compute = async () => responseOf('yes');
+    expect(await cache.get('a', one, compute)).toEqual(responseOf('yes'));
   });
 
   it('have a bounded size: the least recently used are evicted', async () => {
     const cache = createResponseCache(100_000);
-    const made: string[] = [];
-    const ask = (key: string, length = 4_000) =>
+    const computed: string[] = [];
+    const get = (key: string, length = 4_000) =>
       cache.get(key, one, async () => {
-        made.push(key);
-        return answerOf('x'.repeat(length));
+        computed.push(key);
+        return responseOf('x'.repeat(length));
       });
     for (let count = 0; count < 40; count += 1) {
-      await ask(`question ${count}`);
-      await ask('popular');
+      await get(`key ${count}`);
+      await get('popular');
     }
-    expect(made.filter((key) => key === 'popular')).toHaveLength(1);
-    await ask('question 0');
-    expect(made.filter((key) => key === 'question 0')).toHaveLength(2);
-    // One that would take the place of many is not kept.
-    await ask('huge', 40_000);
-    await ask('huge', 40_000);
-    expect(made.filter((key) => key === 'huge')).toHaveLength(2);
+    expect(computed.filter((key) => key === 'popular')).toHaveLength(1);
+    await get('key 0');
+    expect(computed.filter((key) => key === 'key 0')).toHaveLength(2);
+    // A response that would evict many others is not cached.
+    await get('huge', 40_000);
+    await get('huge', 40_000);
+    expect(computed.filter((key) => key === 'huge')).toHaveLength(2);
   });
 });

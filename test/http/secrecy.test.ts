@@ -10,21 +10,21 @@ describe('the secret of a key', () => {
   });
 
   it.for([
-    ['an answer', '/v1/me', 200],
+    ['a successful response', '/v1/me', 200],
     ['an unknown route', '/v1/nothing', 400],
     ['a missing purchase', '/v1/purchases/pur_nobody', 404],
     ['a parameter that is refused', '/v1/purchases?limit=x', 422],
   ] as const)(
     'is not logged with %s',
-    async ([_name, url, status], { ask, recorded: { lines }, shop }) => {
-      expect((await ask(url)).statusCode).toBe(status);
+    async ([_name, url, status], { send, recorded: { lines }, shop }) => {
+      expect((await send(url)).statusCode).toBe(status);
       expect(lines).not.toHaveLength(0);
       expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
     },
   );
 
   it('is not logged when the key is refused', async ({
-    ask,
+    send,
     database,
     recorded: { lines },
     shop,
@@ -34,7 +34,7 @@ describe('the secret of a key', () => {
     const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
     for (const key of [revoked, writer]) {
       const headers = { authorization: `Bearer ${key.secret}` };
-      const response = await ask('/v1/me', { headers });
+      const response = await send('/v1/me', { headers });
       expect([401, 403]).toContain(response.statusCode);
       expect(reveals(response.body, key.secret)).toBe(false);
       expect(lines).not.toHaveLength(0);
@@ -57,23 +57,23 @@ describe('the secret of a key', () => {
   });
 
   it('is neither logged nor repeated when it is sent as a parameter of a malformed URL', async ({
-    ask,
+    send,
     recorded: { lines },
     shop,
   }) => {
-    const response = await ask(`/v1/%ZZ?api_key=${shop.secret}`);
+    const response = await send(`/v1/%ZZ?api_key=${shop.secret}`);
     expect(response.statusCode).toBe(400);
     expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
     expect(reveals(response.body, shop.secret)).toBe(false);
   });
 
   it('is not logged when it is sent as a part of the path', async ({
-    ask,
+    send,
     recorded: { lines },
     shop,
   }) => {
     for (const path of [`/v1/${shop.secret}`, `/v1/purchases/${shop.secret}`]) {
-      expect([400, 422]).toContain((await ask(path)).statusCode);
+      expect([400, 422]).toContain((await send(path)).statusCode);
     }
     expect(lines).not.toHaveLength(0);
     expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
@@ -84,11 +84,11 @@ describe('the secret of a key', () => {
     recorded: { lines },
     shop,
   }) => {
-    const answers = await client.sendBytes(
+    const responses = await client.sendBytes(
       `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\nbad header\r\n\r\n`,
     );
-    expect(answers).toMatchObject([{ status: 400 }]);
-    expect(reveals(JSON.stringify(answers), shop.secret)).toBe(false);
+    expect(responses).toMatchObject([{ status: 400 }]);
+    expect(reveals(JSON.stringify(responses), shop.secret)).toBe(false);
     expect(lines.filter((line) => reveals(line, shop.secret))).toEqual([]);
   });
 });

@@ -43,14 +43,14 @@ describe('security headers', () => {
 
   it('are sent with the response to a malformed request', async ({ api }) => {
     const client = await connectTo((api.app.server.address() as AddressInfo).port);
-    const [answer] = await client.sendBytes('GARBAGE\r\n\r\n');
-    expect(answer?.status).toBe(400);
-    expect(answer?.headers).toMatchObject(onData);
+    const [response] = await client.sendBytes('GARBAGE\r\n\r\n');
+    expect(response?.status).toBe(400);
+    expect(response?.headers).toMatchObject(onData);
     client.close();
   });
 
   it.for(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(
-    'let the reference run, but in no frame: %s',
+    'allow Swagger UI to run, but not in a frame: %s',
     async (url, { api }) => {
       const { headers } = await api.get(url);
       expect(headers).toMatchObject(onAnything);

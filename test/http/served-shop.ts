@@ -12,7 +12,7 @@ import {
 } from '../support/shop.ts';
 import type { TestWorker } from '../support/sync.ts';
 
-/** Where the answers about an organization's purchases come from. */
+/** Postgres serves purchases before a generation is published, and DuckDB serves them afterwards. */
 export const servings = [
   'before a generation is published',
   'from a published generation',
@@ -21,13 +21,13 @@ export type Serving = (typeof servings)[number];
 
 export type ServedShop = {
   readonly database: TestDatabase;
-  /** An organization of each test's own, with one customer and a key. */
+  /** Each test has a new organization, with one customer and a key. */
   readonly organizationId: bigint;
   readonly customerId: bigint;
   get(url: string, headers?: Record<string, string>): Promise<LightMyRequestResponse>;
-  /** Adds a purchase, of the one customer where no other is given. */
+  /** Adds a purchase. Its customer is `customerId` by default. */
   add(values?: Omit<PurchaseValues, 'customer_id'> & { customer_id?: bigint }): Promise<bigint>;
-  /** What is stored from here on is in no answer of a published generation. */
+  /** Publishes a generation, unless the tests are about the time before. It has no later changes. */
   publish(): Promise<void>;
 };
 

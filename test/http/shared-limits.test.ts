@@ -9,7 +9,7 @@ import { expectRefusal } from './refusal.ts';
 
 describe('checking and counting a key', () => {
   let pool: Database;
-  /** What the API has sent to Postgres: one round trip each. */
+  /** The statements that the API has sent to Postgres. Each takes one round trip. */
   let statements: string[];
   let key: { id: bigint; secret: string };
   const apis: TestApi[] = [];
@@ -47,7 +47,7 @@ describe('checking and counting a key', () => {
   });
 
   it.for(['memory', 'postgres'] as const)(
-    'takes one round trip where counts are kept in %s',
+    'takes one round trip if counts are kept in %s',
     async (rateLimitStore, { database, start }) => {
       const api = await start({ rateLimitStore, rateLimitPerMinute: 3 });
       // A connection's first key check also computes which database it is connected to.
@@ -58,7 +58,7 @@ describe('checking and counting a key', () => {
         expect((await api.get('/v1/me', key.secret)).statusCode).toBe(status);
       }
       expect(statements).toHaveLength(5);
-      // What cannot be a key is not even looked up.
+      // A malformed key is not looked up.
       await api.get('/v1/me', 'crm_live_wrong');
       expect(statements.filter((text) => text.includes('api_keys'))).toHaveLength(5);
     },

@@ -16,15 +16,15 @@ describe('over a socket', () => {
     client.close();
   });
 
-  /** Sends bytes as they are and returns the one answer to them. */
+  /** Sends bytes unchanged, and returns the only response. */
   async function exchange(bytes: string): Promise<SocketResponse> {
-    const answers = await client.sendBytes(bytes);
-    expect(answers).toHaveLength(1);
-    return answers[0] as SocketResponse;
+    const responses = await client.sendBytes(bytes);
+    expect(responses).toHaveLength(1);
+    return responses[0] as SocketResponse;
   }
 
   const malformed = [
-    ['what is not HTTP', () => 'GARBAGE\r\n\r\n'],
+    ['invalid HTTP', () => 'GARBAGE\r\n\r\n'],
     ['an unknown version of HTTP', () => `GET /v1/me HTTP/7.0\r\n${authorization}\r\n`],
     ['an unknown method', () => `FETCH /v1/me HTTP/1.1\r\n${authorization}\r\n`],
     ['a malformed header', () => `GET /v1/me HTTP/1.1\r\n${authorization}no colon\r\n\r\n`],
@@ -44,26 +44,26 @@ describe('over a socket', () => {
     ],
   ] as const;
 
-  /** Section 7, whole: these requests never reach a route, and get the same answer as all. */
-  function expectInvalidRequest(answer: SocketResponse): void {
-    expect(answer.status).toBe(400);
-    expect(JSON.parse(answer.body)).toStrictEqual({
+  /** These requests reach no route. Their error has the body of section 7 too. */
+  function expectInvalidRequest(response: SocketResponse): void {
+    expect(response.status).toBe(400);
+    expect(JSON.parse(response.body)).toStrictEqual({
       error: {
         type: 'invalid_request',
         message: expect.stringMatching(/\S/),
         request_id: expect.stringMatching(/^req_[a-f0-9]{24}$/),
       },
     });
-    expect(answer.headers['request-id']).toBe(JSON.parse(answer.body).error.request_id);
-    expect(answer.headers['content-type']).toMatch(/^application\/json/);
+    expect(response.headers['request-id']).toBe(JSON.parse(response.body).error.request_id);
+    expect(response.headers['content-type']).toMatch(/^application\/json/);
   }
 
   it.each(malformed)(
     '%s is refused with 400, and the connection is closed',
     async (_name, bytes) => {
-      const answer = await exchange(bytes());
-      expectInvalidRequest(answer);
-      expect(answer.body).not.toMatch(/HPE_|parse error|\.js/i);
+      const response = await exchange(bytes());
+      expectInvalidRequest(response);
+      expect(response.body).not.toMatch(/HPE_|parse error|\.js/i);
     },
   );
 
@@ -76,9 +76,9 @@ describe('over a socket', () => {
     ['cannot be parsed', () => `HEAD /v1/me HTTP/1.1\r\n${authorization}no colon\r\n\r\n`],
     ['expects something', () => `HEAD /v1/me HTTP/1.1\r\n${authorization}Expect: x\r\n\r\n`],
   ])('a HEAD request that %s is refused without a body', async (_which, bytes) => {
-    const answer = await exchange(bytes());
-    expect([answer.status, answer.body]).toEqual([400, '']);
-    expect(answer.headers['request-id']).toMatch(/^req_/);
+    const response = await exchange(bytes());
+    expect([response.status, response.body]).toEqual([400, '']);
+    expect(response.headers['request-id']).toMatch(/^req_/);
   });
 
   it.each([
@@ -88,32 +88,32 @@ describe('over a socket', () => {
     'a request that %s is refused after the response to the one before it',
     async (_which, bytes) => {
       const first = `GET /v1/me HTTP/1.1\r\n${authorization.replace('Connection: close\r\n', '')}\r\n`;
-      const [answer, refusal] = await client.sendBytes(first + bytes);
-      expect(answer?.status).toBe(200);
-      expect(JSON.parse(answer?.body ?? '')).toMatchObject({ object: 'identity' });
+      const [response, refusal] = await client.sendBytes(first + bytes);
+      expect(response?.status).toBe(200);
+      expect(JSON.parse(response?.body ?? '')).toMatchObject({ object: 'identity' });
       expectInvalidRequest(refusal as SocketResponse);
     },
   );
 
   it.each(['http://a/v1/%ZZ', '/%761/%ZZ', '/v1/%ZZ'])('%s requires a key first', async (url) => {
-    const answer = await exchange(`GET ${url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
-    expect(answer.status).toBe(401);
+    const response = await exchange(`GET ${url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+    expect(response.status).toBe(401);
   });
 
   it.each(oversized)(
     'a %s that is too long is refused, and the connection is closed',
     async (_name, bytes) => {
-      const answer = await exchange(bytes());
-      expectInvalidRequest(answer);
-      expect(answer.body).not.toContain('aaaa');
+      const response = await exchange(bytes());
+      expectInvalidRequest(response);
+      expect(response.body).not.toContain('aaaa');
     },
   );
 
   it('the server still responds after all malformed requests', async () => {
     for (const [, bytes] of [...malformed, ...oversized]) await exchange(bytes());
-    const answer = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
-    expect(answer.status).toBe(200);
-    expect(JSON.parse(answer.body)).toMatchObject({ object: 'identity' });
+    const response = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
+    expect(response.status).toBe(200);
+    expect(JSON.parse(response.body)).toMatchObject({ object: 'identity' });
   });
 
   it.each([
@@ -134,13 +134,13 @@ describe('over a socket', () => {
   });
 
   it('304 has no body and no headers of a body', async () => {
-    const answer = await exchange(
+    const response = await exchange(
       `GET /v1/me HTTP/1.1\r\n${authorization}If-None-Match: *\r\n\r\n`,
     );
-    expect(answer.status).toBe(304);
-    expect(answer.body).toBe('');
+    expect(response.status).toBe(304);
+    expect(response.body).toBe('');
     for (const name of ['content-length', 'content-type', 'transfer-encoding']) {
-      expect(answer.headers).not.toHaveProperty(name);
+      expect(response.headers).not.toHaveProperty(name);
     }
   });
 
@@ -152,9 +152,9 @@ describe('over a socket', () => {
   });
 
   it('two Authorization headers are refused if the first is invalid', async () => {
-    const answer = await exchange(
+    const response = await exchange(
       `GET /v1/me HTTP/1.1\r\nAuthorization: Bearer wrong\r\n${authorization}\r\n`,
     );
-    expect(answer.status).toBe(401);
+    expect(response.status).toBe(401);
   });
 });

@@ -13,12 +13,12 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
   }
   const worth = (...cents: (number | bigint)[]): Added[] =>
     cents.map((value) => ({ purchase_value_in_cents: value }));
-  async function ask(query = '') {
+  async function get(query = '') {
     const response = await shop.get(`/v1/purchases/stats?${query}`);
     expect(response.statusCode, response.body).toBe(200);
     return response;
   }
-  const stats = async (query = '') => (await ask(query)).json();
+  const stats = async (query = '') => (await get(query)).json();
   const keysOf = async (query: string) =>
     (await stats(query)).groups.map((group: { key: string | null }) => group.key);
 
@@ -96,7 +96,7 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     }
     await shop.publish();
     for (const [platform, { average }] of Object.entries(averages)) {
-      const { body } = await ask(`group_by=platform&platform=${platform}`);
+      const { body } = await get(`group_by=platform&platform=${platform}`);
       expect(body.match(/"average_ticket_in_cents":[^,}]+/g), platform).toEqual([
         `"average_ticket_in_cents":${average}`,
         `"average_ticket_in_cents":${average}`,
@@ -107,7 +107,7 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
   it('are exact to the cent beyond the range of double and bigint', async () => {
     const most = 2n ** 63n - 1n;
     await store(...worth(most, most, 3).map((values) => ({ ...values, utm_term: 'a' })));
-    const { body } = await ask('group_by=utm_term');
+    const { body } = await get('group_by=utm_term');
     expect(body.match(/"revenue_in_cents":18446744073709551617,/g)).toHaveLength(2);
     expect(body.match(/"average_ticket_in_cents":6148914691236517206[,}]/g)).toHaveLength(2);
   });

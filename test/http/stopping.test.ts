@@ -9,17 +9,17 @@ import type { TestDatabase } from '../support/postgres.ts';
 import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
 
 const it = isolatedTest.extend(
-  'ask',
+  'requestBytes',
   ({ shop }) =>
     () =>
       `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
 );
 
-async function untilLeft({ app }: TestApi, others: number): Promise<void> {
+async function untilConnections({ app }: TestApi, others: number): Promise<void> {
   while ((await connectionsOf(app)) > others) await sleep(5);
 }
 
-/** Resolves once a key check waits for a lock. */
+/** Resolves when a key check waits for a lock. */
 async function untilKeyIsChecked({ pool }: TestDatabase): Promise<void> {
   const waiting = `select from pg_locks join pg_stat_activity using (pid)
     where not granted and datname = current_database()`;
@@ -48,7 +48,7 @@ describe('an API on sockets', () => {
       await once(socket, 'data');
       socket.resetAndDestroy();
     }
-    await untilLeft(api, others);
+    await untilConnections(api, others);
     expect((await get('/v1/me')).statusCode).toBe(200);
   });
 
@@ -70,14 +70,14 @@ describe('an API on sockets', () => {
   it('stops although a client has disconnected with a pipelined request', async ({
     database,
     api,
-    ask,
+    requestBytes,
   }) => {
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
-    const leaving = client.openSocket(ask() + ask());
+    const leaving = client.openSocket(requestBytes() + requestBytes());
     await untilKeyIsChecked(database);
     leaving.destroy();
-    await untilLeft(api, others);
+    await untilConnections(api, others);
     await locking.query('rollback');
     locking.release();
     const quiet = client.openSocket('');
@@ -90,24 +90,24 @@ describe('an API on sockets', () => {
   it('responds to requests that arrive during shutdown, and then closes the connection', async ({
     database,
     api,
-    ask,
+    requestBytes,
   }) => {
     const socket = client.openSocket('');
     const received = text(socket);
     // A lock on the keys delays a response.
     const locking = await database.pool.connect();
     await locking.query('begin; lock table api_keys in access exclusive mode');
-    socket.write(ask());
+    socket.write(requestBytes());
     await untilKeyIsChecked(database);
     const closing = api.close();
     isClosed = true;
     while (api.app.server.listening) await sleep(5);
-    socket.write(ask());
+    socket.write(requestBytes());
     await locking.query('rollback');
     locking.release();
-    const answers = await received;
-    expect(answers.match(/HTTP\/1\.1 \d+/g)?.[0]).toBe('HTTP/1.1 200');
-    expect(answers).not.toContain('HTTP/1.1 503');
+    const responses = await received;
+    expect(responses.match(/HTTP\/1\.1 \d+/g)?.[0]).toBe('HTTP/1.1 200');
+    expect(responses).not.toContain('HTTP/1.1 503');
     await closing;
   });
 

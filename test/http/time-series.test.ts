@@ -9,7 +9,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
   const shop = servedShop(serving);
   const request = (query: string, headers: Record<string, string> = {}) =>
     shop.get(`/v1/purchases/timeseries?${query}`, headers);
-  const ask = async (query: string, headers: Record<string, string> = {}) => {
+  const get = async (query: string, headers: Record<string, string> = {}) => {
     const response = await request(query, headers);
     expect(response.statusCode, response.body).toBe(200);
     return response;
@@ -63,7 +63,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
 
   it('has the totals, and each period from the first to the last purchase', async () => {
     await store();
-    expect((await ask('interval=month')).json()).toStrictEqual({
+    expect((await get('interval=month')).json()).toStrictEqual({
       ...totals,
       series: [
         {
@@ -80,7 +80,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
 
   it('has a series for each group, in the order of the ranking', async () => {
     await store();
-    expect((await ask('interval=month&group_by=platform&group_limit=1')).json()).toStrictEqual({
+    expect((await get('interval=month&group_by=platform&group_limit=1')).json()).toStrictEqual({
       ...totals,
       group_by: 'platform',
       series: [
@@ -100,7 +100,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
   it('begins periods in the time zone, within the bounds', async () => {
     await store();
     const query = 'interval=day&timezone=asia/tokyo&created_until=2026-04-01T15:00:00Z';
-    const { timezone, series } = (await ask(query)).json();
+    const { timezone, series } = (await get(query)).json();
     expect(timezone).toBe('Asia/Tokyo');
     expect(series[0].periods).toStrictEqual([
       { starts_at: '2026-03-31T15:00:00.000000Z', ...popup },
@@ -108,10 +108,10 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     ]);
   });
 
-  it('comes as CSV, NDJSON and Arrow with a row for each period of each series', async () => {
+  it('is available as CSV, NDJSON and Arrow, with a row for each period of each series', async () => {
     await store();
     const query = 'interval=month&group_by=platform';
-    const csv = await ask(`${query}&format=csv`);
+    const csv = await get(`${query}&format=csv`);
     expect(csv.headers['x-has-more']).toBe('false');
     expect(csv.body.split('\r\n')).toEqual([
       'starts_at,key,purchase_count,customer_count,revenue_in_cents,average_ticket_in_cents',
@@ -123,13 +123,13 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
       '2026-05-01T00:00:00.000000Z,bling,1,1,50,50',
       '',
     ]);
-    const ndjson = await ask(query, { accept: 'application/x-ndjson' });
+    const ndjson = await get(query, { accept: 'application/x-ndjson' });
     expect(JSON.parse(ndjson.body.split('\n')[0] ?? '')).toStrictEqual({
       ...march,
       key: 'popup',
       ...popup,
     });
-    const arrow = await ask(`${query}&format=arrow`);
+    const arrow = await get(`${query}&format=arrow`);
     const rows = tableFromIPC(arrow.rawPayload).toArray();
     expect(rows.map(({ key, revenue_in_cents: cents }) => [key, cents])).toEqual([
       ['popup', 301n],
@@ -143,15 +143,15 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
 
   it('has an ETag that depends on the content alone', async () => {
     await store();
-    const first = await ask('interval=month');
+    const first = await get('interval=month');
     expect(first.headers['x-data-as-of']).toMatch(/Z$/);
     const { etag = '' } = first.headers;
     const again = await request('interval=month&status=any', { 'if-none-match': String(etag) });
     expect(again.statusCode).toBe(304);
-    expect((await ask('interval=week')).headers.etag).not.toBe(etag);
+    expect((await get('interval=week')).headers.etag).not.toBe(etag);
   });
 
-  it('refuses what is no interval, no dimension, and more than 1,000 periods', async () => {
+  it('refuses an unknown interval or dimension, and more than 1,000 periods', async () => {
     await store();
     for (const [query, param] of [
       ['', 'interval'],
@@ -167,7 +167,7 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     const refused = await request(`interval=hour&${bounds}`);
     expectRefusal(refused, 'validation_error', 'interval');
     expect(refused.json().error.message).toContain('into 1001 periods, more than 1000');
-    const [series] = (await ask(`interval=day&${bounds}`)).json().series;
+    const [series] = (await get(`interval=day&${bounds}`)).json().series;
     expect(series.periods).toHaveLength(42);
   });
 });

@@ -5,16 +5,16 @@ import { servedShop, servings } from './served-shop.ts';
 
 describe.each(servings)('the time zone of statistics, %s,', (serving) => {
   const shop = servedShop(serving);
-  const ask = (query: string) => shop.get(`/v1/purchases/stats?${query}`);
+  const get = (query: string) => shop.get(`/v1/purchases/stats?${query}`);
   const stats = async (query: string) => {
-    const response = await ask(query);
+    const response = await get(query);
     expect(response.statusCode, response.body).toBe(200);
     return response.json();
   };
   const daysOf = async (query: string) =>
     (await stats(`group_by=day&${query}`)).groups.map(({ key }: { key: string }) => key).sort();
   const store = async () => {
-    // Before and after midnight in São Paulo, and where New York's clocks went forward.
+    // Before and after midnight in São Paulo, and at a change of the clocks of New York.
     for (const created_at of [
       '2026-03-08T02:59:59.999999Z',
       '2026-03-08T03:00:00Z',
@@ -62,7 +62,7 @@ describe.each(servings)('the time zone of statistics, %s,', (serving) => {
     'is refused and named if it is unknown: "%s"',
     async (name) => {
       for (const query of ['group_by=day&', '']) {
-        expectRefusal(await ask(`${query}timezone=${name}`), 'validation_error', 'timezone');
+        expectRefusal(await get(`${query}timezone=${name}`), 'validation_error', 'timezone');
       }
     },
   );

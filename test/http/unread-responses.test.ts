@@ -31,14 +31,14 @@ describe('responses that clients do not read', () => {
   const requestBytes = (url: string, { authorization }: { authorization: string }) =>
     `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n\r\n`;
 
-  /** Sends requests and reads nothing but the first bytes of the first response. */
-  async function askWithoutReading(client: SocketClient, bytes: string): Promise<Socket> {
+  /** Sends requests, and reads only the first bytes of the first response. */
+  async function sendWithoutReading(client: SocketClient, bytes: string): Promise<Socket> {
     const socket = client.openSocket(bytes);
     await once(socket, 'readable');
     return socket;
   }
 
-  async function untilAnswered(client: SocketClient, headers: { authorization: string }) {
+  async function untilAccepted(client: SocketClient, headers: { authorization: string }) {
     for (;;) {
       const { status } = await client.send({ method: 'GET', url: large, headers });
       if (status === 200) return;
@@ -51,7 +51,7 @@ describe('responses that clients do not read', () => {
   }) => {
     const { client } = await startServer({ unreadBytesPerKey: largeBytes + mebibyte });
     const [headers, otherHeaders] = [await headersOf(), await headersOf()];
-    const socket = await askWithoutReading(client, requestBytes(large, headers));
+    const socket = await sendWithoutReading(client, requestBytes(large, headers));
 
     const refused = await client.send({ method: 'GET', url: large, headers });
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1']);
@@ -66,7 +66,7 @@ describe('responses that clients do not read', () => {
     expect(other.status).toBe(200);
 
     socket.destroy();
-    await untilAnswered(client, headers);
+    await untilAccepted(client, headers);
   });
 
   it('do not count when the client has read them, and one alone may exceed the bound', async ({
@@ -75,11 +75,11 @@ describe('responses that clients do not read', () => {
   }) => {
     const { client } = await startServer({ unreadBytesPerKey: mebibyte });
     const headers = await headersOf();
-    for (let count = 0; count < 2; count += 1) await untilAnswered(client, headers);
-    const socket = await askWithoutReading(client, requestBytes(large, headers));
+    for (let count = 0; count < 2; count += 1) await untilAccepted(client, headers);
+    const socket = await sendWithoutReading(client, requestBytes(large, headers));
     expect((await client.send({ method: 'GET', url: large, headers })).status).toBe(429);
     socket.destroy();
-    await untilAnswered(client, headers);
+    await untilAccepted(client, headers);
   });
 
   it('no longer count after a disconnect, pipelined ones included', async ({
@@ -90,17 +90,17 @@ describe('responses that clients do not read', () => {
     const headers = await headersOf();
     const responses: { readonly writableEnded: boolean }[] = [];
     server.on('request', (_request, response) => responses.push(response));
-    const socket = await askWithoutReading(client, requestBytes(large, headers).repeat(3));
+    const socket = await sendWithoutReading(client, requestBytes(large, headers).repeat(3));
     await expect
       .poll(() => responses.map(({ writableEnded }) => writableEnded), { timeout: 30_000 })
       .toEqual([true, true, true]);
     expect((await client.send({ method: 'GET', url: large, headers })).status).toBe(429);
     socket.destroy();
     for (let unread = 0; unread < 2; unread += 1) {
-      await untilAnswered(client, headers);
-      await askWithoutReading(client, requestBytes(large, headers));
+      await untilAccepted(client, headers);
+      await sendWithoutReading(client, requestBytes(large, headers));
     }
-    await untilAnswered(client, headers);
+    await untilAccepted(client, headers);
   });
 
   it('have their connection closed', async ({ startServer, headersOf }) => {
@@ -122,11 +122,11 @@ describe('responses that clients do not read', () => {
     await withConnection(database.pool, async (locking) => {
       await locking.query('begin; lock table tags in access exclusive mode');
       const connected = once(server, 'connection') as Promise<[Socket]>;
-      const answered = client.send({ method: 'GET', url: '/v1/tags', headers });
+      const response = client.send({ method: 'GET', url: '/v1/tags', headers });
       const [connection] = await connected;
       await once(connection, 'timeout');
       await locking.query('rollback');
-      expect((await answered).status).toBe(200);
+      expect((await response).status).toBe(200);
     });
   });
 });

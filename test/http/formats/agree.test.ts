@@ -22,17 +22,17 @@ describe('all formats of a response', () => {
   let customers: bigint[];
 
   const it = test
-    /** Asks in every format and compares with what JSON shows. */
+    /** Requests every format, and compares the rows with those of JSON. */
     .extend(
       'expectAgreement',
       ({ api }) =>
         async (url: string, columns: readonly TableColumn[], member: string) => {
-          const ask = async (format: string) => {
+          const getFormat = async (format: string) => {
             const response = await api.get(`${url}&format=${format}`, secret);
             expect(response.statusCode, `${url} ${format}: ${response.body}`).toBe(200);
             return response;
           };
-          const json = (await ask('json')).body;
+          const json = (await getFormat('json')).body;
           const isGrouped = !json.includes('"group_by":null');
           const objects = isGrouped ? objectsIn(json, member) : [json.replace('{', '{"key":null,')];
           const rows = rowsOfJson(columns, objects);
@@ -40,14 +40,18 @@ describe('all formats of a response', () => {
           const hasMore = String(more.has_more ?? more.groups_truncated);
 
           const names = columns.map(({ name }) => name);
-          const [plain, lines, arrow] = [await ask('csv'), await ask('ndjson'), await ask('arrow')];
+          const [plain, lines, arrow] = [
+            await getFormat('csv'),
+            await getFormat('ndjson'),
+            await getFormat('arrow'),
+          ];
           expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
           const objectsOfLines = lines.body.split('\n').slice(0, -1);
           expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
           if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
           expect(readArrow(arrow.rawPayload).rows).toEqual(rows);
-          for (const answer of [plain, lines, arrow]) {
-            expect(answer.headers['x-has-more']).toBe(hasMore);
+          for (const response of [plain, lines, arrow]) {
+            expect(response.headers['x-has-more']).toBe(hasMore);
           }
         },
     );
@@ -60,7 +64,7 @@ describe('all formats of a response', () => {
     for (let count = 0; count < 3; count += 1) {
       customers.push(await addCustomer(database.pool, organization));
     }
-    // Sums of these fit into 64 bits; what does not is tested apart.
+    // These sums fit into 64 bits. Another test has a larger sum.
     const shop = awkwardPurchase(customers).map((values) => {
       const cents = BigInt(values.purchase_value_in_cents as bigint);
       return { ...values, purchase_value_in_cents: cents % 2n ** 54n };
@@ -100,8 +104,8 @@ describe('all formats of a response', () => {
         fc.constantFrom('/v1/purchases', ofCustomer),
         filters,
         fc.integer({ min: 1, max: 100 }),
-        (url, asked, limit) =>
-          expectAgreement(`${url}?${query({ ...asked, limit })}`, purchaseTable.columns, 'data'),
+        (url, filter, limit) =>
+          expectAgreement(`${url}?${query({ ...filter, limit })}`, purchaseTable.columns, 'data'),
       ),
       { numRuns: 15 },
     );
@@ -114,10 +118,10 @@ describe('all formats of a response', () => {
         filters,
         fc.option(fc.constantFrom(...statsDimensions), { nil: undefined }),
         fc.integer({ min: 1, max: 50 }),
-        (asked, dimension, limit) => {
+        (filter, dimension, limit) => {
           const grouping = dimension === undefined ? {} : { group_by: dimension };
-          const asking = query({ ...asked, ...grouping, group_limit: limit });
-          return expectAgreement(`/v1/purchases/stats?${asking}`, statsColumns, 'groups');
+          const parameters = query({ ...filter, ...grouping, group_limit: limit });
+          return expectAgreement(`/v1/purchases/stats?${parameters}`, statsColumns, 'groups');
         },
       ),
       { numRuns: 25 },

@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 /** A row as text: numbers as digits, instants as JSON writes them. */
 export type ReadRow = readonly (string | null)[];
 
-/** Reads files as DuckDB does; CSV telling no value from empty text. */
+/** Reads CSV and Parquet with DuckDB. In CSV, an unquoted empty text is null. */
 export async function fileReader() {
   const folder = await temporaryDirectory();
   const instance = await DuckDBInstance.create(':memory:');
@@ -22,7 +22,7 @@ export async function fileReader() {
     return path;
   };
   return {
-    /** Columns by name; whole numbers and text, instants as JSON writes them. */
+    /** The types by column, and the rows as text. */
     async readParquet(file: Buffer): Promise<{ types: Record<string, string>; rows: ReadRow[] }> {
       const path = await save(file);
       const reader = await connection.runAndReadAll('select * from read_parquet($path)', { path });
@@ -75,8 +75,8 @@ export function readArrow(bytes: Uint8Array): { types: Record<string, string>; r
 }
 
 /**
- * Instants and texts from their buffers: the library makes milliseconds of the ones, and
- * takes a byte order mark for no part of the others.
+ * Reads instants and texts from their buffers: the library rounds instants to milliseconds, and
+ * removes a byte order mark from texts.
  */
 function valuesOf(vector: Vector): (string | null)[] {
   const readerOf = (data: Data): ((row: number) => string) => {
@@ -97,12 +97,12 @@ function valuesOf(vector: Vector): (string | null)[] {
   });
 }
 
-/** The rows of a JSON answer (its text, for doubles would lose digits), column by column. */
+/** The rows of JSON objects. Objects are text, because doubles would lose digits. */
 export function rowsOfJson(columns: readonly TableColumn[], objects: readonly string[]): ReadRow[] {
   return objects.map((object) => columns.map(({ name }) => memberOf(object, name)));
 }
 
-/** An object's JSON with its numbers as text: digits that no double holds are kept. */
+/** Parses an object with its numbers as text, because doubles would lose digits. */
 export const exactly = (object: string): Record<string, unknown> =>
   JSON.parse(
     object.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) =>
@@ -110,7 +110,7 @@ export const exactly = (object: string): Record<string, unknown> =>
     ),
   );
 
-/** A member of an object's JSON as text, numbers digit by digit. */
+/** A member of an object as text, with all digits of numbers. */
 function memberOf(object: string, name: string): string | null {
   const value = exactly(object)[name];
   if (value === undefined || value === null) return null;
@@ -118,7 +118,7 @@ function memberOf(object: string, name: string): string | null {
   return JSON.stringify(value).replaceAll(/"\\u0001([^"]*)"/g, '$1');
 }
 
-/** The objects of a list's JSON, each as its own text. */
+/** The texts of the objects in an array of a JSON object. */
 export function objectsIn(json: string, member: string): string[] {
   const start = json.indexOf(`"${member}":[`) + member.length + 4;
   const objects: string[] = [];

@@ -22,7 +22,7 @@ it.beforeAll(async ({ database, shop, customerId, worker }) => {
   await worker.syncAll();
 });
 
-describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by %s', (engine) => {
+describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (engine) => {
   let api: TestApi;
   let secret: string;
   let urls: string[];
@@ -63,7 +63,7 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     ['text/csv;q=0', 'json'],
     ['image/png', 'json'],
     ['nonsense', 'json'],
-  ])('takes Accept: %s for %s', async (accept, format) => {
+  ])('reads Accept: %s as %s', async (accept, format) => {
     for (const url of urls) {
       const response = await get(url, accept === undefined ? {} : { accept });
       expect(response.statusCode).toBe(200);
@@ -72,18 +72,18 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('by the parameter overrides Accept', async () => {
+  it('prefers the parameter to Accept', async () => {
     for (const url of urls) {
       for (const [format, mediaType] of Object.entries(mediaTypes)) {
         const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
         expect(response.headers['content-type']).toBe(mediaType);
       }
-      const asked = await get(url, { accept: 'text/csv' });
-      expect(asked.body).toBe((await get(`${url}&format=csv`)).body);
+      const response = await get(url, { accept: 'text/csv' });
+      expect(response.body).toBe((await get(`${url}&format=csv`)).body);
     }
   });
 
-  it('that is unknown is refused and named, and errors are always JSON', async () => {
+  it('refuses and names an unknown format, and returns all errors as JSON', async () => {
     for (const url of urls) {
       for (const format of ['xml', '', 'CSV', 'parquet']) {
         const response = await get(`${url}&format=${format}`, { accept: 'text/csv' });
@@ -119,14 +119,14 @@ describe.each(['postgres', 'duckdb'] as const)('asking for a format, answered by
     }
   });
 
-  it('of HEAD has the headers of GET', async () => {
+  it('returns the headers of GET for HEAD', async () => {
     for (const url of urls) {
       for (const format of Object.keys(mediaTypes)) {
-        const asked = `${url}&format=${format}`;
-        const found = await get(asked);
+        const formatUrl = `${url}&format=${format}`;
+        const found = await get(formatUrl);
         const head = await api.app.inject({
           method: 'HEAD',
-          url: asked,
+          url: formatUrl,
           headers: { authorization: `Bearer ${secret}` },
         });
         expect(head.statusCode).toBe(200);
