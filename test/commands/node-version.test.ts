@@ -30,7 +30,7 @@ describe('a version of Node', () => {
     expect(checkedAs(version)).toEqual({ status: 0, stdout: '', stderr: '' });
   });
 
-  it('is looked at before each command', () => {
+  it('is checked before each command', () => {
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
       scripts: Record<string, string>;
     };

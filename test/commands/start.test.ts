@@ -41,7 +41,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     return stdout.split('\n').filter((line) => line.includes(directory));
   };
 
-  /** Runs the command that a banner shows, and gives the key's secret and the API's address. */
+  /** Runs the command in a banner, and returns the secret of its key and the URL of the API. */
   const tryBanner = async (program: Program, environment: Record<string, string>) => {
     const [, command = ''] = /^ {2}KEY=(.+)$/m.exec(program.output()) ?? [];
     expect(command).toMatch(/npm run -s keys -- create --organization org_\w+ --name ".+"/);
@@ -55,7 +55,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     return { secret: stdout, url };
   };
 
-  it('runs everything from nothing, shows writes, and starts again on the same data', async ({
+  it('starts everything in an empty folder, shows writes, and starts again on the same data', async ({
     directory,
     start,
   }) => {
@@ -68,18 +68,18 @@ describe('npm start', { timeout: 120_000 }, () => {
     const curls = [...first.output().matchAll(/curl -H "(.+?): (.+?)" "(.+?)"/g)];
     expect(curls).toHaveLength(3);
     for (const [, header, value, url] of curls) {
-      const answer = await checkedFetch(url as string, {
+      const response = await checkedFetch(url as string, {
         headers: { [header as string]: value as string },
       });
-      expect(answer.status).toBe(200);
+      expect(response.status).toBe(200);
     }
     const [, header, value, url] = curls[2] as RegExpMatchArray;
     const count = async () => {
       const total = new URL('/v1/purchases/stats', url);
-      const answer = await checkedFetch(total, {
+      const response = await checkedFetch(total, {
         headers: { [header as string]: value as string },
       });
-      return ((await answer.json()) as { purchase_count: number }).purchase_count;
+      return ((await response.json()) as { purchase_count: number }).purchase_count;
     };
     const until = async (expected: number) => {
       while ((await count()) !== expected) await sleep(20);
@@ -216,7 +216,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
   };
 
-  it('says in one line that the port is in use', async ({ directory, start }) => {
+  it('reports in one line that the port is in use', async ({ directory, start }) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -231,21 +231,25 @@ describe('npm start', { timeout: 120_000 }, () => {
   it.for([
     ['is no URL', 'nonsense', /^DATABASE_URL must look like postgres:\/\//],
     ['cannot be read', 'postgres://me:secret#1@db/shop', /^DATABASE_URL cannot be read: .*%23/],
-    ['leads nowhere', 'postgres://me:secret@127.0.0.1:9/shop', /^Cannot use the database shop at/],
-  ] as const)('says in one line that DATABASE_URL %s', async ([_what, url, line], { start }) => {
+    [
+      'names no server',
+      'postgres://me:secret@127.0.0.1:9/shop',
+      /^Cannot use the database shop at/,
+    ],
+  ] as const)('reports in one line that DATABASE_URL %s', async ([_what, url, line], { start }) => {
     const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
     await fails(program, line);
     expect(program.output()).not.toContain('secret');
   });
 
-  it('says in one line that DATA_DIR cannot be written to', async ({ directory, start }) => {
+  it('reports in one line that DATA_DIR cannot be written to', async ({ directory, start }) => {
     // Root may write anywhere, but not below a file.
     const file = join(directory, 'file');
     await writeFile(file, '');
     await fails(start({ DATA_DIR: join(file, 'data') }), /^Cannot write to DATA_DIR .*file\/data/);
   });
 
-  it('says in one line which setting is wrong', async ({ start }) => {
+  it('reports in one line which setting is invalid', async ({ start }) => {
     await fails(start({ PORT: 'http' }), /^PORT is "http" but must be a whole number/);
   });
 });

@@ -8,7 +8,7 @@ import {
 } from '../../src/domain/instant.ts';
 
 describe('an instant', () => {
-  it('is read back from what is written, to the microsecond', () => {
+  it('is parsed from its formatted text, to the microsecond', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: earliestInstant, max: latestInstant }), (instant) => {
         const text = formatInstant(instant);

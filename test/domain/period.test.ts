@@ -12,7 +12,7 @@ import { localDayReader } from '../support/local-day.ts';
 const instant = (text: string) => parseInstant(text, 'down') as bigint;
 const hour = 3_600_000_000n;
 
-/** The periods from that of one instant to that of another. */
+/** The starts of the periods from that of one instant to that of another. */
 async function periods(interval: Interval, from: string, to: string, timeZone?: string) {
   const calendar = { interval, ...(timeZone === undefined ? {} : { timeZone }) };
   const [first, last] = [
@@ -65,7 +65,7 @@ describe('the periods of a time series', () => {
     expect(starts).toEqual(expected.map((day) => `${day}T00:00:00.000000Z`));
   });
 
-  it('are hours of the same length except where clocks change by half an hour', async () => {
+  it('are hours of 60 minutes, except if the clocks change by half an hour', async () => {
     const lengths = async (zone: string, from: string, to: string) => {
       const starts = await periods('hour', from, to, zone);
       const minutes = starts

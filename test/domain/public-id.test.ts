@@ -11,7 +11,7 @@ import {
 const resources = Object.keys(idPrefixes) as (keyof typeof idPrefixes)[];
 
 describe('a public id', () => {
-  it('leads back to the number it was made from, in every range of a bigint', () => {
+  it('decodes to its number, in every range of a bigint', () => {
     const number = fc.oneof(
       fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
       fc.bigInt({ min: 2n ** 53n - 3n, max: 2n ** 53n + 3n }),
@@ -27,7 +27,7 @@ describe('a public id', () => {
     );
   });
 
-  it('never stands for two numbers: any text decodes to itself or to nothing', () => {
+  it('is the only text that decodes to its number', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[A-Za-z0-9]{12,20}$/), (body) => {
         const id = decodeId('purchase', `pur_${body}`);
@@ -36,8 +36,8 @@ describe('a public id', () => {
     );
   });
 
-  // Handed out to integrations: an id must never change its meaning.
-  it('stays what it was', () => {
+  // Integrations store ids, so an id must never change.
+  it('is the same in every release', () => {
     expect(encodeId('purchase', 1n)).toBe('pur_mBxLDNpBEZ6W');
     expect(encodeId('customer', 123_456n)).toBe('cus_5ZUhegzoCMt8');
   });
@@ -50,8 +50,8 @@ describe('a public id', () => {
   );
 });
 
-describe('the quick encoder', () => {
-  it('writes what the library writes', () => {
+describe('the fast encoder', () => {
+  it('returns the same ids as the library', () => {
     const expectSame = (id: bigint) => {
       expect(encodeId('purchase', id)).toBe(encodeIdWithLibrary('purchase', id));
     };

@@ -50,14 +50,16 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
 
   function expectAll(rows: readonly ReadRow[]): void {
     const names = ['purchase_value_in_cents', ...trackingLabels];
-    const places = names.map((name) => purchaseTable.columns.findIndex((one) => one.name === name));
-    const shown = rows.map((row) => places.map((place) => row[place]));
+    const positions = names.map((name) =>
+      purchaseTable.columns.findIndex((one) => one.name === name),
+    );
+    const shown = rows.map((row) => positions.map((position) => row[position]));
     shown.sort(([one], [other]) => Number(one) - Number(other));
     const stored = Array.from({ length: count }, (_, index) => [
       `${index + 1}`,
       ...trackingLabels.map((label) => `${label} ${index + 1}`.padStart(maxTextBytes.label, 'x')),
     ]);
-    // A failure prints one row, not all.
+    // A failure prints one row instead of all.
     const differing = stored.findIndex((row, index) => row.join() !== shown[index]?.join());
     expect(shown[differing]).toEqual(stored[differing]);
     expect(shown).toHaveLength(count);

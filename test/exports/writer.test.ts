@@ -54,7 +54,7 @@ describe('an export of all purchases that match', () => {
        from generate_series(1, 4500) as number`,
       [organization, customers[0]],
     );
-    // More than one number, as sqids has it.
+    // sqids encodes each of these ids as several numbers.
     for (const id of [2n ** 53n - 1n, 2n ** 53n, 2n ** 62n, 2n ** 63n - 1n]) {
       await database.pool.query('insert into customers (organization_id, id) values ($1, $2)', [
         organization,
@@ -101,7 +101,7 @@ describe('an export of all purchases that match', () => {
   });
 
   it.each(['csv', 'csv_excel', 'ndjson'] as const)(
-    'writes the same lines of both for any filters: %s',
+    'has the same lines from both engines for any filters: %s',
     async (format) => {
       const filters: fc.Arbitrary<PurchaseFilters> = fc.record(
         {
@@ -114,16 +114,16 @@ describe('an export of all purchases that match', () => {
         { requiredKeys: [] },
       );
       await fc.assert(
-        fc.asyncProperty(filters, async (asked) => {
-          const lines = linesOf(await exported('duckdb', format, asked));
-          expect(lines).toEqual(linesOf(await exported('postgres', format, asked)));
+        fc.asyncProperty(filters, async (given) => {
+          const lines = linesOf(await exported('duckdb', format, given));
+          expect(lines).toEqual(linesOf(await exported('postgres', format, given)));
         }),
         { numRuns: 3, examples: [[{}]] },
       );
     },
   );
 
-  it('holds the same rows in Parquet of both, which DuckDB and JavaScript prepare', async () => {
+  it('has the same Parquet rows from both engines, which are prepared in DuckDB and in JavaScript', async () => {
     const files = await fileReader();
     const [ofDuckdb, ofPostgres] = await Promise.all(
       (['duckdb', 'postgres'] as const).map(async (name) => {
@@ -207,7 +207,7 @@ describe('an export of all purchases that match', () => {
         }
       };
       await expect(read()).rejects.toThrow(/export process failed: .*not a valid DuckDB/);
-      // An answer that has not begun can still be an error.
+      // A response that has not started can still become an error.
       expect(parts).toBe(0);
       await file.close();
     },
@@ -229,7 +229,7 @@ describe('an export of all purchases that match', () => {
     const read = async () => {
       const { signal } = new AbortController();
       for await (const _part of writeExport(filesAt(file.fd, delta.fd), {}, format, signal)) {
-        // Only how it ends matters.
+        // Only the error is tested.
       }
     };
     await expect(read()).rejects.toThrow(
@@ -255,7 +255,7 @@ async function withoutFirstEntry(path: string, dictionary: string): Promise<void
   instance.closeSync();
 }
 
-/** The export processes of this one. */
+/** The export processes of a process. */
 function childrenOf(pid: number): number[] {
   return readdirSync(`/proc/${pid}/task`)
     .flatMap((thread) =>

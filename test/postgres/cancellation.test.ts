@@ -5,22 +5,22 @@ import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
 
-describe('a statement whose caller gives up', () => {
+describe('a statement whose caller aborts', () => {
   let database: TestDatabase;
   let proxy: PostgresProxy;
   let pool: Database;
   it.beforeEach(async ({ database: ownDatabase }) => {
     database = ownDatabase;
     proxy = await createPostgresProxy(database.url);
-    pool = createPool(proxy.url, { max: 1, applicationName: 'gives up' });
+    pool = createPool(proxy.url, { max: 1, applicationName: 'cancellation' });
     return async () => {
       await pool.end();
       await proxy.close();
     };
   });
 
-  /** Runs the statement until it is given up; it sleeps for longer than any test. */
-  function runUntilGivenUp() {
+  /** Runs a statement that does not end before it is cancelled. */
+  function runUntilAborted() {
     const caller = new AbortController();
     const outcome = withConnection(
       pool,
@@ -28,74 +28,74 @@ describe('a statement whose caller gives up', () => {
       caller.signal,
     ).then(
       () => 'done',
-      (error: unknown) => (error === caller.signal.reason ? 'given up' : error),
+      (error: unknown) => (error === caller.signal.reason ? 'aborted' : error),
     );
-    return { giveUp: () => caller.abort(), outcome };
+    return { abort: () => caller.abort(), outcome };
   }
 
   const running = async (): Promise<number> => {
     const { rows } = await database.pool.query(
-      `select from pg_stat_activity where application_name = 'gives up' and state = 'active'`,
+      `select from pg_stat_activity where application_name = 'cancellation' and state = 'active'`,
     );
     return rows.length;
   };
-  const until = async (isSo: () => Promise<boolean> | boolean) => {
-    while (!(await isSo())) await sleep(10);
+  const until = async (condition: () => Promise<boolean> | boolean) => {
+    while (!(await condition())) await sleep(10);
   };
-  const until1 = () => until(async () => (await running()) === 1);
+  const untilRunning = () => until(async () => (await running()) === 1);
 
-  it('is cancelled, and leaves the pool as it was', async () => {
-    const { giveUp, outcome } = runUntilGivenUp();
-    await until1();
-    giveUp();
-    expect(await outcome).toBe('given up');
+  it('is cancelled, and its connection returns to the pool', async () => {
+    const { abort, outcome } = runUntilAborted();
+    await untilRunning();
+    abort();
+    expect(await outcome).toBe('aborted');
     await until(async () => (await running()) === 0);
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     expect(pool.totalCount).toBe(1);
   });
 
-  it('keeps its place until it has ended, and is asked to again until it is heard', async () => {
-    const { giveUp, outcome } = runUntilGivenUp();
-    await until1();
+  it('keeps its connection until it ends, while the cancel request is repeated', async () => {
+    const { abort, outcome } = runUntilAborted();
+    await untilRunning();
     proxy.mode = 'refuse';
-    giveUp();
+    abort();
     await until(() => proxy.unforwarded >= 3);
     expect(await running()).toBe(1);
     expect([pool.totalCount, pool.idleCount]).toEqual([1, 0]);
     proxy.mode = 'forward';
-    expect(await outcome).toBe('given up');
+    expect(await outcome).toBe('aborted');
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('runs to its end where no request to cancel is answered', async () => {
-    const { giveUp, outcome } = runUntilGivenUp();
-    await until1();
+  it('runs to its end if Postgres does not respond to the cancel request', async () => {
+    const { abort, outcome } = runUntilAborted();
+    await untilRunning();
     proxy.mode = 'discard';
-    giveUp();
+    abort();
     await until(() => proxy.unforwarded > 0);
     expect(await running()).toBe(1);
     await database.pool.query(
-      `select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'gives up'`,
+      `select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'cancellation'`,
     );
-    expect(await outcome).toBe('given up');
+    expect(await outcome).toBe('aborted');
     expect(proxy.unforwarded).toBe(1);
     proxy.mode = 'forward';
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('is not begun where the caller has left while waiting for a connection', async () => {
-    const first = runUntilGivenUp();
-    await until1();
-    const callers = Array.from({ length: 300 }, runUntilGivenUp);
-    for (const { giveUp } of callers) giveUp();
-    first.giveUp();
+  it('does not start if the caller aborts while it waits for a connection', async () => {
+    const first = runUntilAborted();
+    await untilRunning();
+    const callers = Array.from({ length: 300 }, runUntilAborted);
+    for (const { abort } of callers) abort();
+    first.abort();
     const outcomes = await Promise.all([first, ...callers].map(({ outcome }) => outcome));
-    expect(new Set(outcomes)).toEqual(new Set(['given up']));
+    expect(new Set(outcomes)).toEqual(new Set(['aborted']));
     expect([pool.totalCount, pool.waitingCount]).toEqual([1, 0]);
     expect(await running()).toBe(0);
   });
 
-  it('takes nobody else’s statement with it', async () => {
+  it('is the only statement that is cancelled', async () => {
     const impatient = async (delay: number) => {
       const caller = new AbortController();
       setTimeout(() => caller.abort(), delay);
@@ -105,12 +105,12 @@ describe('a statement whose caller gives up', () => {
         if (error !== caller.signal.reason) throw error;
       });
     };
-    // One connection for all: the next query gets it at the moment when it is free.
-    const neighbour = () =>
+    // All share one connection, which the next query gets as soon as it is free.
+    const other = () =>
       withConnection(pool, (connection) => connection.query('select pg_sleep(0.001)'));
     for (let round = 0; round < 40; round += 1) {
       const delays = [0, 1, 2, 3, 4, 6, 8, 10];
-      await Promise.all(delays.flatMap((delay) => [impatient(delay), neighbour()]));
+      await Promise.all(delays.flatMap((delay) => [impatient(delay), other()]));
     }
     expect(pool.waitingCount).toBe(0);
     expect(pool.totalCount).toBeLessThanOrEqual(1);

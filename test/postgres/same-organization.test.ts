@@ -22,7 +22,7 @@ describe('a purchase and its customer', () => {
 
   const refused = (constraint: string) => ({ code: '23503', constraint });
 
-  it('are of the same organization: Postgres refuses a row that names another one’s', async ({
+  it('are of the same organization: Postgres refuses a reference to another organization', async ({
     database,
   }) => {
     const add = addPurchase(database.pool, one, { customer_id: othersCustomer });
@@ -44,7 +44,7 @@ describe('a purchase and its customer', () => {
   });
 
   it.for(['segment', 'tag'] as const)(
-    'are so with a %s and its customers, too',
+    'are of the same organization, like a %s and its customers',
     async (kind, { database }) => {
       const own = await addRow(database.pool, `${kind}s`, { organization_id: one });
       const others = await addRow(database.pool, `${kind}s`, { organization_id: other });

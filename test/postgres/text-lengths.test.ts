@@ -6,7 +6,7 @@ import { addPurchase } from '../support/shop.ts';
 const texts = purchaseColumns.filter(isTextColumn);
 
 describe('the lengths of a purchase’s texts', () => {
-  /** Text of exactly so many bytes, two for most characters; as JSON for coupons. */
+  /** A text with this number of bytes, mostly of two-byte characters. Coupons are JSON. */
   const textOf = (kind: keyof typeof maxTextBytes, bytes: number): string => {
     const [before, after] = kind === 'coupons' ? ['["', '"]'] : ['', ''];
     const rest = bytes - before.length - after.length;
@@ -14,23 +14,23 @@ describe('the lengths of a purchase’s texts', () => {
   };
 
   it.for(texts)(
-    '$name: at most maxTextBytes',
+    '$name have at most maxTextBytes',
     async ({ name, kind }, { database, shop, customerId }) => {
-      const most = maxTextBytes[kind];
+      const max = maxTextBytes[kind];
       const add = (bytes: number) =>
         addPurchase(database.pool, shop.organizationId, {
           customer_id: customerId,
           [name]: textOf(kind, bytes),
         });
-      await add(most);
-      await expect(add(most + 1)).rejects.toMatchObject({
+      await add(max);
+      await expect(add(max + 1)).rejects.toMatchObject({
         code: '23514',
-        constraint: `${kind === 'coupons' ? 'coupons' : 'texts'}_at_most_${most}_bytes`,
+        constraint: `${kind === 'coupons' ? 'coupons' : 'texts'}_at_most_${max}_bytes`,
       });
     },
   );
 
-  it('are not checked of the rows that are there', async ({ database }) => {
+  it('are not checked in existing rows', async ({ database }) => {
     const { rows } = await database.pool.query<{ name: string; is_validated: boolean }>(
       `select conname as name, convalidated as is_validated from pg_constraint
        where conrelid = 'purchases'::regclass and conname like '%bytes'`,

@@ -72,11 +72,11 @@ describe('the filters of the customer list', () => {
       }
       const own = relations[relation] as bigint;
       const foreign = relations[`foreign ${relation}`] as bigint;
-      const everybody = Object.values(ids);
+      const allCustomers = Object.values(ids);
       const some = [ids.early, ids.late, ids.foreign] as bigint[];
       await withoutForeignKeys(database.pool, async (connection) => {
         await addMembers(connection, relation, organizationId, own, some);
-        await addMembers(connection, relation, otherOrganizationId, foreign, everybody);
+        await addMembers(connection, relation, otherOrganizationId, foreign, allCustomers);
       });
     }
   });
@@ -188,7 +188,7 @@ describe('the filters of the customer list', () => {
       expect(await matching(by(relation))).toEqual(['late', 'early']);
       expect(await matching(`${by(relation)}&sort=updated`)).toEqual(['early', 'late']);
       expect(await matching(by(`empty ${relation}`))).toEqual([]);
-      // Although members are stored with it.
+      // The foreign segment or tag has members of this organization too.
       expect(await matching(by(`foreign ${relation}`))).toEqual([]);
       expect(await matching(by(relation), otherShop.secret)).toEqual([]);
       expect(await matching(`${relation}_id=${encodeId(relation, 10n ** 9n)}`)).toEqual([]);

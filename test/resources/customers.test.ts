@@ -86,7 +86,7 @@ describe('a customer', () => {
   }) => {
     expect(await getCustomer(id)).toStrictEqual({
       ...inList(),
-      // Its own organization's; the one without a name shows none.
+      // Only tags of the organization. A tag may have no name.
       tags: [
         { id: encodeId('tag', tagIds[0] as bigint), name: 'vip' },
         { id: encodeId('tag', tagIds[1] as bigint) },

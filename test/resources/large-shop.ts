@@ -6,7 +6,7 @@ import { createTestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** Of each of two organizations. */
+/** The number of customers of each of the two organizations. */
 export const customersEach = 20_000;
 const otherRows = {
   segments: 10_000,
@@ -17,7 +17,7 @@ const otherRows = {
   template_campaigns: 1_000,
 } as const;
 
-/** Tags and segments alike, by which customers they have: 1 is the oldest. */
+/** Tags and segments with the customers that `members` selects. The oldest customer has `n = 1`. */
 export const groups = {
   common: { id: 1n, members: 'n % 2 = 0' },
   rare: { id: 2n, members: 'n % 1000 = 0' },
@@ -26,17 +26,17 @@ export const groups = {
   neverBuyers: { id: 5n, members: 'n % 5 = 1' },
 } as const;
 
-/** Two organizations of a size at which it matters how Postgres answers. */
+/** Two organizations that are large enough for Postgres to prefer indexes. */
 export type LargeShop = {
   readonly database: Database;
   readonly api: TestApi;
   readonly secret: string;
-  /** The nodes that were executed for the last statement of a request. */
+  /** The executed plan nodes of the last statement of a request. */
   planOf(url: string): Promise<PlanNode[]>;
-  /** What the request before sent to Postgres. */
+  /** The statements of the last request of `planOf`. */
   statements(): readonly Statement[];
-  /** A customer that far down an order, counted from the highest. */
-  cursorAt(column: string, place: number): Promise<string>;
+  /** The id of the customer at a position of an order, from the highest value. */
+  cursorAt(column: string, position: number): Promise<string>;
   close(): Promise<void>;
 };
 type Statement = { text: string; values: unknown[] };
@@ -83,11 +83,11 @@ export async function openLargeShop(): Promise<LargeShop> {
       expect(response.statusCode, response.body).toBe(200);
       return explain(database.pool, statements.at(-1) as Statement);
     },
-    cursorAt: async (column, place) => {
+    cursorAt: async (column, position) => {
       const { rows } = await database.pool.query(
         `select id from customers where organization_id = 1
          order by ${column} desc, id desc offset $1 limit 1`,
-        [place],
+        [position],
       );
       return encodeId('customer', rows[0].id);
     },
@@ -111,7 +111,7 @@ async function explain(database: Database, { text, values }: Statement): Promise
   return nodes;
 }
 
-/** Rows whose columns have nothing to do with each other, as in a shop that has grown. */
+/** Adds rows whose columns do not correlate. */
 async function fill(pool: Database, organizationId: bigint): Promise<void> {
   await pool.query(
     `insert into customers

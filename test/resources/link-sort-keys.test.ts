@@ -16,7 +16,7 @@ const it = test
     await addMembers(database.pool, 'tag', organizationId, tagId, ids);
     await addMembers(database.pool, 'segment', organizationId, segmentId, ids);
   })
-  /** Links whose copies are not what their customers say. */
+  /** Links whose sort keys differ from those of their customers. */
   .extend('staleLinks', ({ database }) => async (): Promise<unknown[]> => {
     const { rows } = await database.pool.query(
       `select * from (
@@ -32,7 +32,7 @@ const it = test
     );
     return rows;
   })
-  /** Whether a statement waits for a lock, or has come to its end. */
+  /** Resolves when a statement waits for a lock or has ended. */
   .extend(
     'untilBlockedOrDone',
     ({ database }) =>
@@ -66,20 +66,20 @@ it.beforeEach(async ({ database }) => {
   customerId = await addCustomer(pool, organizationId);
 });
 
-describe('what the customers of a tag or segment are sorted by', () => {
+describe('the sort keys of a link', () => {
   it.for([
     `created_at = '2020-01-02T03:04:05.000006Z'`,
     `updated_at = '2030-01-02T03:04:05.000006Z'`,
     'total_spent_in_cents = 9007199254740993',
     `created_at = created_at - interval '1 day', total_spent_in_cents = -5, name = 'x'`,
-  ])('follows its change: %s', async (change, { database, link, staleLinks }) => {
+  ])('follow a change of the customer: %s', async (change, { database, link, staleLinks }) => {
     await link(customerId, await addCustomer(database.pool, organizationId));
     const { rowCount } = await database.pool.query(`update customers set ${change}`);
     expect(rowCount).toBeGreaterThan(1);
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows an insert that becomes an update', async ({ database, link, staleLinks }) => {
+  it('follow an insert that becomes an update', async ({ database, link, staleLinks }) => {
     await link(customerId);
     await database.pool.query(
       `insert into customers (id, organization_id) values ($1, $2)
@@ -89,7 +89,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows a link that is given to another customer', async ({ database, link, staleLinks }) => {
+  it('follow a change of the customer id of the link', async ({ database, link, staleLinks }) => {
     await link(customerId);
     const other = await addRow(database.pool, 'customers', {
       organization_id: organizationId,
@@ -102,7 +102,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('is known of a customer that the same statement adds', async ({ database, staleLinks }) => {
+  it('are set for a customer that the same statement adds', async ({ database, staleLinks }) => {
     await database.pool.query(
       `with customer as (
          insert into customers (organization_id, total_spent_in_cents) values ($1, 5) returning id)
@@ -113,7 +113,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it("follows changes that other people's triggers make, before and after", async ({
+  it('follow changes by triggers of other programs, before and after', async ({
     database,
     link,
     staleLinks,
@@ -130,7 +130,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
           where id = new.id and total_spent_in_cents <> 1234;
           return null;
         end $$;
-        -- Of its kind the first by name: its update ends before the one that caused it.
+        -- The first AFTER trigger by name: its update ends before the update that fired it.
         create trigger a_total after update on customers for each row execute function total();`);
       try {
         await connection.query(`update customers set name = 'x' where id = $1`, [customerId]);
@@ -141,7 +141,11 @@ describe('what the customers of a tag or segment are sorted by', () => {
     });
   });
 
-  it('follows what is written as a replica', async ({ database, link, staleLinks }) => {
+  it('follow writes with session_replication_role = replica', async ({
+    database,
+    link,
+    staleLinks,
+  }) => {
     await withConnection(database.pool, async (connection) => {
       await connection.query('set session_replication_role = replica');
       await link(customerId);
@@ -151,7 +155,7 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('follows writers who may write one of the tables only, and whatever they call theirs', async ({
+  it('follow a role that may write only one of the tables, and has temporary tables of the same names', async ({
     database,
     staleLinks,
   }) => {
@@ -183,12 +187,12 @@ describe('what the customers of a tag or segment are sorted by', () => {
     expect(await staleLinks()).toEqual([]);
   });
 
-  it('of nobody is not made up: such a link is refused', async ({ link }) => {
+  it('are not set for a missing customer: Postgres refuses the link', async ({ link }) => {
     await expect(link(999_999_999n)).rejects.toMatchObject({ code: '23503' });
   });
 });
 
-describe('a link and a change of its customer at the same time', () => {
+describe('concurrent changes of links and customers', () => {
   const addLink = (connection: PoolClient, of = customerId) =>
     connection.query(
       'insert into segment_customers (organization_id, segment_id, customer_id) values ($1, $2, $3)',
@@ -203,7 +207,7 @@ describe('a link and a change of its customer at the same time', () => {
     ['the change begins', change, addLink],
     ['the link begins', addLink, change],
   ] as const)(
-    'agree in the end where %s',
+    'result in equal sort keys if %s first',
     async ([_which, first, second], { database, staleLinks, untilBlockedOrDone }) => {
       await withConnection(database.pool, (one) =>
         withConnection(database.pool, async (other) => {
@@ -224,10 +228,7 @@ describe('a link and a change of its customer at the same time', () => {
     },
   );
 
-  it('does not keep links of the same customer waiting for each other', async ({
-    database,
-    staleLinks,
-  }) => {
+  it('do not block other links of the same customer', async ({ database, staleLinks }) => {
     await withConnection(database.pool, (one) =>
       withConnection(database.pool, async (other) => {
         await one.query('begin');

@@ -79,7 +79,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     const { organizationId } = shop;
     const { organizationId: otherOrganizationId } = otherShop;
     for (let index = 0; index < itemCount; index += 1) {
-      // Ties, and instants that differ in their last microsecond only.
+      // Ties, and instants that differ by microseconds.
       const row = {
         created_at: `2026-03-01T10:00:00.00000${index % 3}Z`,
         updated_at: `2026-03-02T10:00:00.00000${(index * 5) % 4}Z`,
@@ -198,7 +198,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
 
   if (hasSingle) {
     describe('/{id}', () => {
-      it('shows each item of the list, with an ETag that answers 304', async ({
+      it('shows each item of the list, with an ETag that results in 304', async ({
         api,
         shop,
         get,
@@ -240,7 +240,7 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
       });
     });
   } else {
-    it('has no route for a single one', async ({ get }) => {
+    it('has no route for a single item', async ({ get }) => {
       const id = encodeId(resource, rows[0]?.id as bigint);
       const response = await get(`${url}/${id}`);
       expect(response.statusCode).toBe(400);

@@ -8,8 +8,8 @@ import {
   type PlanNode,
 } from './large-shop.ts';
 
-// How Postgres answers each list at a size where it matters: which index it walks,
-// and how many rows it touches. The statements are those that the API runs.
+// The plans of the statements of the API on large organizations: the index, and the number of rows
+// that are read.
 
 let shop: LargeShop;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => shop.close());
 const kindsOf = (nodes: readonly PlanNode[]) => nodes.map((node) => node['Node Type']);
 const indexesOf = (nodes: readonly PlanNode[]) => nodes.flatMap((node) => node['Index Name'] ?? []);
 
-/** The most rows that any node of a plan read. */
+/** The maximum number of rows that a node of a plan has read. */
 const rowsRead = (nodes: readonly PlanNode[]) =>
   Math.max(
     ...nodes.map(
@@ -41,7 +41,7 @@ describe('a list without filters', () => {
     ['/v1/flows', 'flows_by_update'],
     ['/v1/email-campaigns', 'email_campaigns_by_update'],
     ['/v1/template-campaigns', 'template_campaigns_by_update'],
-  ])('%s walks %s, unsorted, and reads a page wherever it begins', async (url, index) => {
+  ])('%s scans %s without a sort, and reads only one page after any cursor', async (url, index) => {
     const separator = url.includes('?') ? '&' : '?';
     let cursor = '';
     for (let page = 0; page < 4; page += 1) {
@@ -56,7 +56,7 @@ describe('a list without filters', () => {
     }
   });
 
-  it('costs no more deep inside than at its start', async () => {
+  it('reads no more rows for a deep page than for the first page', async () => {
     for (const [sort, column, index] of [
       ['', 'created_at', 'customers_by_creation'],
       ['sort=updated&', 'updated_at', 'customers_by_update'],
@@ -72,12 +72,12 @@ describe('a list without filters', () => {
       );
       expect(kindsOf(nodes).filter((kind) => /Seq Scan|Sort/.test(kind))).toEqual([]);
       expect(rowsRead(nodes)).toBe(26);
-      const walk = nodes.find((node) => node['Index Name'] === index);
-      expect(walk?.['Index Cond']).toMatch(/ROW\(/);
+      const scan = nodes.find((node) => node['Index Name'] === index);
+      expect(scan?.['Index Cond']).toMatch(/ROW\(/);
     }
   });
 
-  it('takes one statement, and one more for the cursor', async () => {
+  it('takes one statement, and another one for a cursor', async () => {
     await shop.planOf('/v1/customers');
     expect(shop.statements().filter(({ text }) => text.includes('customers'))).toHaveLength(1);
     const { data } = (await shop.api.get('/v1/customers?limit=1', shop.secret)).json();
@@ -101,11 +101,11 @@ describe('a filtered list of customers', () => {
       30,
     ],
     ['updated_since=2025-03-01T00:00:00Z&sort=updated', 'customers_by_update', 30],
-  ])('%s uses %s and reads at most %i rows', async (query, index, mostRows) => {
+  ])('%s uses %s and reads at most %i rows', async (query, index, maxRows) => {
     const nodes = await shop.planOf(`/v1/customers?${query}`);
     expect(indexesOf(nodes)).toContain(index);
     expect(kindsOf(nodes)).not.toContain('Seq Scan');
-    expect(rowsRead(nodes)).toBeLessThanOrEqual(mostRows);
+    expect(rowsRead(nodes)).toBeLessThanOrEqual(maxRows);
   });
 });
 
@@ -125,36 +125,43 @@ describe.each(Object.keys(groups) as (keyof typeof groups)[])('the %s customers'
     ['of a tag', ofTag, 'customer_tags', orders],
     ['of a segment', ofSegment, 'segment_customers', orders],
     ['in a segment', inSegment, 'segment_customers', [orders[0], orders[2]]],
-  ] as const)('%s are read along the links, page by page', async (_of, url, links, itsOrders) => {
-    for (const [sort, column, by] of itsOrders) {
-      for (const place of [undefined, 1, 6_666, customersEach - 50]) {
-        const cursor =
-          place === undefined ? '' : `&starting_after=${await shop.cursorAt(column, place)}`;
-        const nodes = await shop.planOf(`${url}${sort}${cursor}`);
-        expect(indexesOf(nodes)).toContain(`${links}_by_${by}`);
-        expect(kindsOf(nodes).filter((kind) => /Seq Scan|Bitmap|Sort|Hash/.test(kind))).toEqual([]);
-        expect(rowsRead(nodes)).toBeLessThanOrEqual(26);
-        const walk = nodes.find((node) => node['Index Name'] === `${links}_by_${by}`);
-        if (place !== undefined) expect(walk?.['Index Cond']).toMatch(/ROW\(/);
+  ] as const)(
+    '%s are read from an index of the links, page by page',
+    async (_of, url, links, itsOrders) => {
+      for (const [sort, column, by] of itsOrders) {
+        for (const position of [undefined, 1, 6_666, customersEach - 50]) {
+          const cursor =
+            position === undefined
+              ? ''
+              : `&starting_after=${await shop.cursorAt(column, position)}`;
+          const nodes = await shop.planOf(`${url}${sort}${cursor}`);
+          expect(indexesOf(nodes)).toContain(`${links}_by_${by}`);
+          expect(kindsOf(nodes).filter((kind) => /Seq Scan|Bitmap|Sort|Hash/.test(kind))).toEqual(
+            [],
+          );
+          expect(rowsRead(nodes)).toBeLessThanOrEqual(26);
+          const scan = nodes.find((node) => node['Index Name'] === `${links}_by_${by}`);
+          if (position !== undefined) expect(scan?.['Index Cond']).toMatch(/ROW\(/);
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 describe('a search of customers', () => {
-  const mostTried = 26 * 20;
-  const mostLookedAt = 26 * 90;
+  const maxSearchedRows = 26 * 20;
+  const maxScannedRows = 26 * 90;
 
   it.each(['silva', 'mail.example', 's', 'si', '@', 'souza'])(
-    'walks the order of the list where the text is common: %s',
+    'scans the index of the order if the text is common: %s',
     async (text) => {
       for (const [sort, column, by] of orders) {
-        for (const place of [1, customersEach / 2]) {
-          const cursor = `&starting_after=${await shop.cursorAt(column, place)}`;
+        for (const position of [1, customersEach / 2]) {
+          const cursor = `&starting_after=${await shop.cursorAt(column, position)}`;
           const nodes = await shop.planOf(`/v1/customers?q=${text}&${sort}${cursor}`);
           expect(indexesOf(nodes)).toContain(`customers_by_${by}`);
           expect(indexesOf(nodes)).not.toContain('customers_by_search_grams');
-          expect(rowsRead(nodes)).toBeLessThanOrEqual(mostLookedAt);
+          expect(rowsRead(nodes)).toBeLessThanOrEqual(maxScannedRows);
         }
       }
     },
@@ -163,23 +170,23 @@ describe('a search of customers', () => {
   it.each([
     ...['customer777@', 'CUSTOMER777', 'd41d8cd9', 'souza zq'],
     ...['zq', '---', '--', 'a%b', '%', '#', '_', 'q\x1fc', '日本語', '語', '😀'],
-  ])('asks the index where the text is rare, whatever it is made of: %s', async (text) => {
+  ])('uses the search index if the text is rare, for any characters: %s', async (text) => {
     for (const [sort] of orders) {
       const nodes = await shop.planOf(`/v1/customers?q=${encodeURIComponent(text)}&${sort}`);
       expect(indexesOf(nodes)).toContain('customers_by_search_grams');
       expect(kindsOf(nodes)).not.toContain('Seq Scan');
-      expect(rowsRead(nodes)).toBeLessThanOrEqual(mostTried);
+      expect(rowsRead(nodes)).toBeLessThanOrEqual(maxSearchedRows);
     }
   });
 
-  it('asks the index where the text turns out to be less common than it seemed', async () => {
+  it('uses the search index if the text is rarer than the first scan expects', async () => {
     const nodes = await shop.planOf('/v1/customers?q=lima');
     expect(indexesOf(nodes)).toContain('customers_by_search_grams');
     expect(kindsOf(nodes)).not.toContain('Seq Scan');
-    expect(rowsRead(nodes)).toBe(mostLookedAt);
+    expect(rowsRead(nodes)).toBe(maxScannedRows);
   });
 
-  it('walks no further than to the end of the list', async () => {
+  it('scans only the rest of the list near its end', async () => {
     for (const [sort, column, by] of orders) {
       const cursor = `&starting_after=${await shop.cursorAt(column, customersEach - 200)}`;
       const nodes = await shop.planOf(`/v1/customers?q=zq&${sort}${cursor}`);

@@ -17,7 +17,7 @@ const kinds = {
 } as const satisfies Partial<Record<IdentifiedResource, unknown>>;
 
 const it = test
-  /** Stores a row; returns it as the list shows it, its id apart. */
+  /** Stores a row, and returns its fields in the list without `object`, `id` and `html_url`. */
   .extend(
     'shown',
     ({ database, shop, get }) =>
@@ -43,8 +43,8 @@ const it = test
       },
   );
 
-describe('what a single row shows', () => {
-  it('of a tag', async ({ shown }) => {
+describe('the fields', () => {
+  it('of a tag are those of the specification', async ({ shown }) => {
     expect(await shown('tag', { name: 'vip', color: '#FFF', created_at })).toStrictEqual({
       name: 'vip',
       color: '#FFF',
@@ -53,7 +53,7 @@ describe('what a single row shows', () => {
     expect(await shown('tag', { created_at })).toStrictEqual({ created_at: created });
   });
 
-  it('of an attribute definition', async ({ shown }) => {
+  it('of an attribute definition are those of the specification', async ({ shown }) => {
     const values = { name: 'size', type: 'text', description: 'S to XL' };
     expect(await shown('attribute', { ...values, created_at, updated_at })).toStrictEqual({
       ...values,
@@ -66,7 +66,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of a flow', async ({ shown }) => {
+  it('of a flow are those of the specification', async ({ shown }) => {
     const values = {
       status: 'active',
       name: 'Welcome',
@@ -87,7 +87,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of an email campaign', async ({ shown }) => {
+  it('of an email campaign are those of the specification', async ({ shown }) => {
     const values = { status: 'sent', scheduling_type: 'scheduled', name: 'Sale' };
     const metrics = { sent: 10, delivered: 9, opened: 5, clicked: 0 };
     expect(
@@ -113,7 +113,7 @@ describe('what a single row shows', () => {
     });
   });
 
-  it('of a template campaign', async ({ shown }) => {
+  it('of a template campaign are those of the specification', async ({ shown }) => {
     const values = {
       status: 'sent',
       channel: 'whatsapp',
@@ -148,7 +148,7 @@ describe('stored JSON of another shape', () => {
     ['{"sent": 9007199254740991, "delivered": 12.0}', { sent: 9007199254740991, delivered: 12 }],
     ['{"sent": "10", "delivered": null, "opened": 1.5, "clicked": [1], "bounced": 3}', {}],
     ['{"sent": 1e400, "delivered": true, "opened": -1}', { opened: -1 }],
-    // An integer of the description has 64 bits.
+    // An integer of the OpenAPI document has 64 bits.
     ['{"sent": 9223372036854775808, "delivered": 1e18}', { delivered: 1e18 }],
   ] as const)(
     'metrics show whole numbers under documented names: %s',
@@ -163,7 +163,7 @@ describe('stored JSON of another shape', () => {
     ['[{}]', [{}]],
     [
       '[{"id": 5, "order": "0", "weight": 1.5, "name": null, "category": "UTILITY", "body": "x"}]',
-      // A number stands for its digits where text is documented, never the other way round.
+      // A number becomes text in a field of text. A text never becomes a number.
       [{ id: '5', category: 'UTILITY' }],
     ],
   ] as const)(

@@ -4,8 +4,8 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { test } from '../support/fixtures.ts';
 import { addMembers, addRow } from '../support/rows.ts';
 
-// A search walks a while and may then ask an index: whatever it does, it must find
-// what comparing every row finds. There are more customers than any walk looks at.
+// A search scans a part of an order, and may then use an index. Its result must equal that of
+// comparing every row. There are more customers than the scan reads.
 
 const customersEach = 4_000;
 const names = [
@@ -29,7 +29,7 @@ let tagId: bigint;
 let ids: bigint[];
 
 const it = test
-  /** What comparing every row finds. */
+  /** The result of comparing every row. */
   .extend(
     'foundByComparing',
     ({ database, shop }) =>
@@ -113,7 +113,7 @@ type Search = {
   readonly isTagged: boolean;
 };
 
-/** Parts of what is stored, in another case and form; and what is made of the same signs. */
+/** Parts of stored texts in any case and normalization form, and other texts of the same characters. */
 function searchTexts(): fc.Arbitrary<string> {
   const stored = fc.constantFrom(
     ...names,
@@ -157,8 +157,8 @@ describe('a search', () => {
       { requiredKeys: ['text', 'sort', 'limit', 'isTagged'] },
     ) as fc.Arbitrary<Search>;
     await fc.assert(
-      fc.asyncProperty(search, async (asked) => {
-        expect(await foundBySearching(asked)).toEqual(await foundByComparing(asked));
+      fc.asyncProperty(search, async (given) => {
+        expect(await foundBySearching(given)).toEqual(await foundByComparing(given));
       }),
       { numRuns: 400 },
     );
@@ -166,10 +166,10 @@ describe('a search', () => {
 
   it('finds control characters', async ({ foundByComparing, foundBySearching }) => {
     for (const text of ['\x1e', 'a\x1eb', '\x1eb\x1fc']) {
-      const asked = { text, sort: 'updated', limit: 5, isTagged: false } as const;
-      const found = await foundBySearching(asked);
+      const given = { text, sort: 'updated', limit: 5, isTagged: false } as const;
+      const found = await foundBySearching(given);
       expect(found.length).toBeGreaterThan(0);
-      expect(found).toEqual(await foundByComparing(asked));
+      expect(found).toEqual(await foundByComparing(given));
     }
   });
 
@@ -206,7 +206,7 @@ describe('a search', () => {
       created_at,
     });
     const text = name.slice(1_000, 1_200);
-    const asked = { text, sort: 'created', limit: 5, isTagged: false } as const;
-    expect(await foundBySearching(asked)).toEqual([encodeId('customer', id)]);
+    const given = { text, sort: 'created', limit: 5, isTagged: false } as const;
+    expect(await foundBySearching(given)).toEqual([encodeId('customer', id)]);
   });
 });

@@ -33,17 +33,17 @@ it.beforeAll(async ({ database, shop, otherShop }) => {
     const row = { organization_id: organizationId, created_at, total_spent_in_cents };
     customerIds.push(await addRow(database.pool, 'customers', row));
   }
-  // In no segment.
+  // This customer is in no segment.
   await addRow(database.pool, 'customers', { organization_id: organizationId });
   foreignCustomer = await addRow(database.pool, 'customers', {
     organization_id: otherOrganizationId,
   });
   const sul = segmentIds['Região Sul'] as bigint;
   const foreign = segmentIds['Foreign região'] as bigint;
-  const everybody = [...customerIds, foreignCustomer];
+  const allCustomers = [...customerIds, foreignCustomer];
   await withoutForeignKeys(database.pool, async (connection) => {
-    await addMembers(connection, 'segment', organizationId, sul, everybody);
-    await addMembers(connection, 'segment', otherOrganizationId, foreign, everybody);
+    await addMembers(connection, 'segment', organizationId, sul, allCustomers);
+    await addMembers(connection, 'segment', otherOrganizationId, foreign, allCustomers);
   });
 });
 

@@ -5,15 +5,10 @@ import { addRow } from '../support/rows.ts';
 
 const numbers = ['12345678901234567890', '0.1234567890123456789', '-10.50', '0.0000001', '7'];
 
+/** `shown` stores a row, and returns the JSON of its column from the single resource and the list. */
 const it = test.extend(
   'shown',
-  (
-    {
-      database,
-      shop,
-      get,
-    } /** Stores a row and returns what answers show of its column, as text: alone, and in the list. */,
-  ) =>
+  ({ database, shop, get }) =>
     async (
       resource: IdentifiedResource,
       table: string,
@@ -39,7 +34,7 @@ describe('numbers of stored JSON', () => {
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
   });
 
-  it('are told apart from texts that look like what they are read as', async ({ shown }) => {
+  it('differ from texts that look like their internal form', async ({ shown }) => {
     const attributes = String.raw`{"a":"\\u00001","b":"\"\\u000012345678901234567890\"","c":1.0}`;
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual([attributes]);
   });
@@ -79,7 +74,7 @@ describe('numbers of stored JSON', () => {
     expect([again.statusCode, again.body]).toEqual([304, '']);
   });
 
-  it('are never made of what a caller sends', async ({ get }) => {
+  it('are never made from the text of a request', async ({ get }) => {
     const response = await get('/v1/tags?%00123=1');
     expect(response.json().error.param).toBe('\u0000123');
   });
