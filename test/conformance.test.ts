@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 
-// CONFORMANCE.md says of every clause of the specification which test shows it.
+// CONFORMANCE.md lists the tests that prove each clause of the specification.
 
 const sections = [
   ...['1', '2.1', '2.2', '2.3', '2.4', '2.5', '2.6', '2.7', '2.8', '2.9', '2.10', '2.11', '2.12'],
@@ -28,7 +28,7 @@ function readRows(): Row[] {
   return rows;
 }
 
-/** The titles of a file's tests as its source spells them, each behind those it is within. */
+/** The titles of the tests in the source of a file, each after the titles of its `describe` blocks. */
 function titlesIn(file: string): string[] {
   const text = readFileSync(inThisFolder(file), 'utf8');
   const titles: string[] = [];
@@ -46,7 +46,7 @@ function titlesIn(file: string): string[] {
   return titles;
 }
 
-/** `it` of `it`, `it.each(…)` and `it.skipIf(…)`; null of what defines no test. */
+/** `it` for `it`, `it.each(…)` and `it.skipIf(…)`. Null if the call defines no test. */
 function calledFunction(callee: ts.Expression): string | null {
   if (ts.isIdentifier(callee)) {
     return ['it', 'test', 'describe'].includes(callee.text) ? callee.text : null;
@@ -57,14 +57,14 @@ function calledFunction(callee: ts.Expression): string | null {
   return ts.isTaggedTemplateExpression(callee) ? calledFunction(callee.tag) : null;
 }
 
-/** What is wrong with the reference to a test, or null. */
+/** The problem of a reference to a test, or null. */
 function problemOf(reference: string): string | null {
   const [file = '', ...title] = reference.split(separator);
   if (!/^[\w/-]+\.test\.ts$/.test(file) || title.length === 0) return 'is no file › title';
   if (!existsSync(inThisFolder(file))) return 'names a file that does not exist';
   const named = title.join(separator);
   const titles = titlesIn(file);
-  // Titles whose last parts it is, or else those that it is any part of.
+  // Titles that end with the quoted parts, or else titles that contain the quoted text.
   const whole = titles.filter((one) => `${separator}${one}`.endsWith(`${separator}${named}`));
   const matching = new Set(whole.length > 0 ? whole : titles.filter((one) => one.includes(named)));
   if (matching.size === 0) return 'names no test of that file';
@@ -78,14 +78,14 @@ describe('the table of conformance', () => {
     expect([...new Set(rows.map(({ section }) => section))]).toEqual(sections);
   });
 
-  it('names for every clause tests that exist, or says why there can be none', () => {
+  it('lists existing tests for every clause, or states why there are none', () => {
     const problems: string[] = [];
     for (const { section, clause, shownBy } of rows) {
       if (/^not testable: \S/.test(shownBy)) continue;
       const references = [...shownBy.matchAll(/`([^`]+)`/g)].map(([, one]) => String(one));
       const rest = shownBy.replaceAll(/`[^`]+`/g, '').replaceAll('<br>', '');
       if (references.length === 0 || rest.trim() !== '') {
-        problems.push(`${section} ${clause}: is to name tests, and tests only`);
+        problems.push(`${section} ${clause}: must list tests only`);
       }
       for (const reference of references) {
         const problem = problemOf(reference);

@@ -31,7 +31,7 @@ describe('migrate', () => {
     });
   });
 
-  it('applies each file once when it runs from two places at once', async ({ database }) => {
+  it('applies each file once if it runs twice concurrently', async ({ database }) => {
     await database.pool.query('drop schema public cascade; create schema public');
     const runs = await Promise.all([migrate(database.url), migrate(database.url)]);
     expect(runs.flatMap(({ applied }) => applied).sort()).toEqual([
@@ -50,10 +50,7 @@ describe('migrate', () => {
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
 
-  it('tells links from before what their customers are sorted by', async ({
-    database,
-    startFrom,
-  }) => {
+  it('copies the sort keys of customers to existing links', async ({ database, startFrom }) => {
     const { pool, url } = database;
     await startFrom('4');
     const organization_id = await addOrganization(pool);
@@ -74,7 +71,7 @@ describe('migrate', () => {
     }
   });
 
-  it('keeps rows of two organizations, and checks all once they are corrected', async ({
+  it('keeps rows of two organizations, and checks all after their correction', async ({
     database,
     startFrom,
   }) => {

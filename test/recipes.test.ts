@@ -23,7 +23,7 @@ const blocksIn = (text: string, language: string): string[] =>
     name === language ? [code as string] : [],
   );
 
-/** The lines of code of a section that says that they are run in the tests. */
+/** The code blocks of a section, which must state that the tests run them. */
 async function codeOf(section: string, language: string): Promise<string[]> {
   const own = (await textOf(section)).split('\nNot tested here')[0] ?? '';
   expect(own).toMatch(/^\nRun in the tests/);
@@ -39,15 +39,15 @@ describe('the recipes', () => {
   let secret: string;
   let origin: string;
   let statuses: number[] = [];
-  /** Whether the next response uses up the rate limit, whose window then ends soon. */
+  /** Whether the next response is the last within the rate limit. Its window then ends soon. */
   let isLast = false;
-  /** Each purchase has a day of its own. */
+  /** Each purchase is created on another day. */
   const dayOf = (value: number) => new Date(Date.UTC(2025, 0, value, 15)).toISOString();
 
   const it = test.extend('shell', ({ directory }) => async (code: string): Promise<string> => {
     const env = { ...process.env, KEY: secret };
     const options = { cwd: directory, env };
-    return (await run('bash', ['-euo', 'pipefail', '-c', pointed(code)], options)).stdout;
+    return (await run('bash', ['-euo', 'pipefail', '-c', withOrigin(code)], options)).stdout;
   });
 
   it.beforeAll(async ({ database, directory }) => {
@@ -88,16 +88,16 @@ describe('the recipes', () => {
     await api.close();
   });
 
-  /** Runs a recipe that goes on after the second of its requests was refused. */
+  /** Runs a recipe whose second request is refused, and which must then continue. */
   const atRateLimit = async (recipe: () => Promise<unknown>) => {
     statuses = [];
     isLast = true;
     await recipe();
     expect(statuses.slice(0, 3)).toEqual([200, 429, 200]);
   };
-  const pointed = (code: string) => code.replaceAll('http://127.0.0.1:3000', origin);
+  const withOrigin = (code: string) => code.replaceAll('http://127.0.0.1:3000', origin);
 
-  it('for curl work as printed, and DuckDB reads the files that they leave', async ({
+  it('for curl work as printed, and DuckDB reads the files that they write', async ({
     directory,
     shell,
   }) => {
@@ -119,15 +119,15 @@ describe('the recipes', () => {
     const instance = await DuckDBInstance.create(':memory:');
     const connection = await instance.connect();
     try {
-      const answers: unknown[][][] = [];
+      const results: unknown[][][] = [];
       for (const statement of statements.split(';').filter((text) => text.trim() !== '')) {
         const found = statement.replaceAll(
           /'(\w+\.\w+)'/g,
           (_, name) => `'${join(directory, name)}'`,
         );
-        answers.push((await connection.runAndReadAll(found)).getRows());
+        results.push((await connection.runAndReadAll(found)).getRows());
       }
-      const [months = [], counts, coupons, last = [], customersRead] = answers;
+      const [months = [], counts, coupons, last = [], customersRead] = results;
       expect(months.reduce((sum, [, revenue]) => sum + Number(revenue), 0)).toBeCloseTo(
         (2 * ((purchases / 2) * (purchases / 2 + 1))) / 2 / 100,
       );
@@ -148,7 +148,7 @@ describe('the recipes', () => {
     const [code = ''] = await codeOf('Arrow in JavaScript', 'js');
     const { stdout } = await run(
       process.execPath,
-      ['--input-type=module', '--eval', pointed(code)],
+      ['--input-type=module', '--eval', withOrigin(code)],
       { cwd: root, env: { ...process.env, KEY: secret } },
     );
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
@@ -168,16 +168,16 @@ describe('the recipes', () => {
     );
   });
 
-  it('for Grafana is a URL that the API answers for the range in its variables', async () => {
+  it('for Grafana is a URL that returns the range in its variables', async () => {
     const [url = ''] = blocksIn(await textOf('Grafana'), '');
     const range = { from: dayOf(10), to: dayOf(57) };
-    const path = pointed(url.trim())
+    const path = withOrigin(url.trim())
       .replace(origin, '')
       .replaceAll(/\$\{__(from|to):date:iso\}/g, (_, name: 'from' | 'to') => range[name]);
-    const answer = await api.get(path, secret);
-    expect(answer.statusCode).toBe(200);
-    expect(answer.headers['x-has-more']).toBe('false');
-    const [names = '', ...rows] = answer.body.trim().split('\r\n');
+    const response = await api.get(path, secret);
+    expect(response.statusCode).toBe(200);
+    expect(response.headers['x-has-more']).toBe('false');
+    const [names = '', ...rows] = response.body.trim().split('\r\n');
     expect(names.split(',')).toEqual(
       expect.arrayContaining(['starts_at', 'revenue_in_cents', 'purchase_count']),
     );

@@ -65,7 +65,7 @@ describe('a seeded database', () => {
     expect(await count('customers where total_orders = 0')).toBeGreaterThan(0);
   });
 
-  it('never lets a customer buy before joining, or from another organization', async ({
+  it('has no purchase before its customer was created, or of a customer of another organization', async ({
     count,
   }) => {
     const wrong = `purchases p join customers c on c.id = p.customer_id
@@ -73,7 +73,7 @@ describe('a seeded database', () => {
     expect(await count(wrong)).toBe(0);
   });
 
-  it('has amounts that add up', async ({ count }) => {
+  it('has consistent amounts', async ({ count }) => {
     const wrong = `purchases where payment_status is not null and (total_amount_in_cents < 0
        or purchase_value_in_cents is distinct from total_amount_in_cents
        or total_amount_in_cents is distinct from
@@ -115,7 +115,7 @@ describe('a seeded database', () => {
     expect(await count(`customers where phone ~ '^[1-9]{2}90\\d{7}$'`)).toBeGreaterThan(0);
   });
 
-  it('has campaign metrics that add up', async ({ count }) => {
+  it('has consistent campaign metrics', async ({ count }) => {
     const wrongEmails = `email_campaigns,
         jsonb_to_record(metrics) as m(sent int, delivered int, opened int, clicked int)
       where not (clicked <= opened and opened <= delivered and delivered <= sent)`;
@@ -134,7 +134,7 @@ describe('a seeded database', () => {
     expect(await count('segments where customer_count > 0')).toBeGreaterThan(0);
   });
 
-  it('gives links what their customers are sorted by', async ({ count }) => {
+  it('copies the sort keys of customers to their links', async ({ count }) => {
     for (const table of ['customer_tags', 'segment_customers']) {
       const wrong = `${table} join customers on id = customer_id
         where (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
@@ -150,9 +150,7 @@ describe('a seeded database', () => {
     expect(await count(wrong)).toBe(0);
   });
 
-  it('leaves the past in the past: no change before creation or after the end', async ({
-    count,
-  }) => {
+  it('has no change before creation or after the end', async ({ count }) => {
     for (const table of ['customers', 'purchases', 'segments', 'attributes', 'flows'] as const) {
       const wrong = `${table} where updated_at < created_at or updated_at > $1`;
       expect(await count(wrong, [OPTIONS.until]), table).toBe(0);
@@ -163,7 +161,7 @@ describe('a seeded database', () => {
     expect(await count(wrong, [OPTIONS.until])).toBe(0);
   });
 
-  it('has no old purchase that still waits for its payment', async ({ count }) => {
+  it('has no old purchase with a pending payment', async ({ count }) => {
     const old = `purchases where payment_status in ('pending', 'authorized')
       and created_at < $1::timestamptz - interval '30 days'`;
     expect(await count(old, [OPTIONS.until])).toBe(0);

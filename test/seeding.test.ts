@@ -67,7 +67,7 @@ describe('seeding', () => {
     );
   });
 
-  it('writes nothing of an organization that fails', async ({ database }) => {
+  it('writes no rows of an organization that fails', async ({ database }) => {
     await database.pool.query(`alter table purchases add check (payment_status <> 'voided')`);
     await expect(seedDatabase(database.url, options)).rejects.toThrow(
       'purchases_payment_status_check',

@@ -25,7 +25,7 @@ describe('PUBLIC_APP_URL', () => {
 });
 
 describe('CORS_ORIGINS', () => {
-  it('is a list of exact origins, and empty where nothing is set', () => {
+  it('is a list of exact origins, and empty by default', () => {
     expect(readSettings({}).corsOrigins).toEqual([]);
     const CORS_ORIGINS = 'https://app.example.com, http://127.0.0.1:5173,http://[::1]:8080';
     expect(readSettings({ CORS_ORIGINS }).corsOrigins).toEqual([

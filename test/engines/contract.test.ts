@@ -8,7 +8,7 @@ import { engines, type Stored, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-/** What every engine promises, each over the same rows. */
+/** The contract of every engine, over the same rows. */
 describe.each(engines)('the engine %s', (name) => {
   const store = storeIn(name);
   const statsOf = async (
@@ -238,7 +238,7 @@ describe.each(engines)('the engine %s', (name) => {
     }
   }
 
-  /** In plain SQL of its own, so that no engine is its own judge. */
+  /** The expected ids, from plain SQL instead of an engine. */
   async function expected(organization: bigint, filters: PurchaseFilters): Promise<bigint[]> {
     const { rows } = await store.database.pool.query<{ id: bigint }>(
       `select id from purchases

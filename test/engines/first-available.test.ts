@@ -11,12 +11,12 @@ let engine: PurchaseEngine;
 it.beforeAll(async ({ database, directory, shop }) => {
   const customer = await addCustomer(database.pool, shop.organizationId);
   await addPurchases(database.pool, shop.organizationId, customer, 3);
-  // It says that it has what it has not: as if it had let go of that in between.
-  const forgetful = {
+  // This engine reports a generation that it does not have, as if the file was removed meanwhile.
+  const withoutFile = {
     ...(await createTestDuckDBEngine(directory)),
     freshness: async () => 1n,
   };
-  engine = firstAvailable(forgetful, createPostgresEngine(database.pool));
+  engine = firstAvailable(withoutFile, createPostgresEngine(database.pool));
 });
 
 afterAll(async () => {

@@ -8,7 +8,7 @@ import { engines, storeIn } from './store.ts';
 
 const instant = (text: string): bigint => parseInstant(text, 'down') as bigint;
 
-/** What every engine promises, each over the same rows. */
+/** The contract of every engine, over the same rows. */
 describe.each(engines)('a time series of the engine %s', (name) => {
   const store = storeIn(name);
 
