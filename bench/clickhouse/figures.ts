@@ -26,7 +26,7 @@ export type Figure = {
   readonly isMet: boolean;
   /** ClickHouse / the service's engine, both in the process. */
   readonly engineRatio: Summary;
-  /** The same of their processor time, which other programs change less. */
+  /** The same ratio of processor time, which other programs change less. */
   readonly engineCpuRatio: number;
 };
 

@@ -8,7 +8,7 @@ export type ProcessUsage = {
   readonly anonymousBytes: number;
   readonly peakResidentBytes: number;
   readonly cpuSeconds: number;
-  /** Of its children that have ended. */
+  /** The processor time of its children that have ended. */
   readonly childrenCpuSeconds: number;
   /** Written to files, even if they are not on the disk yet. */
   readonly writtenBytes: number;

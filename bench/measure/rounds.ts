@@ -39,7 +39,7 @@ export async function inRounds<Given extends Tasks>(
 /** The wall clock time of a task, and the processor time of this process, in milliseconds. */
 export type Time = { readonly wall: number; readonly cpu: number };
 
-/** For summaries of times. */
+/** The wall clock time, for summaries. */
 export const wall = (time: Time): number => time.wall;
 
 export async function time(task: () => Promise<unknown>): Promise<Time> {

@@ -3,7 +3,7 @@ import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os';
 import { version as duckdbVersion } from '@duckdb/node-api';
 import { packageFile } from '../../src/package-files.ts';
 
-/** Where figures come from. */
+/** The machine and the versions of a measurement. */
 export type Environment = {
   /** ISO 8601, UTC. */
   readonly startedAt: string;

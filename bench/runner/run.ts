@@ -10,7 +10,7 @@ import { argumentsOf, type BenchmarkOptions, measuredEnvironment, optionsOf } fr
 import { withScope } from './scope.ts';
 import type { MeasuredSuite, Run, Suite } from './suite.ts';
 
-/** Where figures go besides the terminal. */
+/** The files to which figures are written. */
 export type OutputFiles = { readonly json?: string; readonly html?: string };
 
 /** Runs the suites one after the other. Ends the process if it is stopped. */

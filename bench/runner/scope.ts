@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-/** Undoes everything that is started within it when it ends: done, failed or stopped by Ctrl-C. */
+/** Undoes everything that was started in the scope when the scope ends: after success, failure or Ctrl-C. */
 export type Scope = {
   /** Aborted when the scope ends early: by Ctrl-C, or by a failure in the background. */
   readonly signal: AbortSignal;
@@ -20,7 +20,7 @@ export async function withScope<Result>(
 ): Promise<Result> {
   const ending = new AbortController();
   const signal = AbortSignal.any([outer, ending.signal]);
-  // Every wait within the scope listens.
+  // Every wait in the scope adds a listener.
   setMaxListeners(0, signal);
   const undos: (() => Promise<unknown>)[] = [];
   const scope: Scope = {

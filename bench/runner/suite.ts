@@ -53,7 +53,7 @@ export const defineSuite = <Defaults extends BenchmarkOptions>(
   },
 ): Suite => suite as Suite;
 
-/** What one run of the program has measured so far. */
+/** The measurements of one run of the program so far. */
 export type Run = {
   readonly environment: Environment;
   readonly suites: readonly MeasuredSuite[];
@@ -66,7 +66,7 @@ export type MeasuredSuite = {
   readonly command: string;
   /** All options of the suite, defaults included. */
   readonly options: BenchmarkOptions;
-  /** Over the last minute of the suite. */
+  /** The load average of the last minute of the suite. */
   readonly loadAverage: number;
   readonly report: SuiteReport;
 };

@@ -72,7 +72,7 @@ type Step = { readonly from: number; readonly to: number; readonly exponent: Sum
 
 type Figures = {
   readonly name: string;
-  /** By size. */
+  /** The time for each size. */
   readonly milliseconds: readonly Summary[];
   readonly steps: readonly Step[];
 };

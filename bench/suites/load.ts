@@ -106,7 +106,7 @@ function compare(purchases: number, rounds: readonly Round[]) {
       process: summaryOf(rates, ({ process }) => process),
       load: summaryOf(rates, ({ load }) => load),
     },
-    /** Of the drain's rate in the same round. */
+    /** The rate, divided by that of the drain in the same round. */
     processRatio: summaryOf(rates, ({ process, drain }) => process / drain),
     loadRatio: summaryOf(rates, ({ load, drain }) => load / drain),
     drainedBytes: rounds[0]?.drain.bytes ?? Number.NaN,

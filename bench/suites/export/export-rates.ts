@@ -23,9 +23,9 @@ const memoryIntervalMs = 100;
 export type Rate = {
   readonly format: Format;
   readonly rowsPerSecond: Summary;
-  /** Of the rate of COPY. */
+  /** The rate, divided by that of COPY. */
   readonly ratio: Summary;
-  /** Of the API and its export processes. */
+  /** The maximal memory of the API and its export processes. */
   readonly maxBytes: number;
   /** Processor seconds of COPY, of the export process, of the API and of the client. */
   readonly copyCpu: Summary;

@@ -9,7 +9,7 @@ import { countGenerations, type GenerationCount } from './generation-count.ts';
 import { type Marker, measureVisibility } from './markers.ts';
 import { startChanges } from './steady-changes.ts';
 
-/** Until the worker's intervals adapt to the changes. */
+/** In this time, the worker's intervals adapt to the changes. */
 const warmUpMs = 2_000;
 
 export const freshness = defineSuite({

@@ -9,7 +9,7 @@ import type { BenchmarkShop } from '../../setup/shops.ts';
 /** A purchase that was added to measure when it becomes visible. */
 export type Marker = {
   readonly organizationId: string;
-  /** From the end of the commit to the end of the first response that shows it; null after the timeout. */
+  /** The time from the commit to the first response that shows the purchase. Null after the timeout. */
   readonly lagMs: number | null;
   /** The median time of a request. */
   readonly requestMs: number;

@@ -123,7 +123,7 @@ function summarizeSamples(samples: readonly Sample[], bytes: (sample: Sample) =>
     thirdsMiB: thirds.map((third) => median(third.map(({ y }) => y))),
     maxMiB: Math.max(...points.map(({ y }) => y)),
     mebibytesPer1000Generations: slope(points),
-    /** Without the first third, in which caches fill and code is compiled. */
+    /** The growth after the first third, in which caches fill and code is compiled. */
     settledMebibytesPer1000Generations: slope(points.slice(boundary(1))),
   };
 }

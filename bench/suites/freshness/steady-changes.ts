@@ -24,7 +24,7 @@ type SeededPurchases = {
 /** Changes that are later than this are left out: a burst would be another load. */
 const maxDelayMs = 1_000;
 const newestShare = 0.01;
-/** Of ten changes; the others are updates. As many deletes as inserts keep the size. */
+/** The number of inserts in ten changes. There are as many deletes, and the others are updates. */
 const insertsOfTen = 2;
 const deletesOfTen = 2;
 

@@ -5,7 +5,7 @@ import { readUsage } from '../../measure/process-usage.ts';
 import type { Scope } from '../../runner/scope.ts';
 
 export type LoadRequest = {
-  /** With its query string. */
+  /** The path with its query string. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
 };

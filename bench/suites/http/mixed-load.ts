@@ -55,13 +55,13 @@ export async function measureMixedLoad(
 
 /** Each query is sent for each organization. */
 export function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
-  // Above all values of purchases, so that all match, and above those of other queries.
+  // Greater than all values of purchases, so that all match, and than those of other queries.
   let value = 2 * 10 ** 12;
   let sent = 0;
   return () => {
     const index = sent % mix.length;
     const path = mix[index] as (typeof mix)[number];
-    // The next organization each time that the query comes.
+    // Each time that a query is sent, its organization is the next one.
     const repetition = Math.floor(sent / mix.length);
     const shop = shops[(repetition + index) % shops.length] as BenchmarkShop;
     sent += 1;

@@ -7,7 +7,7 @@ import { type Load, type LoadRequest, type MeasuredLoad, measureLoad } from './l
 
 export type Throughput = {
   readonly requestsPerSecond: Summary;
-  /** Of the bare route's requests a second in the same round. */
+  /** Requests a second, divided by those of the bare route in the same round. */
   readonly share: Summary;
   readonly serverMsPerRequest: Summary;
   readonly clientCores: Summary;

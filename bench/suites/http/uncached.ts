@@ -33,7 +33,7 @@ export async function measureUncached(
   return withScope(rounds.signal, async (scope) => {
     const engine = await openDuckDBEngine(scope, service);
     const bare = createClient(scope, bareUrl);
-    // Above all values of purchases: every filter is new, and all purchases match.
+    // Greater than all values of purchases: every filter is new, and all purchases match.
     let value = 10n ** 12n;
     const figures = [];
     for (const { shop, purchases } of shops) {

@@ -39,7 +39,7 @@ export async function measureCustomerWrites(
   });
 }
 
-/** By customer. */
+/** Writes to one customer. */
 const singleWrites = {
   'the amounts':
     'update customers set updated_at = now(), total_orders = total_orders + 1, total_spent_in_cents = total_spent_in_cents + 100 where id = $1',
@@ -49,7 +49,7 @@ const singleWrites = {
 };
 
 const half = 'customers.organization_id = $1 and customers.id % 2 = 0';
-/** By organization. */
+/** Writes to half of the customers of an organization. */
 const bulkWrites = {
   'the amounts, in one update': `update customers set updated_at = now(), total_spent_in_cents = total_spent_in_cents + 100 where ${half}`,
   'a column in no order or search, in one update': `update customers set total_orders = total_orders + 1 where ${half}`,

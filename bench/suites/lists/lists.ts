@@ -11,7 +11,7 @@ import { measureCustomerWrites } from './customer-writes.ts';
 import { type ListQuery, listQueries } from './list-queries.ts';
 import { createListShop, type ListShop } from './list-shop.ts';
 
-/** Of the plot: the table has all. */
+/** The number of lists in the plot. The table has all lists. */
 const shownLists = 15;
 
 export const lists = defineSuite({

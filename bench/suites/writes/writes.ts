@@ -9,7 +9,7 @@ import { seedShop } from '../../setup/shops.ts';
 import { readUpdateCounts, switchTriggers, type TriggerState } from './change-log-triggers.ts';
 import { createPurchaseWrites, type PurchaseWrite } from './purchase-writes.ts';
 
-/** Until the pages of the updated rows have free space. */
+/** After these rounds, the pages of the updated rows have free space. */
 const warmUps = 2;
 
 export const writes = defineSuite({
