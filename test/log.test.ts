@@ -135,9 +135,9 @@ describe('the log line of a request', () => {
       process.stderr.isTTY = true;
       const log = createLog('api', 'info');
       const request = log.child({ reqId: 'req_1' });
-      const answer = { method: 'GET', route: '/v1/tags/:tag_id', status: 200, milliseconds: 1.5 };
-      request.info({ ...answer, organization: 'org_1', key: 'bak_1' }, 'request completed');
-      request.info(answer, 'request completed');
+      const fields = { method: 'GET', route: '/v1/tags/:tag_id', status: 200, milliseconds: 1.5 };
+      request.info({ ...fields, organization: 'org_1', key: 'bak_1' }, 'request completed');
+      request.info(fields, 'request completed');
       log.info({ organization: 'org_1', purchases: 3 }, 'built');
       request.error({ err: new Error('out of order') }, 'failed');`);
     const plain = stripVTControlCharacters(text).replaceAll(/^\[.+?\] /gm, '');

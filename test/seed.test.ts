@@ -51,7 +51,7 @@ describe('a seeded database', () => {
     );
   });
 
-  it('gives customers the totals of their paid purchases', async ({ count }) => {
+  it('stores the totals of paid purchases of each customer', async ({ count }) => {
     const wrong = `customers c left join lateral (
         select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
                min(created_at) as first, max(created_at) as last
@@ -167,7 +167,7 @@ describe('a seeded database', () => {
     expect(await count(old, [OPTIONS.until])).toBe(0);
   });
 
-  it('gives attributes values of the type that their definition names', async ({ count }) => {
+  it('has attribute values of the type in their definition', async ({ count }) => {
     const wrong = `customers c cross join lateral jsonb_each(c.attributes) as v
       left join attributes a on a.name = v.key and a.organization_id = c.organization_id
       where a.id is null or jsonb_typeof(v.value) <> case a.type

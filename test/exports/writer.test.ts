@@ -149,11 +149,11 @@ describe('an export of all purchases that match', () => {
   it.each(['duckdb', 'postgres'] as const)(
     'from %s ends when its signal is aborted, without an open transaction',
     async (name) => {
-      const leaving = new AbortController();
-      const given = exported(name, 'ndjson', {}, leaving.signal, () =>
-        leaving.abort(new Error('left')),
+      const client = new AbortController();
+      const given = exported(name, 'ndjson', {}, client.signal, () =>
+        client.abort(new Error('client disconnected')),
       );
-      await expect(given).rejects.toThrow('left');
+      await expect(given).rejects.toThrow('client disconnected');
       expect(await exported(name, 'ndjson', { maxValueInCents: 10n })).not.toHaveLength(0);
       const { rows } = await database.pool.query(
         `select from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
@@ -163,15 +163,15 @@ describe('an export of all purchases that match', () => {
   );
 
   it('ends if its signal is aborted before its process has started', async () => {
-    const leaving = new AbortController();
+    const client = new AbortController();
     // The process would wait forever.
     const purchases = (async function* never() {
       await new Promise(() => {});
       yield [];
     })();
-    const begun = writeExport({ purchases }, {}, 'parquet', leaving.signal).next();
-    setImmediate(() => leaving.abort(new Error('left')));
-    await expect(begun).rejects.toThrow('left');
+    const begun = writeExport({ purchases }, {}, 'parquet', client.signal).next();
+    setImmediate(() => client.abort(new Error('client disconnected')));
+    await expect(begun).rejects.toThrow('client disconnected');
     expect(childrenOf(process.pid)).toEqual([]);
   });
 

@@ -49,7 +49,7 @@ describe('the export of purchases', () => {
       return response;
     };
 
-    /** The rows of the list, page by page, as objects' JSON by id. */
+    /** The JSON of all objects of the list, ordered by id. */
     async function listed(filters: string): Promise<string[]> {
       const objects: string[] = [];
       for (let cursor = ''; ; ) {
@@ -137,7 +137,7 @@ describe('the export of purchases', () => {
     it('counts as one request, and refuses other parameters', async () => {
       const countedTwice = async (): Promise<number[]> => {
         const [first, second] = [(await get(small)).headers, (await get(small)).headers];
-        // Another minute may have begun, and counts anew.
+        // A new window has reset the count.
         if (first['x-ratelimit-reset'] !== second['x-ratelimit-reset']) return countedTwice();
         return [first, second].map((headers) => Number(headers['x-ratelimit-remaining']));
       };

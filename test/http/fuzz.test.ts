@@ -86,7 +86,7 @@ describe('a server under hostile requests', () => {
     body: null,
   };
 
-  /** The client checks each response against the API's description. */
+  /** The client checks each response against the OpenAPI document. */
   async function responsesTo(request: HostileRequest): Promise<SocketResponse[]> {
     const authorization = bearer(request.key);
     try {
@@ -121,7 +121,7 @@ describe('a server under hostile requests', () => {
     }
   }
 
-  /** Checks what the description does not contain. */
+  /** Checks rules that the OpenAPI document does not contain. */
   function expectAllowed(request: HostileRequest, { status, headers, body }: SocketResponse): void {
     const isHead = request.kind === 'client' && request.method === 'HEAD';
     expect(headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);

@@ -39,7 +39,7 @@ export type HostileRequest = ClientRequest | RawRequest;
 /** Replaced by the key's header in a raw request. */
 export const keyPlaceholder = '{key}';
 
-/** A path of the API's description, with its query parameters. */
+/** A path of the OpenAPI document, with its query parameters. */
 export type Operation = {
   /** Segments in braces are ids of that resource. */
   readonly path: string;

@@ -67,11 +67,11 @@ describe('cached responses', () => {
     const responses = [first, second].map((caller) =>
       cache.get('a', { client: 'key 1', signal: caller.signal }, compute),
     );
-    first.abort(new Error('the first left'));
-    await expect(responses[0]).rejects.toThrow('the first left');
+    first.abort(new Error('the first disconnected'));
+    await expect(responses[0]).rejects.toThrow('the first disconnected');
     expect(signal()?.aborted).toBe(false);
-    second.abort(new Error('the second left'));
-    await expect(responses[1]).rejects.toThrow('the second left');
+    second.abort(new Error('the second disconnected'));
+    await expect(responses[1]).rejects.toThrow('the second disconnected');
     expect(signal()?.aborted).toBe(true);
     const later = cache.get('a', one, compute);
     finish();

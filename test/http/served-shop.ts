@@ -27,7 +27,7 @@ export type ServedShop = {
   get(url: string, headers?: Record<string, string>): Promise<LightMyRequestResponse>;
   /** Adds a purchase. Its customer is `customerId` by default. */
   add(values?: Omit<PurchaseValues, 'customer_id'> & { customer_id?: bigint }): Promise<bigint>;
-  /** Publishes a generation, unless the tests are about the time before. It has no later changes. */
+  /** Publishes a generation if `serving` is a published generation. Later changes are not in it. */
   publish(): Promise<void>;
 };
 

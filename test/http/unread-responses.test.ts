@@ -82,7 +82,7 @@ describe('responses that clients do not read', () => {
     await untilAccepted(client, headers);
   });
 
-  it('no longer count after a disconnect, pipelined ones included', async ({
+  it('do not count after a disconnect, also if they are pipelined', async ({
     startServer,
     headersOf,
   }) => {

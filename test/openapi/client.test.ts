@@ -47,7 +47,7 @@ export async function allPurchases(baseUrl: string, key: string): Promise<compon
 export type Unknown = paths['/v1/orders'];
 `;
 
-describe('a TypeScript client generated from the description', () => {
+describe('a TypeScript client generated from the OpenAPI document', () => {
   let baseUrl: string;
   let secret: string;
 

@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { addFormatsTo } from '../support/described-response.ts';
 import { test as it } from '../support/fixtures.ts';
 
-describe("the API's description", () => {
+describe('the OpenAPI document', () => {
   let text: string;
 
   it.beforeAll(async ({ api }) => {
@@ -22,7 +22,7 @@ describe("the API's description", () => {
     expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
   });
 
-  it('is version 1.0.0 and marks what goes beyond the specification', () => {
+  it('is version 1.0.0, and marks additions to the specification', () => {
     const { info, paths } = JSON.parse(text);
     expect(info.version).toBe('1.0.0');
     const additions = Object.keys(paths).filter((path) => paths[path].get['x-addition'] === true);
@@ -36,7 +36,7 @@ describe("the API's description", () => {
     expect(Object.keys(paths)).toHaveLength(23);
   });
 
-  it('shows examples that its own schemas accept', () => {
+  it('has examples that are valid in its schemas', () => {
     const description = JSON.parse(text);
     const ajv = new Ajv2020({ strict: false });
     addFormatsTo(ajv, ['date-time', 'uri', 'int64', 'email']);
@@ -55,7 +55,7 @@ describe("the API's description", () => {
     }
   });
 
-  it('gives header parameters no values that Swagger UI would send', () => {
+  it('has no values of header parameters that Swagger UI would send', () => {
     const operations = Object.values<Operation>(JSON.parse(text).paths).map(({ get }) => get);
     const headers = operations.flatMap(({ parameters }) =>
       parameters.filter((parameter) => parameter.in === 'header'),

@@ -67,7 +67,7 @@ describe('the search of customers', () => {
     ['\\', ['100% off_er \\ back']],
     ['100%', ['100% off_er \\ back']],
     ['100% off_er \\ b', ['100% off_er \\ back']],
-    // Full-width forms fold to the plain signs, and stand for themselves too.
+    // A full-width form also matches the ASCII character.
     ['100\uff05', ['100% off_er \\ back']],
     ['off\uff3fer', ['100% off_er \\ back']],
     ['off%er', []],

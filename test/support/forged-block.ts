@@ -30,8 +30,8 @@ export async function forgeBitpackedColumn(
 /** DuckDB's checksum of a block. */
 function checksumOf(block: Buffer): bigint {
   let checksum = 5381n;
-  for (let place = checksumBytes; place < block.length; place += 8) {
-    checksum ^= BigInt.asUintN(64, block.readBigUInt64LE(place) * checksumMultiplier);
+  for (let position = checksumBytes; position < block.length; position += 8) {
+    checksum ^= BigInt.asUintN(64, block.readBigUInt64LE(position) * checksumMultiplier);
   }
   return checksum;
 }

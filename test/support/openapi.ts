@@ -65,7 +65,7 @@ export function createConformance({ paths, components }: Description): Check {
     const found =
       operation === undefined ? sharedErrors(path, status) : operation.responses[status];
     const described = found?.$ref === undefined ? found : components.responses[nameIn(found.$ref)];
-    if (described === undefined) throw new Error(`${name} is not in the API's description`);
+    if (described === undefined) throw new Error(`${name} is not in the OpenAPI document`);
     checkOf(described)(name, method, response);
   };
 }

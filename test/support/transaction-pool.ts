@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 
-/** A connection pool that gives each transaction any of its sessions, as PgBouncer does in transaction mode. */
+/** A connection pool that assigns each transaction any of its sessions, like PgBouncer in transaction mode. */
 export async function createTransactionPool(
   databaseUrl: string,
   size: number,
