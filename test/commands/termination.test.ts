@@ -89,7 +89,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
           served += 1;
         }
       });
-    const exporting = client.ask(request('/v1/purchases/export?format=csv'));
+    const exporting = client.openSocket(request('/v1/purchases/export?format=csv'));
     await once(exporting, 'readable');
     await expect.poll(() => served, { timeout: 30_000 }).toBeGreaterThan(50);
     const children = childrenOf(api);
@@ -114,7 +114,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     request,
   }) => {
     const { api, client } = await startedApi({ SHUTDOWN_TIMEOUT_SECONDS: '1' });
-    const unread = client.ask(request('/v1/purchases/export?format=csv'));
+    const unread = client.openSocket(request('/v1/purchases/export?format=csv'));
     await once(unread, 'readable');
     const children = childrenOf(api);
     expect(children).toHaveLength(1);

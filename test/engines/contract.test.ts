@@ -202,7 +202,7 @@ describe.each(engines)('the engine %s', (name) => {
       [organization, customers[0]],
     );
     await store.publish(large);
-    const walks = fc.oneof(
+    const queries = fc.oneof(
       fc.record({
         filters: fc.constantFrom<PurchaseFilters>({}, { maxValueInCents: 3n }),
         limit: fc.integer({ min: 40, max: 100 }),
@@ -217,8 +217,8 @@ describe.each(engines)('the engine %s', (name) => {
       }),
     );
     await fc.assert(
-      fc.asyncProperty(walks, async ({ filters, limit }) => {
-        expect(await walk(organization, filters, limit)).toEqual(
+      fc.asyncProperty(queries, async ({ filters, limit }) => {
+        expect(await readAll(organization, filters, limit)).toEqual(
           await expected(organization, filters),
         );
       }),
@@ -226,14 +226,14 @@ describe.each(engines)('the engine %s', (name) => {
     );
   });
 
-  async function walk(organization: bigint, filters: PurchaseFilters, limit: number) {
-    const visited: bigint[] = [];
+  async function readAll(organization: bigint, filters: PurchaseFilters, limit: number) {
+    const ids: bigint[] = [];
     for (;;) {
-      const last = visited.at(-1);
+      const last = ids.at(-1);
       const after = last === undefined ? {} : { startingAfter: last };
       const { result } = await store.engine.list(organization, { filters, limit, ...after });
-      visited.push(...result.purchases.map(({ id }) => id));
-      if (!result.hasMore) return visited;
+      ids.push(...result.purchases.map(({ id }) => id));
+      if (!result.hasMore) return ids;
       expect(result.purchases).toHaveLength(limit);
     }
   }

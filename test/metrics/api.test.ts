@@ -60,12 +60,12 @@ const it = test
   /** Begins an export that the client does not read. Returns after the first bytes. */
   .extend('beginExport', async ({ service, database, shop }, { onCleanup }) => {
     const { secret } = await addKey(database.pool, shop.organizationId);
-    const sockets: ReturnType<SocketClient['ask']>[] = [];
+    const sockets: ReturnType<SocketClient['openSocket']>[] = [];
     onCleanup(async () => {
       for (const socket of sockets) socket.destroy();
     });
     return async () => {
-      const socket = service.client.ask(
+      const socket = service.client.openSocket(
         `GET /v1/purchases/export?format=csv HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
       );
       sockets.push(socket);
@@ -215,9 +215,9 @@ describe('the metrics of the API', () => {
     const request = (path: string) =>
       `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`;
     const exports = request('/v1/purchases/export?format=csv');
-    const sockets = [service.client.ask(exports), service.client.ask(exports)];
+    const sockets = [service.client.openSocket(exports), service.client.openSocket(exports)];
     await service.until(({ value }) => (value(limited('exports')) ?? 0) > 0);
-    const reading = service.client.ask('');
+    const reading = service.client.openSocket('');
     await service.until(
       ({ value }) => (value(limited('unread_responses')) ?? 0) > 0,
       async () => void reading.write(request('/v1/purchases?limit=100').repeat(10)),

@@ -85,7 +85,7 @@ describe('logs at the level trace, and metrics', () => {
       if (request.kind === 'raw') {
         const line = secret === undefined ? 'X: none' : `Authorization: Bearer ${secret}`;
         const bytes = request.bytes.replaceAll(keyPlaceholder, line);
-        await client.sendBytes(bytes, { noMoreAfterMs: 20 });
+        await client.sendBytes(bytes, { endAfterMs: 20 });
       } else if (/^(GET|HEAD)$/.test(request.method)) {
         await send(request.url, secret, request.method);
       }
