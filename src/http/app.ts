@@ -98,7 +98,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   limitUnreadResponses(app, options.unreadBytesPerKey);
   compressResponses(app);
   app.register(page);
-  app.register(health, { ...options, rights: apiRights(rateLimitStore) });
+  const { keyDatabase, databaseSilenceMs, readyMaxLagMs, oldestAsOf = () => null } = options;
+  const rights = apiRights(rateLimitStore);
+  app.register(health, { keyDatabase, rights, databaseSilenceMs, readyMaxLagMs, oldestAsOf });
   app.register(reference, { routes });
   const serveOptions = {
     purchases: services.purchases,

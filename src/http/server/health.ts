@@ -29,7 +29,7 @@ export type HealthOptions = {
   /** The maximum age of the purchases that are served; 0: any. */
   readonly readyMaxLagMs: number;
   /** The earliest instant that responses show; null if no files are read. */
-  readonly oldestAsOf?: () => bigint | null;
+  readonly oldestAsOf: () => bigint | null;
 };
 
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
@@ -66,7 +66,7 @@ function findDatabaseProblem({
 /** Compares with the clock of Postgres, by which the instants of the data are stated. */
 async function findLag(options: HealthOptions): Promise<string | null> {
   const { keyDatabase, databaseSilenceMs, readyMaxLagMs } = options;
-  const asOf = options.oldestAsOf?.() ?? null;
+  const asOf = options.oldestAsOf();
   if (readyMaxLagMs === 0 || asOf === null) return null;
   const reading = firstRow<{ now: bigint }>(
     keyDatabase,
