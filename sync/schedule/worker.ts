@@ -104,6 +104,7 @@ export function createWorker(options: WorkerOptions): Worker {
 
   const tidyUp = async () => {
     const isPresent = (id: bigint) => schedulers.all.has(id);
+    for (const id of confirmed.keys()) if (!isPresent(id)) confirmed.delete(id);
     await removeOrphanedFolders(database, dataDirectory, shard, isPresent).catch((error) =>
       log.debug({ err: error }, 'cannot remove folders of deleted organizations now'),
     );

@@ -165,7 +165,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
 
   it('is 409 after the maximum wait if no worker runs, with the instant of the data', async () => {
     await whileFollowing(async () => {
-      expect((await getFresh(stats, shop, await now(), shortWaitApi)).statusCode).toBe(200);
+      expect((await getFresh(stats, shop, await now())).statusCode).toBe(200);
     });
     const { file = '' } = published(shop) ?? {};
     const shown = formatInstant(readUpToDate(folder).instantOf(shop.id, file) ?? 0n);
