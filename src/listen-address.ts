@@ -2,6 +2,10 @@ import { OperatorError } from './operator-error.ts';
 
 export type ListenAddress = { readonly host: string; readonly port: number };
 
+/** The URL of a server that listens on `host`, which may be an IPv6 address. */
+export const urlOf = ({ host, port }: ListenAddress): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+
 /** An OperatorError if the address cannot be used. The last of the `variables` sets the port. */
 export function listenFailure(
   error: unknown,

@@ -8,7 +8,7 @@ import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
-import { type ListenAddress, listenFailure } from './listen-address.ts';
+import { type ListenAddress, listenFailure, urlOf } from './listen-address.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
@@ -122,8 +122,7 @@ export async function startServer(
     throw error;
   }
   const { port } = app.server.address() as AddressInfo;
-  const host = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
-  return { url: `http://${host}:${port}`, close };
+  return { url: urlOf({ host: settings.host, port }), close };
 }
 
 /** Throws if DATA_DIR is not writable. */

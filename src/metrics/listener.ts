@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { type ListenAddress, listenFailure } from '../listen-address.ts';
+import { type ListenAddress, listenFailure, urlOf } from '../listen-address.ts';
 
 export type MetricsListener = {
   /** Such as http://127.0.0.1:9464/metrics. */
@@ -42,9 +42,8 @@ export async function serveMetrics(
   server.unref().on('connection', (socket) => socket.unref());
   await listen(server, address, variable);
   const { port } = server.address() as AddressInfo;
-  const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   return {
-    url: `http://${host}:${port}/metrics`,
+    url: `${urlOf({ host: address.host, port })}/metrics`,
     async close() {
       const closed = once(server, 'close');
       server.close();

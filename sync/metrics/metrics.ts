@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
 import { addGauge, addZeros, durationBuckets } from '../../src/metrics/registry.ts';
 import { verificationStates } from '../verification/verify.ts';
-import { organizationStates, stages, type WorkerObserver, type WorkerState } from './observer.ts';
+import { observedStates, stages, type WorkerObserver, type WorkerState } from './observer.ts';
 
 const labelOf = (state: string): string => state.replaceAll(' ', '_');
 
@@ -44,7 +44,7 @@ function addState(registry: Registry, read: () => WorkerState | null): void {
   addGauge(registry, 'crm_sync_organizations', 'Organizations by state', ['state'], () => {
     const organizations = read()?.organizations;
     if (organizations === undefined) return [];
-    return organizationStates.map((state) => [
+    return observedStates.map((state) => [
       { state: labelOf(state) },
       organizations.filter((organization) => organization.state === state).length,
     ]);

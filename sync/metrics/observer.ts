@@ -4,7 +4,7 @@ import type { Repair } from '../verification/repair.ts';
 import type { Verification } from '../verification/verify.ts';
 
 /** The state of an organization, as `status` shows it. `starting`: this worker has not run yet. */
-export const organizationStates = [
+export const observedStates = [
   'starting',
   'live',
   'waiting to load',
@@ -13,14 +13,14 @@ export const organizationStates = [
   'compacting',
   'failed',
 ] as const;
-export type OrganizationState = (typeof organizationStates)[number];
+export type ObservedState = (typeof observedStates)[number];
 
 /** The state of a worker at one moment. */
 export type WorkerState = {
   /** The last poll of the change log: when it began by Postgres's clock, and its end (monotonic). */
   readonly lastPoll: { readonly asOf: bigint; readonly at: number } | null;
   readonly organizations: readonly {
-    readonly state: OrganizationState;
+    readonly state: ObservedState;
     /** Whether a run may still have to publish changes. */
     readonly isPending: boolean;
     /** The published generation shows all changes up to this instant; null if there is none. */

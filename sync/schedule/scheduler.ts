@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
-import { noObserver, type OrganizationState, type WorkerObserver } from '../metrics/observer.ts';
+import { noObserver, type ObservedState, type WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
@@ -31,7 +31,7 @@ export type Scheduler = {
   /** Reads ranges of purchases again, or loads all of them if that does not help. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   isBusy(): boolean;
-  state(): OrganizationState;
+  state(): ObservedState;
   close(): Promise<void>;
 };
 

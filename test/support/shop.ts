@@ -68,3 +68,7 @@ export async function addPurchases(
     [organizationId, customerId, count],
   );
 }
+
+/** Changes every purchase. A condition may follow with `where`. */
+export const addACent =
+  'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';

@@ -5,10 +5,8 @@ import { createTestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';
 import { expectEqual } from '../support/published.ts';
-import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
+import { addACent, addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker, syncOnce } from '../support/sync.ts';
-
-const addACent = 'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';
 
 const it = test
   .extend('postgres', { scope: 'file' }, async ({ directory }, { onCleanup }) => {

@@ -7,10 +7,8 @@ import { captureSql } from '../../src/postgres/capture.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { expectEqual, publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addPurchases } from '../support/shop.ts';
+import { addACent, addPurchases } from '../support/shop.ts';
 import { syncOnce } from '../support/sync.ts';
-
-const addACent = 'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1';
 
 /** Resolves when the published purchases are those of Postgres. */
 async function untilEqual(database: Database, directory: string, organization: bigint) {
