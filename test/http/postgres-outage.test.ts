@@ -37,6 +37,7 @@ describe('the API during an outage of Postgres', () => {
         await app.close();
         await pool.end();
       }
+      await allowConnections();
     };
   });
 

@@ -1,10 +1,10 @@
-import { type Logger, pino } from 'pino';
+import type { Logger } from 'pino';
+import { createRecordedLog } from '../support/logged-lines.ts';
 
 /** A log of every level that keeps its lines. */
 export function recordedLog(): { readonly log: Logger; readonly lines: string[] } {
   const lines: string[] = [];
-  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
-  return { log, lines };
+  return { log: createRecordedLog((line) => void lines.push(line)), lines };
 }
 
 /** Whether a text contains a secret, as text or as byte values. */

@@ -1,11 +1,11 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
-import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
+import { createRecordedLog } from './logged-lines.ts';
 import { createCheckedApp } from './openapi.ts';
 import { testServices } from './services.ts';
 
@@ -33,7 +33,7 @@ export async function createTestApi(
     services: testServices(database, purchases),
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
-    log: pino({ level: 'silent' }),
+    log: createRecordedLog(),
     oldestAsOf: () => duckdb.current().generations.state().oldestAsOf,
     ...options,
   });

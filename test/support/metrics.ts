@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { recordLines } from './logged-lines.ts';
 import type { Program } from './program.ts';
 
 /** One scrape: the text, and the value of a series such as `crm_queries{state="running"}`. */
@@ -19,6 +20,7 @@ export async function scraperOf(program: Program): Promise<Scraper> {
   const request = (path = '/metrics', method = 'GET') => fetch(new URL(path, url), { method });
   const scrape = async (): Promise<Scrape> => {
     const text = await (await request()).text();
+    recordLines(text);
     return { text, value: (series) => readSeries(text, series) };
   };
   return {

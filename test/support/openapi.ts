@@ -1,6 +1,5 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
-import { pino } from 'pino';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings.ts';
@@ -12,6 +11,7 @@ import {
   type ReceivedResponse,
   type ResponseCheck,
 } from './described-response.ts';
+import { createRecordedLog } from './logged-lines.ts';
 
 export type Description = {
   readonly paths: Record<string, { get: { responses: Record<string, DescribedResponse> } }>;
@@ -134,7 +134,7 @@ export function createCheckedApp(
     databaseSilenceMs: 30_000,
     resources,
     keyDatabase: options.services.database,
-    log: pino({ level: 'silent' }),
+    log: createRecordedLog(),
     ...options,
   });
   const inject = app.inject.bind(app) as (

@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { openLeakSearch } from './logged-lines.ts';
 
 export type TestDatabase = {
   readonly url: string;
   readonly pool: Database;
   /** Drops the database, which ends all connections, and creates an empty one of the same name. */
   recreate(): Promise<void>;
+  /** Fails if a line of a log, or a metric, contains a secret or a text of the database's rows. */
   drop(): Promise<void>;
 };
 
@@ -18,6 +20,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
   const url = databaseUrl(serverUrl, name);
   const pool = createPool(url, { max: 10, applicationName: 'test' });
+  const search = openLeakSearch(pool, url);
   return {
     url,
     pool,
@@ -26,8 +29,17 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
     },
     async drop() {
-      await pool.end();
-      await administer(serverUrl, `drop database if exists ${name} with (force)`);
+      const leaks = await search.leaks().finally(async () => {
+        search.close();
+        await pool.end();
+        await administer(serverUrl, `drop database if exists ${name} with (force)`);
+      });
+      if (leaks.length > 0) {
+        const shown = leaks.slice(0, 5).join('\n');
+        throw new Error(
+          `${leaks.length} lines of logs and metrics have secrets or data:\n${shown}`,
+        );
+      }
     },
   };
 }

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { packageFile, programArguments } from '../../src/package-files.ts';
+import { recordLines } from './logged-lines.ts';
 
 export type Program = {
   readonly child: ChildProcess;
@@ -59,6 +61,12 @@ export function runProgram(
     collect(text);
   });
   child.stderr.setEncoding('utf8').on('data', collect);
+  for (const input of [child.stdout, child.stderr]) {
+    createInterface({ input }).on('line', (line) => {
+      // Commands also print, for example, the secret of a new key.
+      if (line.startsWith('{"level":')) recordLines(line);
+    });
+  }
   const closed = once(child, 'close');
   return {
     child,

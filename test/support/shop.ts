@@ -1,6 +1,7 @@
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { createApiKey, type Scope } from '../../src/postgres/api-keys.ts';
 import type { Connection, Database } from '../../src/postgres/pool.ts';
+import { registerSecret } from './logged-lines.ts';
 
 /** Adds an organization and returns its id. */
 export async function addOrganization(database: Database, name = 'Shop'): Promise<bigint> {
@@ -17,12 +18,14 @@ export async function addKey(
   organizationId: bigint,
   options: { scopes?: readonly Scope[]; expiresAt?: Date; name?: string } = {},
 ): Promise<{ id: bigint; secret: string }> {
-  return createApiKey(database, {
+  const key = await createApiKey(database, {
     organizationId,
     name: options.name ?? 'Test',
     scopes: options.scopes ?? ['read'],
     expiresAt: options.expiresAt ?? null,
   });
+  registerSecret(database, key.secret);
+  return key;
 }
 
 export async function addCustomer(database: Database, organizationId: bigint): Promise<bigint> {

@@ -1,11 +1,11 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { pino } from 'pino';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
+import { createRecordedLog } from './logged-lines.ts';
 
 export type TestWorker = Worker & {
   /** Publishes the purchases of every organization. */
@@ -32,7 +32,7 @@ export async function createTestWorker(
     concurrency: 2,
     maxIdleFiles: 16,
     pollIntervalMs: 20,
-    log: pino({ level: 'silent' }),
+    log: createRecordedLog(),
     ...options,
   });
   return {

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import { describe, expect, vi } from 'vitest';
 import { UnknownCursorError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
@@ -15,6 +14,7 @@ import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator } from '../../sync/schedule/replicator.ts';
 import { mountDisk } from '../support/disk.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
@@ -61,7 +61,7 @@ const it = test
       instance,
       dataDirectory: disk.path,
       dataFolderId: randomUUID(),
-      log: pino({ level: 'silent' }),
+      log: createRecordedLog(),
       idleFiles: createIdleFiles(1),
       loadChunkRows: 2_000,
     });

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { pino } from 'pino';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator } from '../../sync/schedule/replicator.ts';
 import { test } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -44,7 +44,7 @@ const it = test
         instance,
         dataDirectory: directory,
         dataFolderId: randomUUID(),
-        log: pino({ level: 'silent' }),
+        log: createRecordedLog(),
         idleFiles: createIdleFiles(1),
       });
       onCleanup(replicator.close);

@@ -1,7 +1,6 @@
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import { describe, expect, vi } from 'vitest';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -12,6 +11,7 @@ import { readStatus } from '../../sync/status/status.ts';
 import { createTestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { forgeBitpackedColumn } from '../support/forged-block.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
@@ -39,7 +39,7 @@ const it = verifiedTest
       const purchases = firstAvailable(duckdb, createPostgresEngine(pool));
       const api = await createTestApi(pool, published.directory, {
         services: testServices(pool, purchases),
-        log: pino({ level: 'silent' }),
+        log: createRecordedLog(),
       });
       close = async () => {
         await api.close();

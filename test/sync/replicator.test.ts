@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import { describe, expect, vi } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import {
@@ -20,6 +19,7 @@ import {
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
@@ -66,7 +66,7 @@ const it = test
         instance,
         dataDirectory: directory,
         dataFolderId: randomUUID(),
-        log: pino({ level: 'silent' }),
+        log: createRecordedLog(),
         idleFiles: createIdleFiles(1),
         loadChunkRows: 40,
         ...options,

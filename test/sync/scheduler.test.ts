@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
-import { pino } from 'pino';
 import { describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 
 const schedulerOf = (replicator: object, report: Reporter['report'] = () => {}) =>
   createScheduler({
@@ -12,7 +12,7 @@ const schedulerOf = (replicator: object, report: Reporter['report'] = () => {}) 
     queues: { changes: new PQueue(), builds: new PQueue() },
     reporter: { report, settled: async () => {} },
     signal: new AbortController().signal,
-    log: pino({ level: 'silent' }),
+    log: createRecordedLog(),
     onFailure: () => {},
   });
 

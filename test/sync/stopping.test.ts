@@ -1,7 +1,6 @@
 import { truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPool } from '../../src/postgres/pool.ts';
@@ -14,6 +13,7 @@ import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker } from '../../sync/schedule/worker.ts';
 import { isolatedTest } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
@@ -45,7 +45,7 @@ describe('a worker that stops', () => {
       concurrency: 1,
       maxIdleFiles: 1,
       pollIntervalMs: 20,
-      log: pino({ level: 'silent' }),
+      log: createRecordedLog(),
     });
     await worker.once([shop.organizationId]);
     let resolved = 0;
@@ -118,7 +118,7 @@ describe('a worker that stops', () => {
         databaseUrl: proxy.url,
         database: pool,
         folderId: await dataFolderId(directory),
-        log: pino({ level: 'silent' }),
+        log: createRecordedLog(),
         onReport: () => {},
       },
       {},

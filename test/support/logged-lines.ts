@@ -1,0 +1,107 @@
+import { type Logger, pino } from 'pino';
+import { serializeError } from '../../src/error-text.ts';
+import { type Database, withConnection } from '../../src/postgres/pool.ts';
+
+/** The log lines and metrics of the service in this process and in its programs. */
+let lines: string[] = [];
+let openSearches = 0;
+
+/** Keeps lines until the search for leaks. */
+export function recordLines(text: string): void {
+  // Without an open database, no search follows.
+  if (openSearches > 0) lines.push(...text.split('\n'));
+}
+
+/** A log of the service, of every level, whose lines are recorded. */
+export const createRecordedLog = (onLine: (line: string) => void = () => {}): Logger =>
+  pino(
+    { level: 'trace', serializers: { err: serializeError } },
+    {
+      write(line: string) {
+        recordLines(line);
+        onLine(line);
+      },
+    },
+  );
+
+const secrets = new WeakMap<Database, string[]>();
+
+/** Adds the secret of an API key to what the search for leaks finds. */
+export function registerSecret(database: Database, secret: string): void {
+  secrets.set(database, [...(secrets.get(database) ?? []), secret]);
+}
+
+export type LeakSearch = {
+  /** The recorded lines with a secret, a password of Postgres or a text of a row. */
+  leaks(): Promise<string[]>;
+  close(): void;
+};
+
+/** Searches the lines that are recorded from now on for data of a database. */
+export function openLeakSearch(database: Database, databaseUrl: string): LeakSearch {
+  const first = lines.length;
+  openSearches += 1;
+  return {
+    async leaks() {
+      const recorded = lines.slice(first);
+      const needles = [
+        new URL(databaseUrl).password,
+        ...(secrets.get(database) ?? []).flatMap(spellingsOfSecret),
+        ...(recorded.length === 0 ? [] : await textsOf(database)),
+      ].filter(isDistinctive);
+      const text = recorded.join('\n');
+      const found = needles.filter((needle) => text.includes(needle));
+      return recorded.filter(
+        (line) => secretOrEmail.test(line) || found.some((needle) => line.includes(needle)),
+      );
+    },
+    close() {
+      openSearches -= 1;
+      if (openSearches === 0) lines = [];
+    },
+  };
+}
+
+const secretOrEmail = /crm_live_\w{8}|[\w.+-]+@[\w-]+\.[a-z]+/;
+
+/** A secret without its prefix, as text and as the values of its bytes. */
+function spellingsOfSecret(secret: string): string[] {
+  const body = secret.replace(/^crm_live_/, '');
+  return [body, [...Buffer.from(body)].join(',')];
+}
+
+const tables = [
+  'customers',
+  'purchases',
+  'segments',
+  'tags',
+  'attributes',
+  'flows',
+  'email_campaigns',
+  'template_campaigns',
+];
+
+/** The texts of the newest rows, as JSON writes them. */
+async function textsOf(database: Database): Promise<string[]> {
+  return withConnection(database, async (connection) => {
+    const { rows: existing } = await connection.query<{ name: string }>(
+      `select relname as name from pg_class
+       where relname = any($1) and relkind in ('r', 'p') and pg_table_is_visible(oid)`,
+      [tables],
+    );
+    const texts = new Set<string>();
+    for (const { name } of existing) {
+      const { rows } = await connection.query<{ text: string }>(
+        `select distinct text #>> '{}' as text
+         from (select to_jsonb(t) as row from ${name} as t order by id desc limit 500) as newest,
+           jsonb_path_query(row, 'strict $.** ? (@.type() == "string")') as text`,
+      );
+      for (const { text } of rows) texts.add(text);
+    }
+    return [...texts].map((text) => JSON.stringify(text).slice(1, -1));
+  });
+}
+
+/** Whether a log contains a text only if it logs the row. A word or an instant may have another source. */
+const isDistinctive = (text: string): boolean =>
+  text.length >= 6 && !/^([a-z_]+|\d{1,9}|\d{4}-\d\d-\d\dT.*)$/.test(text);
