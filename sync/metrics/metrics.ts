@@ -179,7 +179,9 @@ function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 've
     help: 'Time of the last verification that compared an organization; 0: none',
     registers,
   });
-  addZeros(verifications, 'result', verificationStates.map(labelOf));
+  // An organization without a generation is not verified.
+  const results = verificationStates.filter((state) => state !== 'not published');
+  addZeros(verifications, 'result', results.map(labelOf));
   addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);
   return {
     verified(found, repair) {
@@ -187,9 +189,7 @@ function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 've
       differences.inc(found.differences.length + found.dictionaries.length);
       for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });
       if (repair !== null && repair.failure !== null) repairs.inc({ repair: 'failed' });
-      if (found.state !== 'not comparable' && found.state !== 'not published') {
-        last.setToCurrentTime();
-      }
+      if (found.state !== 'not comparable') last.setToCurrentTime();
     },
   };
 }
