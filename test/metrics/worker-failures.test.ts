@@ -1,0 +1,65 @@
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe } from 'vitest';
+import {
+  organizationDirectory,
+  purchasesDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import type { Scraper } from '../support/metrics.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { measuredTest as it } from './measured-worker.ts';
+
+/** Waits until a counter has counted, or a gauge is not zero. */
+const until = (service: Scraper, series: string) =>
+  service.until(({ value }) => (value(series) ?? 0) > 0);
+const failures = (stage: string) => `crm_sync_failures_total{stage="${stage}"}`;
+const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;
+const verifications = (result: string) => `crm_sync_verifications_total{result="${result}"}`;
+const repairs = (repair: string) => `crm_sync_repairs_total{repair="${repair}"}`;
+
+// Not provoked: the failed stages `compact` and `verification`, the result `not_comparable`, the repair
+// `failed`, and the states that last for milliseconds, such as `compacting`.
+
+describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, () => {
+  it.beforeAll(async ({ service }) => {
+    await until(service, inState('live'));
+  });
+
+  it('count failures to prune and to write records', async ({ service, database, directory }) => {
+    const { pool } = database;
+    await pool.query(`
+      create function fail() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
+      create trigger fail before insert or update on purchase_change_pruning
+        execute function fail()`);
+    await until(service, failures('pruning'));
+    await pool.query('drop trigger fail on purchase_change_pruning');
+    const records = join(purchasesDirectory(directory), 'up-to-date');
+    renameSync(records, `${records}.kept`);
+    writeFileSync(records, '');
+    await until(service, failures('record'));
+    rmSync(records);
+    renameSync(`${records}.kept`, records);
+  });
+
+  it('count failed loads', async ({ service, database }) => {
+    const { pool } = database;
+    const organizationId = await addOrganization(pool);
+    await addPurchase(pool, organizationId, {
+      customer_id: await addCustomer(pool, organizationId),
+      created_at: 'infinity',
+    });
+    await until(service, failures('load'));
+  });
+
+  it('count an unreadable file, and the rebuild that repairs it', async ({
+    service,
+    directory,
+    shop,
+  }) => {
+    const folder = organizationDirectory(directory, shop.organizationId);
+    writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
+    await until(service, verifications('unreadable'));
+    await until(service, repairs('rebuild'));
+  });
+});
