@@ -252,7 +252,7 @@ describe('the service', () => {
     for (const [path, { get }] of Object.entries(paths)) {
       const url = path.replace(/\{(\w+)_id\}/, (_, resource) => firstId(resource));
       const inQuery = get.parameters.filter((parameter) => parameter.in === 'query');
-      for (const { name } of inQuery) {
+      for (const { name, required: isRequired, schema } of inQuery) {
         checked.push(name);
         const required = inQuery.filter(
           (parameter) => parameter.required && parameter.name !== name,
@@ -263,7 +263,11 @@ describe('the service', () => {
           if (name === 'starting_after') expectRefusal(response, 'invalid_request', name);
           else {
             const { error } = expectRefusal(response, 'validation_error', name);
-            expect(error.message).toContain('leave the parameter out');
+            expect(error.message).toContain(
+              isRequired === true
+                ? `${name} must be one of ${schema.enum?.join(', ')}.`
+                : 'leave the parameter out',
+            );
           }
         }
       }

@@ -146,10 +146,17 @@ export function readParameters<Schema extends z.ZodType>(
   }
   const param = String(issue?.path[0] ?? '');
   const problem =
-    given[param] === ''
+    given[param] === '' && isOptional(schema, given, param)
       ? 'is empty: give it a value or leave the parameter out'
       : (issue?.message ?? 'is not valid');
   throw new ApiError('validation_error', `${param} ${problem}.`, { param });
+}
+
+/** Whether a request may leave a parameter out. */
+function isOptional(schema: z.ZodType, given: Record<string, string>, param: string): boolean {
+  const { [param]: _empty, ...others } = given;
+  const { error } = schema.safeParse(others);
+  return !error?.issues.some(({ path }) => path[0] === param);
 }
 
 function quote(name: string): string {
