@@ -104,7 +104,7 @@ const definitions = {
   queryTimeoutMs: ['QUERY_TIMEOUT_MS', wholeNumber(100, 600_000, 30_000)],
   /** The maximum wait for X-Min-Data-As-Of. */
   freshnessWaitMs: ['MIN_DATA_AS_OF_WAIT_MS', wholeNumber(100, 60_000, 5_000)],
-  /** How long a stopping API waits for its responses. */
+  /** How long a stopping API waits for its responses, and a stopping worker for its statements. */
   shutdownTimeoutMs: [
     'SHUTDOWN_TIMEOUT_SECONDS',
     wholeNumber(1, 86_400, 60).transform((seconds) => seconds * 1000),

@@ -52,6 +52,7 @@ program
     const metrics = await startMetrics(settings);
     try {
       await withWorkerContext(settings, { server: 'primary', stopped }, async (context) => {
+        boundShutdown(context, stopped);
         if (metrics !== null) context.log.info({ url: metrics.url }, 'serving metrics');
         const observed = { ...workerOptions(context, options), ...metrics?.options };
         await followChanges(context, observed, stopped);
@@ -120,6 +121,19 @@ program
   });
 
 await runProgram(program);
+
+/**
+ * Kills this process if it takes too long to stop. A kill loses and duplicates no change.
+ * `process.exit` would wait for statements of DuckDB.
+ */
+function boundShutdown({ log, settings }: WorkerContext, stopped: AbortSignal): void {
+  const end = () => {
+    log.error('stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the worker ends at once');
+    process.kill(process.pid, 'SIGKILL');
+  };
+  const startTimer = () => setTimeout(end, settings.shutdownTimeoutMs).unref();
+  stopped.addEventListener('abort', startTimer, { once: true });
+}
 
 /** Null without SYNC_METRICS_LISTEN. */
 async function startMetrics({ syncMetricsListen: address }: Settings) {

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
+import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import type { Program } from '../support/program.ts';
 import { addPurchases } from '../support/shop.ts';
 import { connectTo } from '../support/sockets.ts';
@@ -167,6 +168,36 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
 
     for (const command of ['once', 'verify']) {
       expect((await execute('sync', [command], { DATA_DIR: newDirectory })).code).toBe(0);
+    }
+  });
+
+  it('ends the worker after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen during a load', async ({
+    database,
+    newDirectory,
+    program,
+    execute,
+    onTestFinished,
+  }) => {
+    const proxy = await createPostgresProxy(database.url);
+    onTestFinished(proxy.close);
+    const loading = program('sync/main.ts', ['run'], {
+      DATABASE_URL: proxy.url,
+      DATA_DIR: newDirectory,
+      SHUTDOWN_TIMEOUT_SECONDS: '1',
+      LOG_LEVEL: 'debug',
+    });
+    await loading.printed(/"msg":"loading"/);
+    proxy.mode = 'discard';
+    proxy.freeze();
+    await loading.end('SIGTERM');
+    expect(loading.child.signalCode).toBe('SIGKILL');
+    expect(loading.output()).toMatch(
+      /"msg":"stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the worker ends at once"\}\n$/,
+    );
+    await proxy.close();
+    for (const command of ['once', 'verify']) {
+      const { code, output } = await execute('sync', [command], { DATA_DIR: newDirectory });
+      expect(code, output).toBe(0);
     }
   });
 });
