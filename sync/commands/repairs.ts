@@ -1,10 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { OperatorError } from '../../src/operator-error.ts';
+import { destroyConnections } from '../../src/postgres/pool.ts';
 import { isOfShard } from '../shard.ts';
 import type { Repairs } from '../verification/repair.ts';
 import { type RepairRequest, requestFromWorker } from './requests.ts';
 import { type RunningWorker, readWorkers } from './worker-lock.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
+
+const responseTimeoutMs = 5_000;
+const maxSilenceMs = 10_000;
 
 /**
  * The repairs of a command. Without a running worker, the command takes the lock and repairs by
@@ -16,14 +21,28 @@ export function repairsOf(
   stopped: AbortSignal,
 ): Repairs {
   const { database, folderId, settings } = context;
+  let respondedAt = performance.now();
 
   const hasOrganization = ({ shard }: RunningWorker) => isOfShard(organizationId, shard);
 
   /** Another command may hold the lock, which takes no requests and ends soon. */
   const isWorkerRunning = async (): Promise<boolean> => {
-    const workers = await readWorkers(database, folderId).catch(() => null);
+    const timeout = sleep(responseTimeoutMs, null, { ref: false });
+    const workers = await Promise.race([readWorkers(database, folderId), timeout]).catch(
+      () => null,
+    );
+    if (workers !== null) {
+      respondedAt = performance.now();
+      return workers.some(hasOrganization);
+    }
+    // A statement without a response would keep the pool open.
+    destroyConnections(database);
     // While Postgres fails, neither worker nor command can repair.
-    return workers?.some(hasOrganization) ?? true;
+    if (performance.now() - respondedAt < maxSilenceMs) return true;
+    throw new OperatorError(
+      `Postgres has not responded for ${maxSilenceMs / 1000} s. ` +
+        'The worker keeps the request, and repairs once Postgres responds.',
+    );
   };
 
   /** Rejects if workers of other shards only are running. */
@@ -38,6 +57,7 @@ export function repairsOf(
 
   /** False if no worker runs. */
   const sendToWorker = async (request: RepairRequest): Promise<boolean> => {
+    respondedAt = performance.now();
     const response = await requestFromWorker(
       settings.dataDirectory,
       request,

@@ -12,6 +12,7 @@ import {
 import { requestFromWorker } from '../../sync/commands/requests.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
+import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
@@ -181,4 +182,32 @@ describe('a rebuild that a command requests from the worker', () => {
       await connection.query('rollback');
     });
   });
+
+  it.for(['refuse', 'discard'] as const)(
+    'ends the command with one line if Postgres does not respond (%s), and is run later',
+    async (mode, { database, directory, shop, program, onTestFinished }) => {
+      const organization = encodeId('organization', shop.organizationId);
+      const worker = program('sync/main.ts', ['run']);
+      await worker.printed(/"msg":"built"/);
+      const proxy = await createPostgresProxy(database.url);
+      onTestFinished(proxy.close);
+      await withConnection(database.pool, async (connection) => {
+        await connection.query('begin; lock table purchases in access exclusive mode');
+        const command = program('sync/main.ts', ['rebuild', '--organization', organization], {
+          DATABASE_URL: proxy.url,
+        });
+        await worker.printed(/a rebuild was requested/);
+        proxy.mode = mode;
+        proxy.freeze();
+        expect(await command.exited()).toBe(1);
+        expect(command.output()).toBe(
+          'Postgres has not responded for 10 s. ' +
+            'The worker keeps the request, and repairs once Postgres responds.\n',
+        );
+        await connection.query('rollback');
+      });
+      const requests = join(purchasesDirectory(directory), 'requests');
+      while (readdirSync(requests).some((name) => name.endsWith('.request.json'))) await sleep(20);
+    },
+  );
 });
