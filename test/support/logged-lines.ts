@@ -62,6 +62,14 @@ export function openLeakSearch(database: Database, databaseUrl: string): LeakSea
   };
 }
 
+/** Ends a search. Rejects if it found a line. */
+export async function requireNoLeaks(search: LeakSearch): Promise<void> {
+  const leaks = await search.leaks().finally(search.close);
+  if (leaks.length === 0) return;
+  const shown = leaks.slice(0, 5).join('\n');
+  throw new Error(`${leaks.length} lines of logs and metrics have secrets or data:\n${shown}`);
+}
+
 const secretOrEmail = /crm_live_\w{8}|[\w.+-]+@[\w-]+\.[a-z]+/;
 
 /** A secret without its prefix, as text and as the values of its bytes. */

@@ -10,6 +10,7 @@ import {
 } from '../../src/embedded-postgres/cluster.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { openLeakSearch, requireNoLeaks } from './logged-lines.ts';
 
 /** A Postgres server that a test may kill. Unlike the server of the test run, it uses fsync. */
 export type PostgresServer = {
@@ -28,6 +29,7 @@ export type PostgresServer = {
   freeze(): () => void;
   /** Kills the process of one connection. The server then restarts all its processes. */
   killOneBackend(): Promise<void>;
+  /** Fails as `TestDatabase.drop` does. */
   remove(): Promise<void>;
 };
 
@@ -70,6 +72,7 @@ export async function startPostgresServer(
   };
   await migrate(url);
   const pool = createPool(url, { max: 20, applicationName: 'chaos', onError: () => {} });
+  const search = openLeakSearch(pool, url);
   return {
     url,
     pool,
@@ -116,9 +119,11 @@ export async function startPostgresServer(
       if (rows[0] !== undefined) kill(rows[0].pid, 'SIGKILL');
     },
     async remove() {
-      await pool.end();
-      await server.stop();
-      await rm(server.home, { recursive: true, force: true });
+      await requireNoLeaks(search).finally(async () => {
+        await pool.end();
+        await server.stop();
+        await rm(server.home, { recursive: true, force: true });
+      });
     },
   };
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
-import { openLeakSearch } from './logged-lines.ts';
+import { openLeakSearch, requireNoLeaks } from './logged-lines.ts';
 
 export type TestDatabase = {
   readonly url: string;
@@ -29,17 +29,10 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       await administer(serverUrl, `create database ${name} template ${inject('templateDatabase')}`);
     },
     async drop() {
-      const leaks = await search.leaks().finally(async () => {
-        search.close();
+      await requireNoLeaks(search).finally(async () => {
         await pool.end();
         await administer(serverUrl, `drop database if exists ${name} with (force)`);
       });
-      if (leaks.length > 0) {
-        const shown = leaks.slice(0, 5).join('\n');
-        throw new Error(
-          `${leaks.length} lines of logs and metrics have secrets or data:\n${shown}`,
-        );
-      }
     },
   };
 }
