@@ -1,9 +1,10 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { publishTo, startClickHouse } from '../clickhouse/store.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
-import type { TestWorker } from '../support/sync.ts';
 
 /** The engines, DuckDB with purchases in each of its files. */
 export const engines = [
@@ -11,6 +12,9 @@ export const engines = [
   'duckdb',
   'duckdb, all purchases in the delta',
   'duckdb, purchases in base and delta',
+  'clickhouse',
+  'clickhouse, all purchases in the delta',
+  'clickhouse, purchases in base and delta',
 ] as const;
 export type EngineName = (typeof engines)[number];
 
@@ -31,17 +35,24 @@ export type Store = {
 /** Sets an engine up for the tests of a `describe`. */
 export function storeIn(name: EngineName): Store {
   let database: TestDatabase;
-  let worker: TestWorker;
   let engine: PurchaseEngine;
 
-  test.beforeAll(async ({ database: ownDatabase, worker: ownWorker, engine: duckdb }) => {
-    [database, worker] = [ownDatabase, ownWorker];
+  let once: (organization: bigint) => Promise<void>;
+
+  test.beforeAll(async ({ database: ownDatabase, worker, engine: duckdb, directory }) => {
+    database = ownDatabase;
     engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
+    once = (organization) => worker.once([organization]);
+    if (!name.startsWith('clickhouse')) return;
+    const { clickhouse, stop } = await startClickHouse(`${directory}/${name}`);
+    engine = createClickHouseEngine(clickhouse);
+    once = (organization) => publishTo(clickhouse, database.pool, organization);
+    return stop;
   });
 
   const add = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);
-    if (name === 'duckdb, all purchases in the delta') await worker.once([organization]);
+    if (name.endsWith('all purchases in the delta')) await once(organization);
     const customers = [
       await addCustomer(database.pool, organization),
       await addCustomer(database.pool, organization),
@@ -57,7 +68,7 @@ export function storeIn(name: EngineName): Store {
   };
   const publish = async ({ organization, customers }: Shop) => {
     if (name === 'postgres') return;
-    if (name === 'duckdb, purchases in base and delta') {
+    if (name.endsWith('purchases in base and delta')) {
       const negateHalf = () =>
         database.pool.query(
           `update purchases set purchase_value_in_cents = -purchase_value_in_cents
@@ -67,11 +78,11 @@ export function storeIn(name: EngineName): Store {
       const values = { customer_id: customers[1] as bigint, currency: 'EUR', utm_source: 'gone' };
       const superseded = await addPurchase(database.pool, organization, values);
       await negateHalf();
-      await worker.once([organization]);
+      await once(organization);
       await negateHalf();
       await database.pool.query('delete from purchases where id = $1', [superseded]);
     }
-    await worker.once([organization]);
+    await once(organization);
   };
   return {
     get database() {

@@ -1,0 +1,143 @@
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
+import {
+  conditionsOf,
+  type FilterConditions,
+  type PurchaseFilters,
+} from '../../domain/purchase-query.ts';
+
+/**
+ * What a generation shows: the rows of one load, and the changes up to a batch. The rows of a load
+ * and of a batch never change, so queries of one generation agree.
+ */
+export type Generation = {
+  readonly organizationId: bigint;
+  readonly load: bigint;
+  /** The last batch of changes; 0 for none. */
+  readonly batch: bigint;
+  readonly asOf: bigint;
+  readonly source: string;
+};
+
+export const hasChanges = ({ batch }: Generation): boolean => batch > 0n;
+
+const conditions: FilterConditions<Sql> = {
+  customerId: (id) => sql`customer_id = ${id}`,
+  paymentStatus: (status) => sql`payment_status = ${status}`,
+  platform: (platform) => sql`platform = ${platform}`,
+  createdSince: (instant) => sql`created_at >= ${instant}`,
+  createdUntil: (instant) => sql`created_at <= ${instant}`,
+  minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
+  maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
+  utm_source: (value) => sql`utm_source = ${value}`,
+  utm_medium: (value) => sql`utm_medium = ${value}`,
+  utm_campaign: (value) => sql`utm_campaign = ${value}`,
+  utm_content: (value) => sql`utm_content = ${value}`,
+  utm_term: (value) => sql`utm_term = ${value}`,
+};
+
+const matching = (filters: PurchaseFilters): Sql =>
+  join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
+
+/** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
+export const inBase = ({ organizationId, load }: Generation, filters: PurchaseFilters): Sql =>
+  sql`from purchase
+    where organization_id = ${organizationId} and load_id = ${load} and ${matching(filters)}`;
+
+/** `from … where …`: the matching rows of the changes, with their sign. */
+export const inChanges = (
+  { organizationId, load, batch }: Generation,
+  filters: PurchaseFilters,
+): Sql =>
+  sql`from purchase_change
+    where organization_id = ${organizationId} and load_id = ${load} and batch <= ${batch}
+      and ${matching(filters)}`;
+
+/** The ids of all purchases that have changed since the load. */
+export const changedIds = (generation: Generation): Sql =>
+  sql`(select id ${inChanges(generation, {})})`;
+
+/**
+ * A subquery with the number and the revenue of matching purchases by `keys`: rows of the load
+ * count once, changes by their sign.
+ */
+export function groupedPurchases(
+  generation: Generation,
+  filters: PurchaseFilters,
+  keys: Readonly<Record<string, Sql>>,
+): Sql {
+  const names = raw(Object.keys(keys).join(', '));
+  const columns = join(Object.entries(keys).map(([name, key]) => sql`${key} as ${raw(name)}`));
+  const value = raw('toInt128(purchase_value_in_cents)');
+  const base = sql`
+    select ${columns}, toInt64(count()) as purchase_count, sum(${value}) as revenue
+    ${inBase(generation, filters)} group by ${names}`;
+  if (!hasChanges(generation)) return sql`(${base})`;
+  return sql`(
+    select ${names}, sum(purchases) as purchase_count, sum(cents) as revenue
+    from (
+      select ${names}, purchase_count as purchases, revenue as cents from (${base})
+      union all
+      select ${columns}, sum(toInt64(sign)) as purchases, sum(sign * ${value}) as cents
+      ${inChanges(generation, filters)} group by ${names}
+    )
+    group by ${names} having purchase_count > 0)`;
+}
+
+/**
+ * A subquery with the number of customers by `keys`. A customer counts who has a matching purchase
+ * in the load or, by the sum of signs, in the changes. Customers of the load whose matching
+ * purchases have all changed to others are subtracted.
+ */
+export function countedCustomers(
+  generation: Generation,
+  filters: PurchaseFilters,
+  keys: Readonly<Record<string, Sql>> = {},
+): Sql {
+  const entries = Object.entries(keys);
+  const columns = join([
+    raw('customer_id'),
+    ...entries.map(([name, key]) => sql`${key} as ${raw(name)}`),
+  ]);
+  const names = raw(['customer_id', ...Object.keys(keys)].join(', '));
+  const groups = Object.keys(keys).join(', ');
+  const groupBy = groups === '' ? empty : raw(`group by ${groups}`);
+  const prefix = raw(groups === '' ? '' : `${groups},`);
+  if (!hasChanges(generation)) {
+    return sql`(
+      select ${prefix} toInt64(uniqExact(customer_id)) as customers
+      from (select ${columns} ${inBase(generation, filters)}) ${groupBy})`;
+  }
+  const changed = (sign: string) => sql`
+    select ${names}, sum(toInt64(sign)) as changed
+    from (select ${columns}, sign ${inChanges(generation, filters)})
+    group by ${names} having changed ${raw(sign)} 0`;
+  return sql`(
+    select ${prefix} sum(counted) as customers
+    from (
+      select ${prefix} toInt64(uniqExact(customer_id)) as counted
+      from (
+        select ${columns} ${inBase(generation, filters)}
+        union all
+        select ${names} from (${changed('>')})
+      ) ${groupBy}
+      union all
+      select ${prefix} -toInt64(count()) as counted
+      from (
+        select ${names}, sum(purchases) as remaining, sum(toInt64(purchases > 0)) as isLoaded
+        from (
+          select ${names}, toInt64(count()) as purchases
+          from (
+            select ${columns} ${inBase(generation, filters)}
+              and customer_id in (select customer_id from (${changed('<')}))
+          )
+          group by ${names}
+          union all
+          select ${names}, changed as purchases from (${changed('<')})
+        )
+        group by ${names}
+      )
+      where isLoaded > 0 and remaining = 0
+      ${groupBy}
+    )
+    ${groupBy})`;
+}

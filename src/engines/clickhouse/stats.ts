@@ -1,0 +1,132 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { earliestInstant, formatInstant } from '../../domain/instant.ts';
+import { intervalLengths } from '../../domain/period.ts';
+import type { PurchaseGroup, PurchaseStats, PurchaseTotals } from '../../domain/purchase-engine.ts';
+import {
+  labelOfDimension,
+  type PurchaseFilters,
+  type PurchaseStatsQuery,
+} from '../../domain/purchase-query.ts';
+import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
+import { offsetExpression } from '../zone-offsets.ts';
+import type { ClickHouse } from './client.ts';
+import { countedCustomers, type Generation, groupedPurchases } from './relations.ts';
+
+export async function purchaseStats(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  query: PurchaseStatsQuery,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseStats> {
+  const { filters, groupLimit } = query;
+  const [totals, groups] = await Promise.all([
+    readTotals(clickhouse, generation, filters, signal),
+    readGroups(clickhouse, generation, query, signal),
+  ]);
+  return {
+    ...totals,
+    groups: groups.slice(0, groupLimit),
+    groupsTruncated: groups.length > groupLimit,
+  };
+}
+
+async function readTotals(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseTotals> {
+  const byCurrency = groupedPurchases(generation, filters, { key: raw('currency') });
+  const [row] = await clickhouse.query(
+    sql`
+      select sum(purchase_count), sum(revenue), groupArray(2)(assumeNotNull(key)) filter (where key is not null),
+        (select customers from ${countedCustomers(generation, filters)})
+      from ${byCurrency}`,
+    signal,
+  );
+  const [purchases, revenue, currencies, customers] = (row ?? []) as unknown as [
+    string,
+    string,
+    string[],
+    string | null,
+  ];
+  return {
+    purchaseCount: BigInt(purchases),
+    customerCount: BigInt(customers ?? 0),
+    revenueInCents: BigInt(revenue),
+    currency: currencies.length === 1 ? (currencies[0] as string) : null,
+    mixedCurrencies: currencies.length > 1,
+  };
+}
+
+async function readGroups(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseGroup[]> {
+  if (groupBy === undefined) return [];
+  const isDay = groupBy === 'day';
+  const key = isDay
+    ? localUnits(await dayOffsets(clickhouse, generation, filters, timeZone, signal), 'day')
+    : raw(labelOfDimension(groupBy));
+  const rows = await clickhouse.query(
+    sql`
+      select key, purchase_count, revenue from ${groupedPurchases(generation, filters, { key })}
+      order by revenue desc, purchase_count desc, key asc nulls last
+      limit ${raw(String(groupLimit + 1))}`,
+    signal,
+  );
+  return rows.map(([key, purchases, revenue]) => ({
+    key: isDay ? dayText(Number(key)) : (key as string | null),
+    purchaseCount: BigInt(purchases as string),
+    revenueInCents: BigInt(revenue as string),
+  }));
+}
+
+/** `YYYY-MM-DD` of a number of days since 0001-01-01. */
+const dayText = (days: number): string =>
+  formatInstant(earliestInstant + BigInt(days) * intervalLengths.day).slice(0, 10);
+
+async function dayOffsets(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  timeZone: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<readonly ZoneOffset[]> {
+  if (timeZone === undefined) return [];
+  const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
+  if (bounds === null) return [];
+  await loadZoneOffsets(timeZone, bounds.first, bounds.last);
+  return zoneOffsets(timeZone, bounds.first, bounds.last);
+}
+
+/** Bounds of the instants of matching purchases, also of superseded rows; null if there are none. */
+export async function readTimeBounds(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly first: bigint; readonly last: bigint } | null> {
+  const [row] = await clickhouse.query(
+    sql`select min(key), max(key), count() from ${groupedPurchases(generation, filters, { key: raw('created_at') })}`,
+    signal,
+  );
+  const [first, last, count] = (row ?? []) as [string, string, string];
+  return count === '0' ? null : { first: BigInt(first), last: BigInt(last) };
+}
+
+/** The number of whole units of local time since 0001-01-01, as SQL. */
+export function localUnits(
+  offsets: readonly ZoneOffset[],
+  unit: Exclude<keyof typeof intervalLengths, 'month'>,
+): Sql {
+  const shift = offsetExpression(
+    offsets.length === 0
+      ? [{ offset: -earliestInstant, until: null }]
+      : offsets.map(({ offset, until }) => ({ offset: offset - earliestInstant, until })),
+    (instant) => sql`created_at < ${raw(String(instant))}`,
+  );
+  return sql`intDiv(created_at + ${shift}, ${raw(String(intervalLengths[unit]))})`;
+}

@@ -1,0 +1,90 @@
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { type Interval, periodKeyAt, periodOffsets } from '../../domain/period.ts';
+import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
+import {
+  labelOfDimension,
+  type PurchaseFilters,
+  type PurchaseTimeSeriesQuery,
+} from '../../domain/purchase-query.ts';
+import type { ZoneOffset } from '../../domain/time-zone.ts';
+import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
+import type { ClickHouse } from './client.ts';
+import { countedCustomers, type Generation, groupedPurchases } from './relations.ts';
+import { localUnits, purchaseStats, readTimeBounds } from './stats.ts';
+
+/** The totals and the ranking are those of statistics. */
+export async function purchaseTimeSeries(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+  signal: AbortSignal | undefined,
+): Promise<PurchaseTimeSeries> {
+  const { filters, groupBy, groupLimit } = query;
+  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
+  const stats = await purchaseStats(clickhouse, generation, ranking, signal);
+  const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
+  const range = await rangeOf(query, filters, async () =>
+    bounds === null
+      ? null
+      : {
+          first: await periodKeyAt(query, bounds.first),
+          last: await periodKeyAt(query, bounds.last),
+        },
+  );
+  return assembleTimeSeries(query, stats, range, async () => {
+    if (bounds === null) return [];
+    const offsets = await periodOffsets(query, bounds.first, bounds.last);
+    const keys = {
+      series:
+        groupBy === undefined
+          ? raw('cast(null, $$Nullable(String)$$)')
+          : raw(labelOfDimension(groupBy)),
+      period: periodKey(query.interval, offsets),
+    };
+    return readPeriods(clickhouse, generation, filters, keys, stats, signal);
+  });
+}
+
+/** The key of a purchase's period, as SQL (domain/period.ts). */
+function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
+  if (interval !== 'month') return localUnits(offsets, interval);
+  // Years of 365.2425 days that begin in March, as in Howard Hinnant's `civil_from_days`.
+  // 0001-01-01 is 306 days after the beginning of such a year.
+  const days = sql`(${localUnits(offsets, 'day')} + 306)`;
+  const era = sql`intDiv(${days}, 146097)`;
+  const dayOfEra = sql`(${days} - ${era} * 146097)`;
+  const year = sql`intDiv(${dayOfEra} - intDiv(${dayOfEra}, 1460) + intDiv(${dayOfEra}, 36524) - intDiv(${dayOfEra}, 146096), 365)`;
+  const dayOfYear = sql`(${dayOfEra} - (365 * ${year} + intDiv(${year}, 4) - intDiv(${year}, 100)))`;
+  const month = sql`intDiv(5 * ${dayOfYear} + 2, 153)`;
+  return sql`((${year} + ${era} * 400) * 12 + ${month} + 2 - 12)`;
+}
+
+async function readPeriods(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  keys: { readonly series: Sql; readonly period: Sql },
+  { groups }: PurchaseStats,
+  signal: AbortSignal | undefined,
+): Promise<PeriodRow[]> {
+  const names = groups.flatMap(({ key }) => (key === null ? [] : [key]));
+  const ranked = names.length === 0 ? raw('false') : sql`series in (${join(names)})`;
+  const rows = await clickhouse.query(
+    sql`
+      select counts.series, counts.period, purchase_count, revenue, customers
+      from (
+        select * from ${groupedPurchases(generation, filters, keys)}
+        where series is null or ${ranked}
+      ) as counts
+      join ${countedCustomers(generation, filters, keys)} as counted
+        on counted.series <=> counts.series and counted.period = counts.period`,
+    signal,
+  );
+  return rows.map(([series, period, purchases, revenue, customers]) => ({
+    series: series as string | null,
+    period: Number(period),
+    purchaseCount: BigInt(purchases as string),
+    customerCount: BigInt(customers as string),
+    revenueInCents: BigInt(revenue as string),
+  }));
+}

@@ -1,0 +1,292 @@
+import fc from 'fast-check';
+import { describe, expect } from 'vitest';
+import { earliestInstant, latestInstant, parseInstant } from '../../src/domain/instant.ts';
+import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
+import { paymentStatuses, platforms, trackingLabels } from '../../src/domain/purchase.ts';
+import { type PurchaseEngine, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
+import {
+  type PurchaseFilters,
+  type PurchaseListQuery,
+  type PurchaseStatsQuery,
+  type PurchaseTimeSeriesQuery,
+  seriesDimensions,
+  statsDimensions,
+} from '../../src/domain/purchase-query.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import {
+  awkwardAmounts,
+  awkwardInstants,
+  awkwardLabels,
+  awkwardPurchase,
+} from '../support/awkward-purchases.ts';
+import { test as it } from '../support/fixtures.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
+import { publishTo, startClickHouse } from '../clickhouse/store.ts';
+
+/** Random queries of each test. */
+const numRuns = Number(process.env.RANDOM_QUERIES ?? 20);
+
+const day = 86_400_000_000n;
+
+/** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
+const asText = (answer: unknown): string =>
+  JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
+
+/** The files that hold an organization's rows. `prepare` writes them. */
+const mixtures: readonly {
+  readonly name: string;
+  prepare(shop: {
+    readonly add: (count: number, seed: number) => Promise<void>;
+    readonly query: (statement: string) => Promise<unknown>;
+    readonly sync: () => Promise<void>;
+    readonly compact: () => Promise<void>;
+    /** Another organization, and a customer of it. */
+    readonly other: bigint;
+    readonly otherCustomer: bigint;
+  }): Promise<void>;
+}[] = [
+  {
+    name: 'in the base',
+    prepare: async ({ add, sync }) => {
+      await add(250, 1);
+      await sync();
+    },
+  },
+  {
+    name: 'in the delta',
+    prepare: async ({ add, sync }) => {
+      await sync();
+      await add(250, 2);
+      await sync();
+    },
+  },
+  {
+    name: 'in base and delta, updated and deleted',
+    prepare: async ({ add, query, sync }) => {
+      await add(200, 3);
+      await sync();
+      await add(100, 4);
+      await sync();
+      await query(`update purchases set utm_source = 'summer', payment_status = null,
+        purchase_value_in_cents = purchase_value_in_cents / 2 where id % 5 = 0`);
+      await query('delete from purchases where id % 11 = 0');
+      await sync();
+      // Some for the second time.
+      await query(`update purchases set utm_source = null, payment_status = 'paid',
+        created_at = '2025-05-05', updated_at = now() where id % 10 < 3`);
+      await sync();
+    },
+  },
+  {
+    name: 'in base and delta, inserted again and moved away and back',
+    prepare: async ({ add, query, sync, other, otherCustomer }) => {
+      await add(200, 5);
+      await sync();
+      await query('create temp table kept as table purchases');
+      await query('delete from purchases where id % 3 = 0');
+      await query(
+        `update purchases set organization_id = ${other}, customer_id = ${otherCustomer} where id % 4 = 1`,
+      );
+      await sync();
+      await query(`insert into purchases overriding system value
+        select * from kept where id % 3 = 0 and id % 2 = 0`);
+      await query(`update purchases set organization_id = kept.organization_id,
+        customer_id = kept.customer_id, payment_status = 'voided'
+        from kept where kept.id = purchases.id and kept.id % 8 = 1`);
+      await sync();
+    },
+  },
+  {
+    name: 'in a base whose rows are all superseded',
+    prepare: async ({ add, query, sync }) => {
+      await add(200, 6);
+      await sync();
+      await query('delete from purchases where id % 2 = 0');
+      await query(`update purchases set currency = 'USD', utm_source = 'new'`);
+      await sync();
+    },
+  },
+  {
+    name: 'in a base that was compacted, and in a delta',
+    prepare: async ({ add, query, sync, compact }) => {
+      await add(200, 7);
+      await sync();
+      await add(100, 8);
+      await query(`update purchases set payment_status = 'refunded' where id % 3 = 0`);
+      await query('delete from purchases where id % 7 = 0');
+      await compact();
+      await query(`update purchases set utm_source = 'VERÃO', currency = null where id % 4 = 0`);
+      await sync();
+    },
+  },
+];
+
+describe.each(mixtures)(
+  'the ClickHouse engine and the Postgres engine, with purchases $name',
+  ({ name, prepare }) => {
+    let postgres: PurchaseEngine;
+    let engine: PurchaseEngine;
+    let organization: bigint;
+    let customers: bigint[];
+    let ids: bigint[];
+
+    it.beforeAll(async ({ database, directory }) => {
+      organization = await addOrganization(database.pool);
+      const other = await addOrganization(database.pool);
+      customers = [];
+      for (let count = 0; count < 12; count += 1) {
+        customers.push(await addCustomer(database.pool, organization));
+      }
+      const otherCustomer = await addCustomer(database.pool, other);
+      const foreign = awkwardPurchase([otherCustomer]);
+      for (const values of fc.sample(foreign, { numRuns: 30, seed: 8 })) {
+        await addPurchase(database.pool, other, values);
+      }
+      ids = [];
+      const connection = await database.pool.connect();
+      const { clickhouse, stop } = await startClickHouse(`${directory}/${name.replaceAll(' ', '-')}`);
+      engine = createClickHouseEngine(clickhouse);
+      const syncWith = () => publishTo(clickhouse, database.pool, organization);
+      await prepare({
+        async add(count, seed) {
+          for (const values of fc.sample(awkwardPurchase(customers), { numRuns: count, seed })) {
+            ids.push(await addPurchase(database.pool, organization, values));
+          }
+        },
+        query: (statement) => connection.query(statement),
+        sync: () => syncWith(),
+        compact: () => syncWith(),
+        other,
+        otherCustomer,
+      });
+      connection.release(true);
+      postgres = createPostgresEngine(database.pool);
+      return stop;
+    });
+
+    const label = fc.constantFrom<string>(...awkwardLabels, 'in no purchase');
+    const amount = fc.constantFrom(...awkwardAmounts.filter((cents) => cents >= 0n));
+    const instant = fc
+      .tuple(fc.constantFrom(...awkwardInstants), fc.constantFrom(-1n, 0n, 1n))
+      .map(([text, shift]) => (parseInstant(text, 'down') as bigint) + shift)
+      .filter((micros) => micros >= earliestInstant && micros <= latestInstant);
+    const filters = () => {
+      const every = {
+        customerId: fc.constantFrom(...customers, 10n ** 15n),
+        paymentStatus: fc.constantFrom(...paymentStatuses),
+        platform: fc.constantFrom(...platforms),
+        createdSince: instant,
+        createdUntil: instant,
+        minValueInCents: amount,
+        maxValueInCents: amount,
+        ...(Object.fromEntries(trackingLabels.map((name) => [name, label])) as Record<
+          (typeof trackingLabels)[number],
+          typeof label
+        >),
+      };
+      // Few purchases match more filters at a time.
+      const chosen = fc.subarray(Object.keys(every), { maxLength: 3 });
+      return fc
+        .tuple(fc.record(every), chosen)
+        .map(
+          ([values, names]): PurchaseFilters =>
+            Object.fromEntries(Object.entries(values).filter(([name]) => names.includes(name))),
+        );
+    };
+
+    it(`return the same statistics for random queries, ${name}`, async () => {
+      const queries: fc.Arbitrary<PurchaseStatsQuery> = fc.record(
+        {
+          filters: filters(),
+          groupBy: fc.constantFrom(...statsDimensions),
+          groupLimit: fc.integer({ min: 1, max: 50 }),
+        },
+        { requiredKeys: ['filters', 'groupLimit'] },
+      );
+      await fc.assert(
+        fc.asyncProperty(queries, async (query) => {
+          const [fast, exact] = await Promise.all([
+            engine.stats(organization, query),
+            postgres.stats(organization, query),
+          ]);
+          expect(asText(fast.result)).toBe(asText(exact.result));
+        }),
+        { numRuns, interruptAfterTimeLimit: 200_000 },
+      );
+    });
+
+    it(`return the same time series for random queries, ${name}`, async () => {
+      // Most other bounds have too many periods between them.
+      const near = (bound: bigint) => bound > -2n * day && bound < latestInstant - day;
+      const bounds = fc.record({
+        createdSince: instant.filter(near),
+        createdUntil: instant.filter(near),
+      });
+      const bounded = fc.tuple(filters(), fc.option(bounds, { freq: 8, nil: {} }));
+      const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc.record(
+        {
+          filters: bounded.map(([others, between]) => ({ ...others, ...between })),
+          interval: fc.constantFrom(...intervals),
+          timeZone: fc.constantFrom('America/Sao_Paulo', 'Asia/Kathmandu', 'Australia/Lord_Howe'),
+          groupBy: fc.constantFrom(...seriesDimensions),
+          groupLimit: fc.integer({ min: 1, max: 50 }),
+        },
+        { requiredKeys: ['filters', 'interval', 'groupLimit'] },
+      );
+      const seriesOf = async (of: PurchaseEngine, query: PurchaseTimeSeriesQuery) =>
+        of.timeSeries(organization, query).then(
+          ({ result }) => asText(result),
+          (error) => {
+            if (error instanceof TooManyPeriodsError) return `too many: ${error.message}`;
+            throw error;
+          },
+        );
+      await fc.assert(
+        fc.asyncProperty(queries, async (query) => {
+          expect(await seriesOf(engine, query)).toBe(await seriesOf(postgres, query));
+        }),
+        { numRuns, interruptAfterTimeLimit: 200_000 },
+      );
+    });
+
+    it(`return the same page for random queries and cursors, ${name}`, async () => {
+      const queries: fc.Arbitrary<PurchaseListQuery> = fc.record(
+        {
+          filters: filters(),
+          limit: fc.integer({ min: 1, max: 100 }),
+          // No purchase has the last id.
+          startingAfter: fc.constantFrom(...ids, 10n ** 15n),
+        },
+        { requiredKeys: ['filters', 'limit'] },
+      );
+      const pageOf = async (of: PurchaseEngine, query: PurchaseListQuery) =>
+        of.list(organization, query).then(
+          ({ result }) => asText(result),
+          (error) => {
+            if (error instanceof UnknownCursorError) return 'unknown cursor';
+            throw error;
+          },
+        );
+      await fc.assert(
+        fc.asyncProperty(queries, async (query) => {
+          const page = await pageOf(postgres, query);
+          // A purchase that is gone keeps its place in DuckDB until the next compaction.
+          const isGone = page === 'unknown cursor' && query.startingAfter !== 10n ** 15n;
+          if (!isGone) expect(await pageOf(engine, query)).toBe(page);
+        }),
+        { numRuns, interruptAfterTimeLimit: 200_000 },
+      );
+    });
+
+    it(`return the same purchase for each id, ${name}`, async () => {
+      for (const id of ids) {
+        const [fast, exact] = await Promise.all([
+          engine.get(organization, id),
+          postgres.get(organization, id),
+        ]);
+        expect(asText(fast.result)).toBe(asText(exact.result));
+      }
+    });
+  },
+);
