@@ -3,10 +3,10 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { type CaptureProblem, captureProblem } from '../../src/postgres/capture.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { sourceIdentity } from '../../src/postgres/source-identity.ts';
-import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { isTokenKnown } from './history-token.ts';
 import { isPrunedBeyond } from './log-sufficiency.ts';
 import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
+import type { Watermark } from './watermark.ts';
 
 /** Committed changes that a generation does not show yet. */
 export type Pending = {
@@ -25,7 +25,7 @@ export type PendingChanges = {
 /** Compares the published generations with the change log, in one statement. */
 export async function readPendingChanges(
   database: Database,
-  published: ReadonlyMap<bigint, PublishedGeneration>,
+  published: ReadonlyMap<bigint, Omit<Watermark, 'organizationId'>>,
 ): Promise<PendingChanges> {
   const generations = [...published.values()];
   const { rows: facts } = await database.query<SnapshotRow>(`select ${snapshotColumns}`);

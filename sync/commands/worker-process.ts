@@ -14,6 +14,7 @@ import { closePrivateFolders } from '../../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
 import { describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
+import { createFileStore } from '../files/store.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../schedule/worker.ts';
 import { everyOrganization, type Shard } from '../shard.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
@@ -202,13 +203,13 @@ async function withWorker(
     memoryLimit: settings.duckdbMemoryLimit,
     spillDirectory: join(spill, `sync-${process.pid}`),
   });
+  const { dataDirectory } = settings;
+  const maxIdleFiles = maxIdle(settings.duckdbMemoryLimit, memoryOfIdleFile);
+  const folder = { database, dataDirectory, dataFolderId: folderId };
   const worker = createWorker({
-    database,
-    instance,
-    dataDirectory: settings.dataDirectory,
-    dataFolderId: folderId,
+    ...folder,
+    store: createFileStore({ ...folder, instance, maxIdleFiles }),
     concurrency: settings.syncConcurrency,
-    maxIdleFiles: maxIdle(settings.duckdbMemoryLimit, memoryOfIdleFile),
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
     onReport,

@@ -1,47 +1,43 @@
-import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { removeOrganizationFolder } from '../files/folders.ts';
-import type { IdleFiles } from '../files/idle-files.ts';
 import type { WorkerObserver } from '../metrics/observer.ts';
 import { listOrganizationsOf, type Shard } from '../shard.ts';
 import { createReporter, type OrganizationReport } from '../status/report.ts';
 import type { WorkerFailures } from '../status/worker-failure.ts';
 import type { Repairs } from '../verification/repair.ts';
-import { createReplicator } from './replicator.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { BuildLimits, Store } from './store.ts';
 
 export type OrganizationSchedulers = {
   readonly all: ReadonlyMap<bigint, Scheduler>;
   /** Creates the scheduler if there is none yet. */
   of(organizationId: bigint): Scheduler;
-  /** Adds new organizations. Removes deleted ones, with their files. */
+  /** Adds new organizations. Removes deleted ones, with their purchases. */
   refresh(): Promise<void>;
   repairsFor(organizationId: bigint): Repairs;
   close(): Promise<void>;
 };
 
-export function createOrganizationSchedulers(options: {
-  readonly database: Database;
-  readonly instance: DuckDBInstance;
-  readonly dataDirectory: string;
-  readonly dataFolderId: string;
-  readonly concurrency: number;
-  readonly shard: Shard;
-  readonly loadChunkRows?: number;
-  readonly maxDeltaRows?: number;
-  readonly idleFiles: IdleFiles;
-  readonly failures: WorkerFailures;
-  readonly signal: AbortSignal;
-  readonly log: Logger;
-  readonly observer: WorkerObserver;
-  readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
-  readonly onFailure: (error: unknown) => void;
-}): OrganizationSchedulers {
-  const { database, dataDirectory, shard, failures, signal, log, observer, onFailure } = options;
+export function createOrganizationSchedulers(
+  options: BuildLimits & {
+    readonly database: Database;
+    readonly store: Store;
+    readonly dataDirectory: string;
+    readonly concurrency: number;
+    readonly shard: Shard;
+    readonly failures: WorkerFailures;
+    readonly signal: AbortSignal;
+    readonly log: Logger;
+    readonly observer: WorkerObserver;
+    readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
+    readonly onFailure: (error: unknown) => void;
+  },
+): OrganizationSchedulers {
+  const { database, store, dataDirectory, shard, failures, signal, log, observer, onFailure } =
+    options;
   const all = new Map<bigint, Scheduler>();
   const queues = {
     changes: new PQueue({ concurrency: options.concurrency }),
@@ -51,7 +47,7 @@ export function createOrganizationSchedulers(options: {
   const create = (organizationId: bigint): Scheduler => {
     const organizationLog = log.child({ organization: encodeId('organization', organizationId) });
     return createScheduler({
-      replicator: createReplicator({ ...options, organizationId, log: organizationLog }),
+      replicator: store.createReplicator({ ...options, organizationId, log: organizationLog }),
       queues,
       reporter: createReporter(
         organizationDirectory(dataDirectory, organizationId),
@@ -82,9 +78,9 @@ export function createOrganizationSchedulers(options: {
         if (present.has(id) || scheduler.isBusy()) continue;
         all.delete(id);
         await scheduler.close();
-        await removeOrganizationFolder(dataDirectory, id);
+        await store.remove(id);
         failures.note(`writing STATUS of ${id}`, null);
-        log.info({ organization: encodeId('organization', id) }, 'deleted, with its files');
+        log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases');
       }
     },
 

@@ -1,49 +1,32 @@
-import { existsSync } from 'node:fs';
-import type { DuckDBInstance } from '@duckdb/node-api';
-import PQueue from 'p-queue';
-import type pg from 'pg';
-import type { Logger } from 'pino';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import {
-  currentFile,
-  organizationDirectory,
-  type PublishedGeneration,
-  publishedBase,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { RetainedSnapshot } from '../capture/change-log.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
-import type { LoadProgress } from '../capture/watermark.ts';
-import { describeFailure } from '../failure.ts';
-import { unfinishedBasePath } from '../files/base-file.ts';
-import type { DeltaFile } from '../files/delta-file.ts';
-import type { IdleFiles } from '../files/idle-files.ts';
-import { createOrganizationFiles } from '../files/organization-files.ts';
-import { buildNext } from '../load/build.ts';
-import { whyCompact } from '../load/compact.ts';
-import { noObserver, type WorkerObserver } from '../metrics/observer.ts';
-import type { DeltaSize, Publication } from '../publish/publish.ts';
-import { createPublisher } from '../publish/publisher.ts';
+import type { LoadProgress, Watermark } from '../capture/watermark.ts';
+import type { DeltaSize } from '../publish/publish.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
-import { rereadRanges } from '../verification/reread.ts';
+
+/** A published generation. No other generation of the organization ever has its name. */
+export type Generation = Omit<Watermark, 'organizationId'> & {
+  readonly name: string;
+  readonly purchases: number;
+  readonly bytes: number;
+};
 
 /** The result of a run. */
 export type RunOutcome =
   /** The published generation shows the snapshot that the run took. */
   | {
       readonly kind: 'published';
-      readonly publication: Publication;
-      /** Why the delta should be compacted; null if it is small. */
+      /** The duration of writing the generation. Runs pause for a multiple of it. */
+      readonly writeMs: number;
+      /** Why the changes should be merged into a new base; null if they are few. */
       readonly compactReason: string | null;
     }
   /** Changes cannot be applied. A load is required, for this reason. */
   | { readonly kind: 'must be built'; readonly reason: string };
 
-/** `load` reads everything from Postgres; `compact` merges the published base and delta. */
+/** `load` reads everything from Postgres; `compact` merges the published base and changes. */
 export type BuildKind = 'load' | 'compact';
 
+/** Writes one organization's purchases to a store. */
 export type Replicator = {
   /**
    * Applies the changes since the last run, and publishes them. After a failure, also an aborted
@@ -51,9 +34,8 @@ export type Replicator = {
    */
   run(signal: AbortSignal): Promise<RunOutcome>;
   /**
-   * Builds a base, and replaces the live delta by the new base's. Runs continue meanwhile if
-   * changes can be applied to the live delta. An interrupted load resumes. Resolves with false if
-   * only publishing failed: the next run publishes.
+   * Builds a base, and publishes it. Runs continue meanwhile if changes can be applied to the
+   * published generation. Resolves with false if only publishing failed: the next run publishes.
    */
   build(
     kind: BuildKind,
@@ -62,7 +44,7 @@ export type Replicator = {
   ): Promise<boolean>;
   /**
    * Reads ranges of purchases from Postgres again, in one transaction, and publishes. Resolves
-   * with false if only a load can repair the files.
+   * with false if only a load can repair the store.
    */
   reread(ranges: readonly PurchaseRange[], signal: AbortSignal): Promise<boolean>;
   /** Snapshots whose later changes are still needed. */
@@ -70,7 +52,7 @@ export type Replicator = {
   /** Whether an earlier process has begun a load and not completed it. */
   hasUnfinishedBuild(): Promise<boolean>;
   /** The published generation; null before the first run, and while another one is published. */
-  publishedGeneration(): PublishedGeneration | null;
+  publishedGeneration(): Generation | null;
   /**
    * Whether a report that readers cannot read a generation with `base` (empty: the file CURRENT)
    * calls for a rebuild: not if another base is published, nor again within ten minutes.
@@ -78,240 +60,7 @@ export type Replicator = {
   isDamageToRepair(base: string): boolean;
   /** Whether any generation is published. */
   isPublished(): boolean;
-  /** The instant and the delta of the published generation, for metrics; null if they are unknown. */
+  /** The instant and the changes of the published generation, for metrics; null if they are unknown. */
   publishedState(): { readonly asOf: bigint | null; readonly delta: DeltaSize | null };
   close(): Promise<void>;
 };
-
-export type OrganizationSyncOptions = {
-  readonly organizationId: bigint;
-  readonly database: Database;
-  readonly instance: DuckDBInstance;
-  readonly dataDirectory: string;
-  readonly dataFolderId: string;
-  readonly log: Logger;
-  readonly observer?: WorkerObserver;
-  /** Rows of a chunk of a load or a compaction, and the rows of changes that a delta may have; smaller in tests. */
-  readonly loadChunkRows?: number;
-  readonly maxDeltaRows?: number;
-  /** Of all organizations. */
-  readonly idleFiles: IdleFiles;
-};
-
-/** A second rebuild within this time would not repair what the first one did not. */
-const damageIntervalMs = 600_000;
-
-export function createReplicator(options: OrganizationSyncOptions): Replicator {
-  const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
-  const { observer = noObserver } = options;
-  const files = createOrganizationFiles(options);
-  const { open, close, afterFailure } = files;
-  const directory = organizationDirectory(dataDirectory, organizationId);
-  const publisher = createPublisher(log, observer, () => isBuilding);
-  let isBuilding = false;
-  let isLiveInUse = false;
-  let damageIgnoredUntil = 0;
-  /** The generation that is being compacted. */
-  let compacting: PublishedGeneration | null = null;
-  // Excludes a run while the live delta is replaced.
-  const exclusively = new PQueue({ concurrency: 1 });
-  const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
-
-  /** Runs `work` while nothing else uses or closes the live delta. */
-  const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await exclusively.add(async () => {
-        idleFiles.take(closeLive);
-        isLiveInUse = true;
-        try {
-          return await work();
-        } finally {
-          isLiveInUse = false;
-          idleFiles.leave(closeLive);
-        }
-      });
-    } finally {
-      // Outside the queue: another organization may be waiting to close this one's file.
-      await idleFiles.closeSurplus();
-    }
-  };
-
-  /**
-   * Applies the changes and runs `then` in the same snapshot. Resolves with the number of changes,
-   * or with the reason why the change log lacks some.
-   */
-  const bringUpToDate = async (
-    file: DeltaFile | null,
-    signal: AbortSignal,
-    then: (source: pg.ClientBase, confirm: Confirm) => Promise<void> = async () => {},
-  ): Promise<number | string> =>
-    withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source, organizationId);
-      if (file === null) return 'nothing was loaded yet';
-      const reason = await whyLogInsufficient(source, file.watermark, now);
-      if (reason !== null) return reason;
-      const confirm = () => confirmSnapshot(database, organizationId, now);
-      const changes = await applyChanges(source, file, confirm, signal);
-      observer.applied(changes);
-      await then(source, confirm);
-      return changes;
-    });
-
-  /**
-   * Applies the last changes to the delta `next`, and replaces the live delta by it. Resolves with
-   * false if only publishing failed.
-   */
-  const replaceLive = async (signal: AbortSignal): Promise<boolean> => {
-    const next = await open('next');
-    if (next === null) throw new Error('the delta that was built is missing');
-    // Also without changes: the instant of the data never goes back.
-    const outcome = await bringUpToDate(next, signal, (_source, confirm) =>
-      moveWatermark(next, confirm),
-    );
-    if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
-    await files.replaceLive();
-    try {
-      await publishLive();
-      return true;
-    } catch (error) {
-      const { message, advice } = describeFailure(await afterFailure('live', error));
-      log.warn({ advice }, `built, but not published yet: ${message}`);
-      return false;
-    }
-  };
-
-  const publishLive = async (): Promise<void> => {
-    const live = await open('live');
-    if (live === null) throw new Error('the live delta is missing');
-    await publisher.publish(live);
-  };
-
-  return {
-    run: (signal) =>
-      withLive(async (): Promise<RunOutcome> => {
-        signal.throwIfAborted();
-        try {
-          const live = await open('live');
-          const outcome = await bringUpToDate(live, signal);
-          if (live === null || typeof outcome === 'string') {
-            // The change log need not be retained for it any more.
-            await files.remove('live');
-            return { kind: 'must be built', reason: String(outcome) };
-          }
-          if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');
-          const publication = await publisher.publishIfNew(live);
-          return {
-            kind: 'published',
-            publication,
-            compactReason: await whyCompact(live, options.maxDeltaRows),
-          };
-        } catch (error) {
-          throw await afterFailure('live', error);
-        }
-      }),
-
-    reread: (ranges, signal) =>
-      withLive(async () => {
-        signal.throwIfAborted();
-        try {
-          const live = await open('live');
-          if (live === null) return false;
-          let isRepaired = false;
-          await bringUpToDate(live, signal, async (source, confirm) => {
-            isRepaired = (await rereadRanges(live, source, ranges, signal)).repairable;
-            if (!isRepaired) return;
-            // The published generation differs, although Postgres has not changed.
-            await moveWatermark(live, confirm);
-          });
-          if (isRepaired) await publisher.publish(live);
-          return isRepaired;
-        } catch (error) {
-          throw await afterFailure('live', error);
-        }
-      }),
-
-    async build(kind, signal, onProgress) {
-      const startedAt = Date.now();
-      try {
-        const generation = await exclusively.add(async () => {
-          isBuilding = true;
-          if (kind === 'compact') compacting = publisher.current();
-          return compacting;
-        });
-        if (kind === 'compact' && generation === null) throw new Error('nothing is published');
-        const { loadChunkRows: chunkRows } = options;
-        const isReplacing = existsSync(currentFile(directory));
-        const source = { database, dataFolderId, organizationId };
-        const common = { ...source, signal, onProgress, chunkRows };
-        await buildNext({ ...common, files, generation, isReplacing });
-        const isPublished = await withLive(() => replaceLive(signal));
-        const purchases = publisher.current()?.purchases;
-        log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
-        return isPublished;
-      } catch (error) {
-        // If the live delta was replaced already, the next run opens the new one.
-        await closeLive();
-        const reported = await afterFailure('next', error);
-        // A compaction does not resume.
-        if (kind === 'compact') {
-          await files.remove('next');
-          await files.removeBase();
-        }
-        throw reported;
-      } finally {
-        isBuilding = false;
-        compacting = null;
-      }
-    },
-
-    retainedSnapshots: () => [
-      ...files.retainedSnapshots(),
-      ...(compacting === null ? [] : [compacting]),
-    ],
-
-    hasUnfinishedBuild: () =>
-      exclusively.add(async () => {
-        if (isBuilding) return false;
-        const next = await open('next');
-        await close('next');
-        if (next !== null) return true;
-        await files.remove('next');
-        if (!existsSync(unfinishedBasePath(directory))) return false;
-        const { progress } = await files.openBase();
-        if (progress !== null) return true;
-        // An interrupted compaction, or a load that was interrupted before it began.
-        await files.removeBase();
-        return false;
-      }),
-
-    // While a snapshot is published, the up-to-date instant of the previous generation could be
-    // later than that snapshot: the data would seem to go back in time.
-    publishedGeneration: () => (isLiveInUse ? null : publisher.current()),
-
-    isDamageToRepair(base) {
-      if (performance.now() < damageIgnoredUntil) return false;
-      if (base !== publishedBase(directory)) return false;
-      damageIgnoredUntil = performance.now() + damageIntervalMs;
-      return true;
-    },
-
-    isPublished: () => existsSync(currentFile(directory)),
-
-    publishedState() {
-      const last = publisher.last();
-      if (last !== null) return { asOf: last.generation.asOf, delta: last.delta };
-      // Runs may have failed since this worker started.
-      try {
-        return { asOf: readPublished(directory)?.asOf ?? null, delta: null };
-      } catch {
-        return { asOf: null, delta: null };
-      }
-    },
-
-    async close() {
-      await exclusively.onIdle();
-      idleFiles.take(closeLive);
-      await files.release();
-    },
-  };
-}

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { noObserver, type ObservedState, type WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
 import { createOrganizationState } from './organization-state.ts';
-import type { BuildKind, Replicator } from './replicator.ts';
+import type { BuildKind, Generation, Replicator } from './replicator.ts';
 import { createRetries } from './retries.ts';
 
 /** Decides when one organization's changes are applied and when its file is built. */
@@ -21,7 +20,7 @@ export type Scheduler = {
    * The generation that shows all changes that the last poll of the change log could see; null
    * while a run may still have to publish some.
    */
-  upToDateGeneration(): PublishedGeneration | null;
+  upToDateGeneration(): Generation | null;
   /** Queues the runs and builds that are due. */
   startDueWork(): void;
   /** Brings the organization up to date once, with a load if one is required; rejects as the work does. */
@@ -41,12 +40,12 @@ export type Queues = {
   readonly builds: PQueue;
 };
 
-// Publishing copies the file: at most this often, and for at most a tenth of the time.
+// Publishing writes: at most this often, and for at most a tenth of the time.
 const minRunIntervalMs = 250;
-const copyShare = 10;
+const writeShare = 10;
 // After a refresh request: at most this often, and for at most a third of the time.
 const minRefreshIntervalMs = 1_000;
-const refreshCopyShare = 3;
+const refreshWriteShare = 3;
 
 export function createScheduler(options: {
   readonly replicator: Replicator;
@@ -95,10 +94,10 @@ export function createScheduler(options: {
       state.logInsufficient(outcome.reason);
       return;
     }
-    const { copyMs } = outcome.publication;
-    nextRunAt = startedAt + Math.max(minRunIntervalMs, copyMs * copyShare);
+    const { writeMs } = outcome;
+    nextRunAt = startedAt + Math.max(minRunIntervalMs, writeMs * writeShare);
     if (isRefresh) {
-      nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, copyMs * refreshCopyShare);
+      nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, writeMs * refreshWriteShare);
     }
     if (outcome.compactReason !== null && buildRetries.compact.isDue()) {
       buildInBackground('compact', outcome.compactReason);

@@ -1,4 +1,3 @@
-import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { backoffMs } from '../../src/backoff.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
@@ -9,8 +8,6 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.ts';
 import { describeFailure } from '../failure.ts';
-import { removeOrphanedFolders } from '../files/folders.ts';
-import { createIdleFiles } from '../files/idle-files.ts';
 import { noObserver, type WorkerObserver, type WorkerState } from '../metrics/observer.ts';
 import { everyOrganization, type Shard, shardName } from '../shard.ts';
 import type { OrganizationReport } from '../status/report.ts';
@@ -20,25 +17,22 @@ import type { Repairs } from '../verification/repair.ts';
 import { createChangeLogPoll } from './change-log-poll.ts';
 import { createOrganizationSchedulers } from './organization-schedulers.ts';
 import { createPruning } from './pruning.ts';
+import type { Generation } from './replicator.ts';
 import { createRequestHandlers } from './request-handlers.ts';
+import type { BuildLimits, Store } from './store.ts';
 import { every, pauseUntil } from './timers.ts';
 
-export type WorkerOptions = {
+export type WorkerOptions = BuildLimits & {
   readonly database: Database;
-  readonly instance: DuckDBInstance;
+  readonly store: Store;
   readonly dataDirectory: string;
   readonly dataFolderId: string;
   /** Organizations whose changes are applied at once, and as many that are built at once. */
   readonly concurrency: number;
-  /** Unused files that stay open. */
-  readonly maxIdleFiles: number;
   readonly pollIntervalMs: number;
   readonly log: Logger;
   /** All organizations by default. */
   readonly shard?: Shard;
-  /** Rows that a load reads in one transaction; smaller in tests. */
-  readonly loadChunkRows?: number;
-  readonly maxDeltaRows?: number;
   /** Verifies continuously, at low priority; not if undefined. */
   readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
   readonly observer?: WorkerObserver;
@@ -64,25 +58,23 @@ const pruneIntervalMs = 5_000;
 const tidyIntervalMs = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
-  const { database, dataDirectory, dataFolderId, log } = options;
+  const { database, store, dataDirectory, dataFolderId, log } = options;
   const { shard = everyOrganization, onReport = () => {}, observer = noObserver } = options;
   const closing = new AbortController();
   /** Aborted when the DuckDB instance is unusable. */
   const lost = new AbortController();
-  const idleFiles = createIdleFiles(options.maxIdleFiles);
   const failures = createWorkerFailures(dataDirectory, shard, log, observer.failed);
   const schedulers = createOrganizationSchedulers({
     ...options,
     shard,
     observer,
     onReport,
-    idleFiles,
     failures,
     signal: closing.signal,
     onFailure: (error) => {
       if (isInstanceLost(error)) lost.abort(error);
       // The retry has more memory then.
-      if (isOutOfMemory(error)) void idleFiles.closeAll();
+      if (isOutOfMemory(error)) void store.freeMemory();
     },
   });
   const requests = createRequestHandlers({ ...options, shard, schedulers, signal: closing.signal });
@@ -105,27 +97,29 @@ export function createWorker(options: WorkerOptions): Worker {
   const tidyUp = async () => {
     const isPresent = (id: bigint) => schedulers.all.has(id);
     for (const id of confirmed.keys()) if (!isPresent(id)) confirmed.delete(id);
-    await removeOrphanedFolders(database, dataDirectory, shard, isPresent).catch((error) =>
-      log.debug({ err: error }, 'cannot remove folders of deleted organizations now'),
-    );
+    await store
+      .tidy(shard, isPresent)
+      .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now'));
   };
 
   /** Writes which generations show all changes that this poll could see. */
   const reportUpToDate = ({ asOf }: ChangeLogNews) => {
-    const generations = new Map<bigint, string>();
+    const generations = new Map<bigint, Generation>();
     for (const [id, scheduler] of schedulers.all) {
       const generation = scheduler.upToDateGeneration();
       if (generation === null) continue;
-      generations.set(id, generation.file);
+      generations.set(id, generation);
       confirmed.set(id, asOf);
     }
     try {
-      writeUpToDate(dataDirectory, shardName(shard), { asOf, generations });
+      const names = new Map([...generations].map(([id, { name }]) => [id, name]));
+      writeUpToDate(dataDirectory, shardName(shard), { asOf, generations: names });
       failures.note('writing up-to-date', null);
     } catch (error) {
       // A full disk must not stop the worker.
       failures.note('writing up-to-date', error);
     }
+    store.confirm(asOf, generations);
     if (generations.size === schedulers.all.size) options.onUpToDate?.();
   };
 
@@ -175,7 +169,7 @@ export function createWorker(options: WorkerOptions): Worker {
         const scheduler = schedulers.of(id);
         await scheduler.bringUpToDate().catch(async (error) => {
           if (!isOutOfMemory(error)) throw error;
-          await idleFiles.closeAll();
+          await store.freeMemory();
           await scheduler.bringUpToDate();
         });
       };

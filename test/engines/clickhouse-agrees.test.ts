@@ -12,7 +12,9 @@ import {
   seriesDimensions,
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { publishTo, startClickHouse } from '../clickhouse/store.ts';
 import {
   awkwardAmounts,
   awkwardInstants,
@@ -21,8 +23,6 @@ import {
 } from '../support/awkward-purchases.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
-import { publishTo, startClickHouse } from '../clickhouse/store.ts';
 
 /** Random queries of each test. */
 const numRuns = Number(process.env.RANDOM_QUERIES ?? 20);
@@ -145,7 +145,9 @@ describe.each(mixtures)(
       }
       ids = [];
       const connection = await database.pool.connect();
-      const { clickhouse, stop } = await startClickHouse(`${directory}/${name.replaceAll(' ', '-')}`);
+      const { clickhouse, stop } = await startClickHouse(
+        `${directory}/${name.replaceAll(' ', '-')}`,
+      );
       engine = createClickHouseEngine(clickhouse);
       const syncWith = () => publishTo(clickhouse, database.pool, organization);
       await prepare({

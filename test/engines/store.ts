@@ -1,7 +1,7 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { publishTo, startClickHouse } from '../clickhouse/store.ts';
-import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';

@@ -4,6 +4,7 @@ import { createInstance } from '../../src/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { createFileStore, type FileStoreOptions } from '../../sync/files/store.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
 import { createRecordedLog } from './logged-lines.ts';
 
@@ -16,7 +17,7 @@ export type TestWorker = Worker & {
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
-  options: Partial<WorkerOptions> = {},
+  options: Partial<WorkerOptions & Pick<FileStoreOptions, 'maxIdleFiles'>> = {},
 ): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
   const instance = await createInstance({
@@ -24,13 +25,11 @@ export async function createTestWorker(
     memoryLimit: '512MiB',
     spillDirectory: join(dataDirectory, 'spill'),
   });
+  const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   const worker = createWorker({
-    database,
-    instance,
-    dataDirectory,
-    dataFolderId: await dataFolderId(dataDirectory),
+    ...folder,
+    store: createFileStore({ ...folder, instance, maxIdleFiles: 16, ...options }),
     concurrency: 2,
-    maxIdleFiles: 16,
     pollIntervalMs: 20,
     log: createRecordedLog(),
     ...options,

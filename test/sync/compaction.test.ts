@@ -11,7 +11,7 @@ import {
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import { createReplicator } from '../../sync/schedule/replicator.ts';
+import { createReplicator } from '../../sync/files/replicator.ts';
 import { mountDisk } from '../support/disk.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';

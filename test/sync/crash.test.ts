@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import { createReplicator } from '../../sync/schedule/replicator.ts';
+import { createReplicator } from '../../sync/files/replicator.ts';
 import { test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';

@@ -11,11 +11,8 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { unfinishedBasePath } from '../../sync/files/base-file.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import {
-  createReplicator,
-  type OrganizationSyncOptions,
-  type Replicator,
-} from '../../sync/schedule/replicator.ts';
+import { createReplicator, type OrganizationSyncOptions } from '../../sync/files/replicator.ts';
+import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
@@ -241,7 +238,7 @@ describe('the replicator', () => {
   }) => {
     await load(replicator);
     const before = readPublished(folder)?.file;
-    expect(replicator.publishedGeneration()?.file).toBe(before);
+    expect(replicator.publishedGeneration()?.name).toBe(before);
     // They look like old generations, which are removed last. A folder cannot be removed.
     const obstacles = [1, 2].map((number) => join(folder, `${number}-00.duckdb`));
     for (const obstacle of obstacles) mkdirSync(obstacle);
@@ -250,6 +247,6 @@ describe('the replicator', () => {
     expect(replicator.publishedGeneration()).toBeNull();
     for (const obstacle of obstacles) rmdirSync(obstacle);
     await replicator.run(signal);
-    expect(replicator.publishedGeneration()?.file).toBe(readPublished(folder)?.file);
+    expect(replicator.publishedGeneration()?.name).toBe(readPublished(folder)?.file);
   });
 });

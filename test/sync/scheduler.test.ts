@@ -27,7 +27,7 @@ describe('a build that could not publish its files', () => {
         run: async () => {
           runs += 1;
           if (!hasSpace) throw new Error('no room');
-          return { kind: 'published', publication: { copyMs: 1 }, compactReason: null };
+          return { kind: 'published', writeMs: 1, compactReason: null };
         },
       });
       const built = scheduler.build('load', 'a rebuild was requested');
@@ -51,7 +51,7 @@ describe('a compaction that fails', () => {
       },
       run: async () => {
         const compactReason = '30000 rows of changes';
-        return { kind: 'published', publication: { copyMs: 0 }, compactReason };
+        return { kind: 'published', writeMs: 0, compactReason };
       },
     });
     await scheduler.bringUpToDate();
@@ -98,7 +98,7 @@ const slowTest = test
       run: async () => {
         runs += 1;
         if (isFailing) throw new Error('no');
-        return { kind: 'published', publication: { copyMs: 3_600_000 }, compactReason: null };
+        return { kind: 'published', writeMs: 3_600_000, compactReason: null };
       },
     };
     const scheduler = schedulerOf(replicator);

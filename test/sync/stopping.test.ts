@@ -11,6 +11,7 @@ import {
 import { readSettings } from '../../src/settings.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { createFileStore } from '../../sync/files/store.ts';
 import { createWorker } from '../../sync/schedule/worker.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
@@ -37,13 +38,15 @@ describe('a worker that stops', () => {
       memoryLimit: '256MiB',
       spillDirectory: join(directory, 'spill'),
     });
-    const worker = createWorker({
+    const folder = {
       database: database.pool,
-      instance,
       dataDirectory: directory,
       dataFolderId: await dataFolderId(directory),
+    };
+    const worker = createWorker({
+      ...folder,
+      store: createFileStore({ ...folder, instance, maxIdleFiles: 1 }),
       concurrency: 1,
-      maxIdleFiles: 1,
       pollIntervalMs: 20,
       log: createRecordedLog(),
     });
