@@ -84,7 +84,7 @@ const textPositions = purchaseColumns.flatMap((column, position) =>
 );
 
 /** The bytes of a purchase's texts. Throws if they exceed `maxPurchaseTextBytes`. */
-function textBytesOf({ row }: ChangedPurchase): number {
+export function textBytesOf({ row }: ChangedPurchase): number {
   if (row === null) return 0;
   let bytes = 0;
   for (const position of textPositions) {

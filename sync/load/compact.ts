@@ -22,7 +22,7 @@ const defaultMaxDeltaRows = 20_000;
 /** The reason to compact a delta; null if it is small. */
 export async function whyCompact(
   { connection, catalogs }: DeltaFile,
-  maxDeltaRows = defaultMaxDeltaRows,
+  maxDeltaRows?: number,
 ): Promise<string | null> {
   const [row] = await queryRows(
     connection,
@@ -30,8 +30,15 @@ export async function whyCompact(
       (select count(*) from ${raw(catalogs.delta)}.change)`,
   );
   const [base, delta] = (row ?? []).map(Number) as [number, number];
-  return delta > Math.max(maxDeltaRows, base * maxDeltaShare) ? `${delta} rows of changes` : null;
+  return whyCompactRows(base, delta, maxDeltaRows);
 }
+
+export const whyCompactRows = (
+  base: number,
+  changes: number,
+  maxRows = defaultMaxDeltaRows,
+): string | null =>
+  changes > Math.max(maxRows, base * maxDeltaShare) ? `${changes} rows of changes` : null;
 
 /**
  * Merges a published generation into an empty base, in the order of creation. Returns the

@@ -96,7 +96,8 @@ function positionAtEnd(tail: string): PurchasePosition | null {
   return { createdAt, id: BigInt(id) };
 }
 
-async function configure(
+/** Sets settings `sync.…` of the transaction. */
+export async function configure(
   connection: pg.ClientBase,
   settings: Readonly<Record<string, string>>,
 ): Promise<void> {

@@ -6,8 +6,6 @@ import type { PurchaseRange } from '../verification/purchase-range.ts';
 /** A published generation. No other generation of the organization ever has its name. */
 export type Generation = Omit<Watermark, 'organizationId'> & {
   readonly name: string;
-  readonly purchases: number;
-  readonly bytes: number;
 };
 
 /** The result of a run. */

@@ -1,0 +1,55 @@
+import sql, { raw } from 'sql-template-tag';
+import { purchaseColumns } from '../../src/domain/purchase.ts';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { whyCompactRows } from '../load/compact.ts';
+import { type Content, currentPurchases, inChanges, inLoad } from './generations.ts';
+
+const names = raw(purchaseColumns.map(({ name }) => name).join(', '));
+
+/** Each start of a worker, and each failed attempt, adds a writer. Queries name all of them. */
+const maxWriters = 100;
+
+/** The rows of the load and of the changes. */
+export type ContentSize = { readonly base: number; readonly changes: number };
+
+export async function sizeOf(clickhouse: ClickHouse, content: Content): Promise<ContentSize> {
+  const [row] = await clickhouse.query(sql`
+    select (select count() ${inLoad(content)}), (select count() ${inChanges(content)})`);
+  const [base, changes] = (row ?? []).map(Number) as [number, number];
+  return { base, changes };
+}
+
+/** The reason to compact a content; null if it has few changes. */
+export function whyCompact(
+  { batches }: Content,
+  { base, changes }: ContentSize,
+  maxChanges: number | undefined,
+): string | null {
+  if (batches.length > maxWriters) return `changes of ${batches.length} writers`;
+  return whyCompactRows(base, changes, maxChanges);
+}
+
+/** Merges a content into a new load, on the server. Rejects if their numbers of purchases differ. */
+export async function compact(
+  clickhouse: ClickHouse,
+  content: Content,
+  load: string,
+  signal: AbortSignal,
+): Promise<Content> {
+  const { watermark } = content;
+  await clickhouse.run(
+    sql`
+      insert into purchase (organization_id, load_id, ${names})
+      select ${watermark.organizationId}, ${load}, * from ${currentPurchases(content, names)}`,
+    signal,
+  );
+  const compacted = { load, batches: [], watermark };
+  const [row] = await clickhouse.query(
+    sql`
+      select (select count() ${inLoad(content)}) + (select sum(toInt64(sign)) ${inChanges(content)}),
+        (select count() ${inLoad(compacted)})`,
+    signal,
+  );
+  if (row?.[0] === row?.[1]) return compacted;
+  throw new Error('ClickHouse merged another number of purchases than the generation has');
+}

@@ -1,0 +1,109 @@
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import sql from 'sql-template-tag';
+import { purchaseColumns } from '../../src/domain/purchase.ts';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
+import type { LoadProgress, Watermark } from '../capture/watermark.ts';
+import { configure } from '../load/copy-purchases.ts';
+import type { Content } from './generations.ts';
+import { insertRows } from './insert.ts';
+
+const columns = ['organization_id', 'load_id', ...purchaseColumns.map(({ name }) => name)];
+
+// COPY takes no parameters, so the values are settings of the transaction.
+const copyAll = `
+  copy (
+    select current_setting('sync.organization_id'), current_setting('sync.load_id'),
+      ${purchaseSelectList}
+    from purchases
+    where organization_id = current_setting('sync.organization_id')::bigint
+    order by created_at, id
+  ) to stdout`;
+
+export type LoadOptions = {
+  readonly database: Database;
+  readonly clickhouse: ClickHouse;
+  readonly organizationId: bigint;
+  readonly load: string;
+  readonly signal: AbortSignal;
+  /** Called with the snapshot of the load before its first row. */
+  readonly onBegin: (since: Watermark) => void;
+  readonly onProgress: (progress: LoadProgress) => void;
+};
+
+/**
+ * Loads all purchases of one snapshot. ClickHouse reads the text that Postgres writes: both escape
+ * it in the same way. Rejects if they count different numbers of rows.
+ */
+export async function loadPurchases(options: LoadOptions): Promise<Content> {
+  const { database, clickhouse, organizationId, load, onProgress } = options;
+  const { since, copied } = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, organizationId);
+    const since = await confirmSnapshot(database, organizationId, now);
+    options.onBegin(since);
+    const { rows } = await source.query<{ count: bigint }>(
+      sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
+    );
+    const expected = Number(rows[0]?.count);
+    onProgress({ since, after: null, loaded: 0, expected });
+    await configure(source, { organization_id: String(organizationId), load_id: load });
+    const copied = await copy(source, options, (loaded) =>
+      onProgress({ since, after: null, loaded, expected }),
+    );
+    return { since, copied };
+  });
+  const content = { load, batches: [], watermark: since };
+  const [row] = await clickhouse.query(sql`
+    select count() from purchase where organization_id = ${organizationId} and load_id = ${load}`);
+  // COPY reports the number of rows after the last row, so it is read after COMMIT.
+  if (Number(row?.[0]) !== copied.rowCount) {
+    throw new Error('ClickHouse read another number of rows than Postgres wrote');
+  }
+  return content;
+}
+
+async function copy(
+  source: pg.ClientBase,
+  { clickhouse, signal }: LoadOptions,
+  onRows: (loaded: number) => void,
+): Promise<{ readonly rowCount: number }> {
+  const rows = source.query(copyTo(copyAll, { highWaterMark: partBytes }));
+  let loaded = 0;
+  const counted = new Transform({
+    highWaterMark: partBytes,
+    transform(part: Buffer, _encoding, callback) {
+      loaded += linesOf(part);
+      onRows(loaded);
+      callback(null, part);
+    },
+  });
+  const failed = new AbortController();
+  const either = AbortSignal.any([signal, failed.signal]);
+  try {
+    await Promise.all([
+      pipeline(rows, counted, { signal: either }),
+      insertRows(clickhouse, 'purchase', columns, counted, either),
+    ]);
+  } catch (error) {
+    failed.abort(error);
+    counted.destroy();
+    // The connection still receives rows of COPY, so it cannot be used again.
+    void (source as pg.Client).end();
+    throw error;
+  }
+  return rows;
+}
+
+const partBytes = 2 ** 20;
+
+/** A line break within a text is escaped. */
+function linesOf(part: Buffer): number {
+  let lines = 0;
+  for (let at = part.indexOf(10); at !== -1; at = part.indexOf(10, at + 1)) lines += 1;
+  return lines;
+}
