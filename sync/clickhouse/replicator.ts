@@ -27,12 +27,14 @@ import {
   type StoredGeneration,
 } from './generations.ts';
 import { loadPurchases } from './load.ts';
+import { dropLoad } from './loads.ts';
 
 export type ClickHouseReplicatorOptions = ReplicatorOptions & {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly dataDirectory: string;
   readonly dataFolderId: string;
+  readonly requireTables: () => Promise<void>;
   /** Loads that this worker writes and has not published. */
   readonly unfinishedLoads: Set<string>;
 };
@@ -84,7 +86,8 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
 
   const publishContent = async (content: Content, previous: StoredGeneration | null) => {
     const startedAt = performance.now();
-    const { number } = (published = await publish(clickhouse, content, previous));
+    published = await publish(clickhouse, content, previous);
+    const { number } = published;
     if (writer !== null) writer = { id: writer.id, number };
     size = await sizeOf(clickhouse, content);
     observer.published(0, performance.now() - startedAt);
@@ -128,6 +131,7 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
   const run = async (signal: AbortSignal): Promise<RunOutcome> => {
     signal.throwIfAborted();
     mkdirSync(directory, { recursive: true });
+    await options.requireTables();
     const newest = await read(signal);
     if (newest === null || published === null) {
       const reason = newest === null ? 'nothing was loaded yet' : 'the layout has changed';
@@ -195,6 +199,7 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
       const startedAt = Date.now();
       const id = newIdentifier();
       const name = newLoad(organizationId);
+      let isComplete = false;
       unfinishedLoads.add(name);
       try {
         let content: Content;
@@ -206,10 +211,13 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
           content = await compact(clickhouse, generation, name, signal);
         }
         building = [content.watermark];
+        isComplete = true;
         await replacePublished(content, id, signal);
         log.info({ ...size, milliseconds: Date.now() - startedAt }, 'built');
         return true;
       } catch (error) {
+        // Rows that still arrive are dropped later, also if the generation may have been published.
+        if (!isComplete) await dropLoad(clickhouse, name).catch(() => {});
         throw await reportedError(error);
       } finally {
         unfinishedLoads.delete(name);

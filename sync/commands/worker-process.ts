@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { backoffMs } from '../../src/backoff.ts';
 import { loggedWait } from '../../src/commands/database.ts';
@@ -11,10 +12,13 @@ import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
 import { closePrivateFolders } from '../../src/private-files.ts';
-import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
+import { clickHouseOptions, requireDatabaseUrl, type Settings } from '../../src/settings.ts';
+import { openForWorker } from '../clickhouse/connection.ts';
+import { createClickHouseStore } from '../clickhouse/store.ts';
 import { describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { createFileStore } from '../files/store.ts';
+import type { Store } from '../schedule/store.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../schedule/worker.ts';
 import { everyOrganization, type Shard } from '../shard.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
@@ -192,23 +196,17 @@ async function waitAsStandby(
 const memoryOfIdleFile = 4 * 2 ** 20;
 
 async function withWorker(
-  { settings, database, folderId, log, onReport }: WorkerContext,
+  context: WorkerContext,
   options: Partial<WorkerOptions>,
   work: (worker: Worker) => Promise<void>,
 ): Promise<void> {
-  const spill = join(settings.dataDirectory, 'spill');
-  mkdirSync(spill, { recursive: true });
-  const instance = await createInstance({
-    threads: settings.duckdbThreads,
-    memoryLimit: settings.duckdbMemoryLimit,
-    spillDirectory: join(spill, `sync-${process.pid}`),
-  });
-  const { dataDirectory } = settings;
-  const maxIdleFiles = maxIdle(settings.duckdbMemoryLimit, memoryOfIdleFile);
-  const folder = { database, dataDirectory, dataFolderId: folderId };
+  const { settings, database, folderId, log, onReport } = context;
+  const { store, instance, close } = await openStore(context);
   const worker = createWorker({
-    ...folder,
-    store: createFileStore({ ...folder, instance, maxIdleFiles }),
+    database,
+    store,
+    dataDirectory: settings.dataDirectory,
+    dataFolderId: folderId,
     concurrency: settings.syncConcurrency,
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
@@ -220,6 +218,34 @@ async function withWorker(
     await work(worker);
   } finally {
     options.observer?.followed(null);
-    await worker.close().finally(() => instance.closeSync());
+    await worker.close().finally(close);
   }
+}
+
+type OpenStore = {
+  readonly store: Store;
+  /** Null if the store is ClickHouse. */
+  readonly instance: DuckDBInstance | null;
+  close(): Promise<void>;
+};
+
+async function openStore({ settings, database, folderId, log }: WorkerContext): Promise<OpenStore> {
+  const { dataDirectory, duckdbMemoryLimit } = settings;
+  const folder = { database, dataDirectory, dataFolderId: folderId };
+  const server = clickHouseOptions(settings);
+  if (server !== null) {
+    const clickhouse = openForWorker(server);
+    const store = createClickHouseStore({ ...folder, clickhouse, log });
+    return { store, instance: null, close: () => clickhouse.close() };
+  }
+  const spill = join(dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  const instance = await createInstance({
+    threads: settings.duckdbThreads,
+    memoryLimit: duckdbMemoryLimit,
+    spillDirectory: join(spill, `sync-${process.pid}`),
+  });
+  const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
+  const store = createFileStore({ ...folder, instance, maxIdleFiles });
+  return { store, instance, close: async () => instance.closeSync() };
 }

@@ -44,7 +44,7 @@ export type Stage = (typeof stages)[number];
 /** Receives the events of a worker, for metrics. */
 export type WorkerObserver = {
   /** This process has the lock and follows changes; null: no longer. */
-  followed(worker: { state(): WorkerState; readonly instance: DuckDBInstance } | null): void;
+  followed(worker: { state(): WorkerState; readonly instance: DuckDBInstance | null } | null): void;
   polled(milliseconds: number): void;
   applied(changes: number): void;
   /** `bytes` of the delta, which is what a publication copies. */
