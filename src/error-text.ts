@@ -1,3 +1,4 @@
+import { ClickHouseError } from '@clickhouse/client';
 import pg from 'pg';
 
 /** Error types of DuckDB whose messages contain no values of rows. */
@@ -23,7 +24,7 @@ const isAboutProgram =
 export function mayQuoteValues(error: unknown): boolean {
   // Data exceptions, constraint violations, RAISE, and internal errors.
   if (error instanceof pg.DatabaseError) return /^(0A|2[123]|44|P0|XX)/.test(error.code ?? '');
-  if (!(error instanceof Error)) return true;
+  if (!(error instanceof Error) || error instanceof ClickHouseError) return true;
   if (error instanceof TypeError) return !isAboutProgram.test(error.message);
   if (error instanceof SyntaxError || error instanceof RangeError) return true;
   const type = duckdbErrorType(error);

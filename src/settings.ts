@@ -27,6 +27,20 @@ const definitions = {
   ],
   /** A key check fails if Postgres has not responded at all for this time. */
   databaseSilenceMs: ['DATABASE_SILENCE_MS', wholeNumber(100, 60_000, 700)],
+  /** Where purchases are read from and the worker writes them. */
+  purchasesEngine: [
+    'PURCHASES_ENGINE',
+    z.enum(['duckdb', 'clickhouse'], 'must be duckdb or clickhouse').default('duckdb'),
+  ],
+  clickHouseUrl: [
+    'CLICKHOUSE_URL',
+    z.string().refine(isServerAddress, 'must look like https://user:password@host:8443').optional(),
+  ],
+  clickHouseUser: ['CLICKHOUSE_USER', z.string().optional()],
+  clickHousePassword: ['CLICKHOUSE_PASSWORD', z.string().optional()],
+  clickHouseDatabase: ['CLICKHOUSE_DATABASE', name().default('default')],
+  /** Without a cluster, the tables are neither replicated nor distributed. */
+  clickHouseCluster: ['CLICKHOUSE_CLUSTER', name().optional()],
   dataDirectory: [
     'DATA_DIR',
     z
@@ -139,6 +153,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
     ]),
   ) as Settings;
   requireTwoAddresses(settings);
+  requireClickHouseUrl(settings);
   const { queryConcurrency, threadPoolSize } = settings;
   if (queryConcurrency < threadPoolSize) return settings;
   throw new OperatorError(
@@ -156,11 +171,31 @@ function requireTwoAddresses({ metricsListen: api, syncMetricsListen: worker }: 
   );
 }
 
+function requireClickHouseUrl({ purchasesEngine, clickHouseUrl }: Settings): void {
+  if (purchasesEngine === 'duckdb' || clickHouseUrl !== undefined) return;
+  throw new OperatorError('PURCHASES_ENGINE is clickhouse, but CLICKHOUSE_URL is not set.');
+}
+
+/** The options of ClickHouse's client; null if DuckDB files have the purchases. */
+export function clickHouseOptions(settings: Settings) {
+  if (settings.purchasesEngine === 'duckdb') return null;
+  return {
+    url: settings.clickHouseUrl ?? '',
+    user: settings.clickHouseUser,
+    password: settings.clickHousePassword,
+    database: settings.clickHouseDatabase,
+    cluster: settings.clickHouseCluster,
+    timeoutMs: settings.queryTimeoutMs,
+  };
+}
+
+/** Variables with passwords. */
+const secretVariables = ['DATABASE_URL', 'CLICKHOUSE_URL', 'CLICKHOUSE_PASSWORD'];
+
 function readVariable(variable: string, schema: z.ZodType, text: string | undefined): unknown {
   const parsed = schema.safeParse(text === '' ? undefined : text);
   if (parsed.success) return parsed.data;
-  // DATABASE_URL contains a password.
-  const value = variable === 'DATABASE_URL' ? '' : ` is ${JSON.stringify(text)} but`;
+  const value = secretVariables.includes(variable) ? '' : ` is ${JSON.stringify(text)} but`;
   throw new OperatorError(`${variable}${value} ${parsed.error.issues[0]?.message}`);
 }
 
@@ -249,6 +284,17 @@ function list() {
 /** As browsers send it: in lower case, without a path, and without the scheme's default port. */
 function isOrigin(text: string): boolean {
   return /^https?:[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
+/** An address of ClickHouse's HTTP interface, without a path. */
+function isServerAddress(address: string): boolean {
+  if (!URL.canParse(address) || !/^https?:\/\/[^\s?#]+$/.test(address)) return false;
+  return new URL(address).pathname === '/';
+}
+
+/** A name that needs no quotes in SQL. */
+function name() {
+  return z.string().regex(/^[A-Za-z_]\w{0,62}$/, 'must be a name of letters, digits and _');
 }
 
 /** An address without query or fragment, so that a path can follow. */

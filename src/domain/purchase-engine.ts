@@ -84,7 +84,8 @@ export type DataVersion = { readonly name: string; readonly asOf: bigint };
  * same rows, as the contract test proves.
  *
  * A method rejects with UnknownCursorError if the cursor is no purchase of the organization, with
- * QueueFullError if the queue is full, and with the signal's reason if the signal is aborted.
+ * QueueFullError if the queue is full, with StoreUnavailableError if the store is, and with the
+ * signal's reason if the signal is aborted.
  * Queries of one `client`, by default the organization, share a queue.
  */
 export interface PurchaseReader {
@@ -161,6 +162,11 @@ export class UnknownCursorError extends Error {
 /** Thrown if an engine does not have an organization's purchases. Another engine may have them. */
 export class NoGenerationError extends Error {
   override readonly name = 'NoGenerationError';
+}
+
+/** The store cannot be reached, or refuses. A later request may succeed. */
+export class StoreUnavailableError extends Error {
+  override readonly name = 'StoreUnavailableError';
 }
 
 /** The queue has reached its limit. A later request may succeed. */

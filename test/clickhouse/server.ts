@@ -1,13 +1,33 @@
 import { once } from 'node:events';
+// biome-ignore lint/style/noRestrictedImports: a server, and no client of the API.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { Session } from 'chdb';
+
+/** The used part of `chdb`. Types are checked without the package. */
+type Chdb = {
+  readonly Session: new (
+    directory: string | undefined,
+    options: { readonly connectionArgs: readonly string[] },
+  ) => {
+    queryAsync(statement: string): Promise<unknown>;
+    queryBindAsync(
+      statement: string,
+      values: Readonly<Record<string, string>>,
+      options: { readonly format: string },
+    ): Promise<{ bytes(): Uint8Array }>;
+  };
+};
+const { Session } = createRequire(import.meta.url)('chdb') as Chdb;
 
 /**
- * ClickHouse's HTTP interface in front of the engine of the package `chdb`: queries with bound
- * parameters, inserts, and errors as ClickHouse sends them.
+ * ClickHouse's HTTP interface in front of the engine of the package `chdb`: databases, bound
+ * parameters, inserts, and errors as ClickHouse sends them. One statement runs at a time. Settings
+ * of requests have no effect.
  */
-const session = new Session(process.argv[2]);
+const session = new Session(process.argv[2], {
+  connectionArgs: ['--output_format_json_quote_64bit_integers=1'],
+});
 
 /** Values of parameters are escaped as in the format TabSeparated. */
 const escapes: Readonly<Record<string, string>> = {
@@ -18,25 +38,41 @@ const escapes: Readonly<Record<string, string>> = {
   t: '\t',
   0: '\0',
 };
-const unescape = (text: string): string =>
+const decode = (text: string): string =>
   text.replace(/\\([\s\S])/g, (_, character: string) => escapes[character] ?? character);
 
-async function run(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { searchParams } = new URL(request.url ?? '/', 'http://localhost');
+let database = 'default';
+let previous: Promise<unknown> = Promise.resolve();
+
+/**
+ * The body of a request. Of one that ends early, the complete lines: ClickHouse inserts blocks of
+ * rows as they arrive, so they may stay.
+ */
+async function bodyOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const body = Buffer.concat(chunks).toString();
+  try {
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks).toString();
+  } catch {
+    const received = Buffer.concat(chunks);
+    return received.subarray(0, received.lastIndexOf('\n') + 1).toString();
+  }
+}
+
+async function respond(url: URL, body: string, response: ServerResponse): Promise<void> {
+  const { searchParams } = url;
   const inUrl = searchParams.get('query');
   const statement = inUrl === null ? body : `${inUrl}\n${body}`;
-  const parameters: Record<string, string> = {};
-  const settings: string[] = [];
-  for (const [name, value] of searchParams) {
-    if (name.startsWith('param_')) parameters[name.slice('param_'.length)] = unescape(value);
-    else if (name.startsWith('output_format_')) settings.push(`${name} = ${Number(value)}`);
-  }
+  const wanted = searchParams.get('database') ?? 'default';
+  const parameters = Object.fromEntries(
+    [...searchParams]
+      .filter(([name]) => name.startsWith('param_'))
+      .map(([name, value]) => [name.slice('param_'.length), decode(value)]),
+  );
   response.setHeader('X-ClickHouse-Query-Id', searchParams.get('query_id') ?? '');
   try {
-    if (settings.length > 0) await session.queryAsync(`set ${settings.join(', ')}`);
+    if (wanted !== database) await session.queryAsync(`use ${wanted}`);
+    database = wanted;
     const result = await session.queryBindAsync(statement, parameters, { format: 'TabSeparated' });
     response.end(result.bytes());
   } catch (error) {
@@ -47,7 +83,11 @@ async function run(request: IncomingMessage, response: ServerResponse): Promise<
   }
 }
 
-const server = createServer((request, response) => void run(request, response));
+const server = createServer({ maxHeaderSize: 2 ** 20 }, async (request, response) => {
+  const body = await bodyOf(request);
+  const url = new URL(request.url ?? '/', 'http://localhost');
+  previous = previous.then(() => respond(url, body, response));
+});
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 process.send?.((server.address() as AddressInfo).port);

@@ -13,10 +13,15 @@ export async function startClickHouse(directory: string) {
     execArgv: ['--import', 'tsx'],
   });
   const [port] = await once(child, 'message');
-  const clickhouse = openClickHouse({ url: `http://127.0.0.1:${port}`, timeoutMs: 30_000 });
-  for (const table of createTables()) await clickhouse.run(raw(table));
+  const clickhouse = openClickHouse({
+    url: `http://127.0.0.1:${port}`,
+    database: 'default',
+    timeoutMs: 30_000,
+  });
+  for (const table of createTables(null)) await clickhouse.run(raw(table));
   return {
     clickhouse,
+    url: `http://127.0.0.1:${port}`,
     async stop() {
       await clickhouse.close();
       const exited = once(child, 'exit');

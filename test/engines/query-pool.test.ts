@@ -3,11 +3,8 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import {
-  createQueryPool,
-  type QueryPoolOptions,
-  QueryTimeoutError,
-} from '../../src/engines/duckdb/query-pool.ts';
+import { createQueryPool } from '../../src/engines/duckdb/query-pool.ts';
+import { type QueryQueueOptions, QueryTimeoutError } from '../../src/engines/query-queue.ts';
 import { test } from '../support/fixtures.ts';
 
 // Runs for years.
@@ -26,7 +23,7 @@ const quick = async (connection: DuckDBConnection) =>
   (await connection.runAndReadAll('select 42')).getRows();
 
 /** Creates a pool, and records the queries that start in it. */
-function createRecordedPool(instance: DuckDBInstance, options: Partial<QueryPoolOptions>) {
+function createRecordedPool(instance: DuckDBInstance, options: Partial<QueryQueueOptions>) {
   const pool = createQueryPool(instance, { ...defaults, ...options });
   const queries: Query[] = [];
   const started: string[] = [];
@@ -75,7 +72,7 @@ const it = test
     onCleanup(async () => {
       for (const pool of pools) await pool.abortAndClose();
     });
-    return (options: Partial<QueryPoolOptions> = {}) => {
+    return (options: Partial<QueryQueueOptions> = {}) => {
       const pool = createRecordedPool(instance, options);
       pools.push(pool);
       return pool;

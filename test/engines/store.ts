@@ -45,7 +45,13 @@ export function storeIn(name: EngineName): Store {
     once = (organization) => worker.once([organization]);
     if (!name.startsWith('clickhouse')) return;
     const { clickhouse, stop } = await startClickHouse(`${directory}/${name}`);
-    engine = createClickHouseEngine(clickhouse);
+    engine = createClickHouseEngine(clickhouse, {
+      dataDirectory: directory,
+      concurrency: 3,
+      queueLimit: 100,
+      queueLimitPerClient: 100,
+      timeoutMs: 30_000,
+    });
     once = (organization) => publishTo(clickhouse, database.pool, organization);
     return stop;
   });

@@ -1,97 +1,115 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import sql from 'sql-template-tag';
 import {
   type AsOf,
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
 } from '../../domain/purchase-engine.ts';
+import { createAbortableTasks } from '../abortable-tasks.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
+import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { ClickHouse } from './client.ts';
+import { newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import type { Generation } from './relations.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
-const pollIntervalMs = 50;
-const { signal: neverAborted } = new AbortController();
+export type ClickHouseEngineOptions = QueryQueueOptions & {
+  /** Where a worker of the same folder looks for refresh requests. */
+  readonly dataDirectory: string;
+};
 
-/** Reads the generations that the sync worker publishes in ClickHouse. */
-export function createClickHouseEngine(clickhouse: ClickHouse): PurchaseEngine {
+/** Reads the generations that the sync worker publishes in ClickHouse. `close` closes the client. */
+export function createClickHouseEngine(
+  clickhouse: ClickHouse,
+  options: ClickHouseEngineOptions,
+): PurchaseEngine {
+  const queries = createQueryQueue(options);
+  const exports = createAbortableTasks();
+  const find: FindGeneration = async (organizationId, source, signal) => {
+    const deadline = AbortSignal.timeout(options.timeoutMs);
+    const either = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
+    const generation = await newestGeneration(clickhouse, organizationId, either);
+    return source === null || generation?.source === source ? generation : null;
+  };
+  const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>
+    required(await find(organizationId, source, signal)).asOf;
+  const waitUntilFresh = createWaitUntilFresh(newestAsOf, options.dataDirectory);
+  const readerOptions = { clickhouse, queries, exports, find, waitUntilFresh };
   return {
-    ...createReader(clickhouse, null),
-    forSource: (source) => createReader(clickhouse, source),
-    close: () => clickhouse.close(),
+    ...createReader(readerOptions, null),
+    forSource: (source) => createReader(readerOptions, source),
+    async close() {
+      await exports.close();
+      await queries.close();
+      await clickhouse.close();
+    },
   };
 }
 
-function createReader(clickhouse: ClickHouse, source: string | null): PurchaseReader {
-  const find = async (organizationId: bigint, signal?: AbortSignal) => {
-    const generation = await newestGeneration(clickhouse, organizationId, signal);
-    return generation === null || (source !== null && generation.source !== source)
-      ? null
-      : generation;
-  };
-  const require = async (organizationId: bigint, signal?: AbortSignal): Promise<Generation> => {
-    const generation = await find(organizationId, signal);
-    if (generation === null) throw new NoGenerationError();
-    return generation;
-  };
-  const run = async <Result>(
+/** The newest generation, which must be of `source` unless that is null. */
+type FindGeneration = (
+  organizationId: bigint,
+  source: string | null,
+  signal?: AbortSignal,
+) => Promise<Generation | null>;
+
+type ReaderOptions = {
+  readonly clickhouse: ClickHouse;
+  readonly queries: QueryQueue;
+  readonly exports: ReturnType<typeof createAbortableTasks>;
+  readonly find: FindGeneration;
+  readonly waitUntilFresh: WaitUntilFresh;
+};
+
+function createReader(options: ReaderOptions, source: string | null): PurchaseReader {
+  const { clickhouse, queries, exports, find, waitUntilFresh } = options;
+
+  const run = <Result>(
     organizationId: bigint,
     signal: AbortSignal | undefined,
-    query: (generation: Generation) => Promise<Result>,
-  ): Promise<AsOf<Result>> => {
-    const generation = await require(organizationId, signal);
-    return { result: await query(generation), asOf: generation.asOf };
-  };
+    client: string | undefined,
+    query: (generation: Generation, signal: AbortSignal) => Promise<Result>,
+  ): Promise<AsOf<Result>> =>
+    queries.run(client ?? `organization ${organizationId}`, signal, async (either) => {
+      const generation = required(await find(organizationId, source, either));
+      return { result: await query(generation, either), asOf: generation.asOf };
+    });
+
   return {
-    list: (organizationId, query, signal) =>
-      run(organizationId, signal, (generation) =>
-        listPurchases(clickhouse, generation, query, signal),
+    list: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (generation, either) =>
+        listPurchases(clickhouse, generation, query, either),
       ),
-    get: (organizationId, purchaseId, signal) =>
-      run(organizationId, signal, (generation) =>
-        findPurchase(clickhouse, generation, purchaseId, signal),
+    get: (organizationId, purchaseId, signal, client) =>
+      run(organizationId, signal, client, (generation, either) =>
+        findPurchase(clickhouse, generation, purchaseId, either),
       ),
-    stats: (organizationId, query, signal) =>
-      run(organizationId, signal, (generation) =>
-        purchaseStats(clickhouse, generation, query, signal),
+    stats: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (generation, either) =>
+        purchaseStats(clickhouse, generation, query, either),
       ),
-    timeSeries: (organizationId, query, signal) =>
-      run(organizationId, signal, (generation) =>
-        purchaseTimeSeries(clickhouse, generation, query, signal),
+    timeSeries: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (generation, either) =>
+        purchaseTimeSeries(clickhouse, generation, query, either),
       ),
-    export: async (organizationId, filters, take, signal) => {
-      const generation = await require(organizationId, signal);
-      const purchases = exportPurchases(clickhouse, generation, filters, signal);
-      return take({ result: { purchases }, asOf: generation.asOf }, signal ?? neverAborted);
-    },
-    freshness: async (organizationId) => (await find(organizationId))?.asOf ?? null,
+    export: (organizationId, filters, take, signal) =>
+      exports.run(signal, async (either) => {
+        const generation = required(await find(organizationId, source, either));
+        const purchases = exportPurchases(clickhouse, generation, filters, either);
+        return take({ result: { purchases }, asOf: generation.asOf }, either);
+      }),
+    freshness: async (organizationId) => (await find(organizationId, source))?.asOf ?? null,
     version: async (organizationId) => {
-      const generation = await find(organizationId);
-      if (generation === null) return null;
-      return { name: `${generation.load}-${generation.batch}`, asOf: generation.asOf };
+      const generation = await find(organizationId, source);
+      return generation && { name: `clickhouse ${generation.number}`, asOf: generation.asOf };
     },
-    waitUntilFresh: async (organizationId, instant, signal) => {
-      while ((await require(organizationId, signal)).asOf < instant) {
-        await sleep(pollIntervalMs, undefined, { signal });
-      }
-    },
+    waitUntilFresh: (organizationId, instant, signal) =>
+      waitUntilFresh(organizationId, source, instant, signal),
   };
 }
 
-async function newestGeneration(
-  clickhouse: ClickHouse,
-  organizationId: bigint,
-  signal?: AbortSignal,
-): Promise<Generation | null> {
-  const [row] = await clickhouse.query(
-    sql`
-      select load_id, batch, as_of, source from generation
-      where organization_id = ${organizationId} order by number desc limit 1`,
-    signal,
-  );
-  if (row === undefined) return null;
-  const [load, batch, asOf, source] = row as [string, string, string, string];
-  return { organizationId, load: BigInt(load), batch: BigInt(batch), asOf: BigInt(asOf), source };
+function required(generation: Generation | null): Generation {
+  if (generation === null) throw new NoGenerationError();
+  return generation;
 }

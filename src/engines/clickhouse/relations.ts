@@ -6,19 +6,21 @@ import {
 } from '../../domain/purchase-query.ts';
 
 /**
- * What a generation shows: the rows of one load, and the changes up to a batch. The rows of a load
- * and of a batch never change, so queries of one generation agree.
+ * What a generation shows: the rows of one load, and changes. The rows of a load and of a batch
+ * never change, so queries of one generation agree.
  */
 export type Generation = {
   readonly organizationId: bigint;
-  readonly load: bigint;
-  /** The last batch of changes; 0 for none. */
-  readonly batch: bigint;
+  /** Numbers of an organization ascend. */
+  readonly number: bigint;
+  readonly loadId: string;
+  /** The last batch of each writer. */
+  readonly batches: readonly { readonly writer: string; readonly last: bigint }[];
   readonly asOf: bigint;
   readonly source: string;
 };
 
-export const hasChanges = ({ batch }: Generation): boolean => batch > 0n;
+export const hasChanges = ({ batches }: Generation): boolean => batches.length > 0;
 
 const conditions: FilterConditions<Sql> = {
   customerId: (id) => sql`customer_id = ${id}`,
@@ -39,22 +41,46 @@ const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
 
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
-export const inBase = ({ organizationId, load }: Generation, filters: PurchaseFilters): Sql =>
+export const inBase = ({ organizationId, loadId }: Generation, filters: PurchaseFilters): Sql =>
   sql`from purchase
-    where organization_id = ${organizationId} and load_id = ${load} and ${matching(filters)}`;
+    where organization_id = ${organizationId} and load_id = ${loadId} and ${matching(filters)}`;
 
 /** `from … where …`: the matching rows of the changes, with their sign. */
 export const inChanges = (
-  { organizationId, load, batch }: Generation,
+  { organizationId, loadId, batches }: Generation,
   filters: PurchaseFilters,
-): Sql =>
-  sql`from purchase_change
-    where organization_id = ${organizationId} and load_id = ${load} and batch <= ${batch}
-      and ${matching(filters)}`;
+): Sql => {
+  const written = batches.map(({ writer, last }) => sql`(writer = ${writer} and batch <= ${last})`);
+  return sql`from purchase_change
+    where organization_id = ${organizationId} and load_id = ${loadId}
+      and (${join(written, ' or ')}) and ${matching(filters)}`;
+};
 
-/** The ids of all purchases that have changed since the load. */
-export const changedIds = (generation: Generation): Sql =>
-  sql`(select id ${inChanges(generation, {})})`;
+/**
+ * A query of the matching purchases: rows of the load that did not change, and the last row of each
+ * purchase that did. `condition` narrows both parts, and `clauses` apply to each and to the whole.
+ */
+export function currentPurchases(
+  generation: Generation,
+  filters: PurchaseFilters,
+  columns: Sql,
+  { condition = empty, clauses = empty }: { readonly condition?: Sql; readonly clauses?: Sql } = {},
+): Sql {
+  const base = inBase(generation, filters);
+  if (!hasChanges(generation)) return sql`select ${columns} ${base} ${condition} ${clauses}`;
+  const changes = inChanges(generation, {});
+  return sql`
+    select * from (
+      select ${columns} ${base} ${condition} and id not in (select id ${changes}) ${clauses}
+    )
+    union all
+    select * from (
+      select ${columns} ${inChanges(generation, filters)} ${condition} and sign > 0
+        and (id, batch) in (select id, max(batch) ${changes} group by id)
+      ${clauses}
+    )
+    ${clauses}`;
+}
 
 /**
  * A subquery with the number and the revenue of matching purchases by `keys`: rows of the load

@@ -12,28 +12,67 @@ export const clickHouseLayoutVersion = 1;
  * `last`. One row is inserted at a time, so a generation becomes visible as a whole. A writer is a
  * process of the worker, or what follows a failed insert: rows that such an insert leaves, or that
  * arrive late, are of a batch that no generation names. Batches of a load ascend over all writers.
- * The other columns are the watermark (sync/capture/watermark.ts).
+ * The other columns are the watermark (sync/capture/watermark.ts). The row with the highest number
+ * counts: merges remove the others of its organization.
+ *
+ * `up_to_date` has instants up to which a generation shows all commits. They are later than the
+ * generation's own if later commits changed nothing in it.
+ *
+ * In a cluster, each of these names is a distributed table over replicated tables, one a shard.
+ * All rows of a customer of an organization must be on one shard. A changed purchase can have rows
+ * on two shards, where each shard subtracts what it has added.
  */
-export function createTables(): readonly string[] {
+export function createTables(cluster: string | null): readonly string[] {
   const columns = purchaseColumns.map((column) => `${column.name} ${typeOf(column)}`).join(', ');
-  const settings = 'settings add_minmax_index_for_numeric_columns = 1';
-  return [
-    `create table if not exists purchase (
-      organization_id Int64, load_id String, ${columns},
-      index by_id id type bloom_filter, index by_customer customer_id type bloom_filter
-    ) engine = MergeTree partition by load_id
-    order by (organization_id, created_at, id) ${settings}`,
-    `create table if not exists purchase_change (
-      organization_id Int64, load_id String, writer String, batch Int64, sign Int8, ${columns}
-    ) engine = MergeTree partition by load_id
-    order by (organization_id, created_at, id) ${settings}`,
-    `create table if not exists generation (
-      organization_id Int64, number Int64, layout_version Int32, load_id String,
-      batches Array(Tuple(writer String, last Int64)),
-      as_of Int64, source String, fingerprint String, token String, snapshot String
-    ) engine = MergeTree order by (organization_id, number)`,
-  ];
+  const key = 'organization_id Int64, load_id LowCardinality(String)';
+  const inOrder = `partition by load_id order by (organization_id, created_at, id)
+    settings add_minmax_index_for_numeric_columns = 1`;
+  const tables: Readonly<Record<TableName, Table>> = {
+    purchase: {
+      engine: 'MergeTree',
+      columns: `${key}, ${columns},
+        index by_id id type bloom_filter, index by_customer customer_id type bloom_filter`,
+      clauses: inOrder,
+    },
+    purchase_change: {
+      engine: 'MergeTree',
+      columns: `${key}, writer LowCardinality(String), batch Int64, sign Int8, ${columns}`,
+      clauses: inOrder,
+    },
+    generation: {
+      engine: 'ReplacingMergeTree(number)',
+      columns: `organization_id Int64, number Int64, layout_version Int32, load_id String,
+        batches Array(Tuple(writer String, last Int64)),
+        as_of Int64, source String, fingerprint String, token String, snapshot String`,
+      clauses: 'order by organization_id',
+    },
+    up_to_date: {
+      engine: 'ReplacingMergeTree(as_of)',
+      columns: 'organization_id Int64, number Int64, as_of Int64',
+      clauses: 'order by organization_id',
+    },
+  };
+  return Object.entries(tables).flatMap(([name, { engine, columns, clauses }]) => {
+    if (cluster === null) {
+      return [`create table if not exists ${name} (${columns}) engine = ${engine} ${clauses}`];
+    }
+    const local = storageTable(name as TableName, cluster);
+    return [
+      `create table if not exists ${local} on cluster ${cluster} (${columns})
+        engine = Replicated${engine} ${clauses}`,
+      `create table if not exists ${name} on cluster ${cluster} as ${local}
+        engine = Distributed(${cluster}, currentDatabase(), ${local}, cityHash64(organization_id))`,
+    ];
+  });
 }
+
+export type TableName = 'purchase' | 'purchase_change' | 'generation' | 'up_to_date';
+
+type Table = { readonly engine: string; readonly columns: string; readonly clauses: string };
+
+/** The table that has the rows on each shard, for statements such as `alter table`. */
+export const storageTable = (name: TableName, cluster: string | null): string =>
+  cluster === null ? name : `${name}_local`;
 
 /** Instants are microseconds since 1970: ClickHouse's own types begin in 1900. */
 function typeOf({ kind, required }: PurchaseColumn): string {

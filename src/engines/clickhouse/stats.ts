@@ -10,7 +10,15 @@ import {
 import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse } from './client.ts';
-import { countedCustomers, type Generation, groupedPurchases } from './relations.ts';
+import {
+  countedCustomers,
+  currentPurchases,
+  type Generation,
+  groupedPurchases,
+  hasChanges,
+  inBase,
+  inChanges,
+} from './relations.ts';
 
 export async function purchaseStats(
   clickhouse: ClickHouse,
@@ -96,21 +104,47 @@ async function dayOffsets(
   signal: AbortSignal | undefined,
 ): Promise<readonly ZoneOffset[]> {
   if (timeZone === undefined) return [];
-  const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
+  const bounds = await readWideBounds(clickhouse, generation, filters, signal);
   if (bounds === null) return [];
   await loadZoneOffsets(timeZone, bounds.first, bounds.last);
   return zoneOffsets(timeZone, bounds.first, bounds.last);
 }
 
-/** Bounds of the instants of matching purchases, also of superseded rows; null if there are none. */
-export async function readTimeBounds(
+export type TimeBounds = { readonly first: bigint; readonly last: bigint };
+
+/**
+ * The bounds of the instants of matching purchases, also of superseded rows; null if there are
+ * none. The filters narrow them.
+ */
+export function readWideBounds(
   clickhouse: ClickHouse,
   generation: Generation,
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
-): Promise<{ readonly first: bigint; readonly last: bigint } | null> {
+): Promise<TimeBounds | null> {
+  const inLoad = sql`select created_at ${inBase(generation, filters)}`;
+  const rows = hasChanges(generation)
+    ? sql`${inLoad} union all select created_at ${inChanges(generation, filters)}`
+    : inLoad;
+  return readBounds(clickhouse, rows, signal);
+}
+
+/** The bounds of the instants of matching purchases; null if there are none. */
+export const readTimeBounds = (
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  signal: AbortSignal | undefined,
+): Promise<TimeBounds | null> =>
+  readBounds(clickhouse, currentPurchases(generation, filters, raw('created_at')), signal);
+
+async function readBounds(
+  clickhouse: ClickHouse,
+  rows: Sql,
+  signal: AbortSignal | undefined,
+): Promise<TimeBounds | null> {
   const [row] = await clickhouse.query(
-    sql`select min(key), max(key), count() from ${groupedPurchases(generation, filters, { key: raw('created_at') })}`,
+    sql`select min(created_at), max(created_at), count() from (${rows})`,
     signal,
   );
   const [first, last, count] = (row ?? []) as [string, string, string];

@@ -10,7 +10,7 @@ import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
 import type { ClickHouse } from './client.ts';
 import { countedCustomers, type Generation, groupedPurchases } from './relations.ts';
-import { localUnits, purchaseStats, readTimeBounds } from './stats.ts';
+import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
 export async function purchaseTimeSeries(
@@ -22,16 +22,17 @@ export async function purchaseTimeSeries(
   const { filters, groupBy, groupLimit } = query;
   const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
   const stats = await purchaseStats(clickhouse, generation, ranking, signal);
-  const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
-  const range = await rangeOf(query, filters, async () =>
-    bounds === null
-      ? null
-      : {
-          first: await periodKeyAt(query, bounds.first),
-          last: await periodKeyAt(query, bounds.last),
-        },
-  );
+  const range = await rangeOf(query, filters, async () => {
+    const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
+    return (
+      bounds && {
+        first: await periodKeyAt(query, bounds.first),
+        last: await periodKeyAt(query, bounds.last),
+      }
+    );
+  });
   return assembleTimeSeries(query, stats, range, async () => {
+    const bounds = await readWideBounds(clickhouse, generation, filters, signal);
     if (bounds === null) return [];
     const offsets = await periodOffsets(query, bounds.first, bounds.last);
     const keys = {

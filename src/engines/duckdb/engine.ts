@@ -12,15 +12,15 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
-import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
+import { createAbortableTasks } from '../abortable-tasks.ts';
+import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { Generation } from './generation.ts';
 import { createGenerations, type Generations } from './generations.ts';
-import { createAbortableTasks, interruptible } from './interruption.ts';
+import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
-import { createWaitUntilFresh, type WaitUntilFresh } from './wait-until-fresh.ts';
 
 export type DuckDBEngineOptions = {
   readonly dataDirectory: string;
@@ -92,13 +92,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     if (version === null) throw new NoGenerationError();
     return version.asOf;
   };
-  const waitUntilFresh = createWaitUntilFresh(newestAsOf, (organizationId) => {
-    try {
-      sendWorkerRequest(options.dataDirectory, 'refresh', organizationId);
-    } catch {
-      // The worker publishes at its next regular time.
-    }
-  });
+  const waitUntilFresh = createWaitUntilFresh(newestAsOf, options.dataDirectory);
 
   const readerOptions = { parts: () => parts, onInvalid, exports, waitUntilFresh };
   return {

@@ -1,130 +1,39 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import PQueue from 'p-queue';
-import { QueueFullError } from '../../domain/purchase-engine.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { interruptible } from './interruption.ts';
 
 /** One or several SQL statements, on a connection that no other query uses meanwhile. */
 export type Query<Result> = (connection: DuckDBConnection) => Promise<Result>;
 
 /**
- * Runs a bounded number of queries at the same time. Each occupies a thread of libuv's
- * pool (UV_THREADPOOL_SIZE, 4 by default) until it is done, and files, DNS and DuckDB's own
- * clean-up need that pool too.
- *
- * The queue is fair: each client has a queue of its own, from which at most
- * `concurrency - 1` queries at a time go to the common one. So one slot is free of any one
- * client, and a client waits for at most that many queries of each other client.
+ * The queue of queries over DuckDB. A running query is interrupted. Each occupies a thread of
+ * libuv's pool (UV_THREADPOOL_SIZE, 4 by default) until it is done, and files, DNS and DuckDB's
+ * own clean-up need that pool too.
  */
-export type QueryPool = {
-  /**
-   * Runs `query` on behalf of `client`. It is interrupted, and the promise rejected with the
-   * signal's reason, when the signal is aborted or `timeoutMs` have passed, including the
-   * time in the queue. Rejects at once with QueueFullError if it would have to wait and the
-   * client or all clients have too many queries in the queue.
-   */
+export type QueryPool = Pick<QueryQueue, 'state' | 'close'> & {
   run<Result>(
     client: string,
     signal: AbortSignal | undefined,
     query: Query<Result>,
   ): Promise<Result>;
-  /** The queries that run and wait now. */
-  state(): { readonly running: number; readonly waiting: number };
-  /** Resolves when all queries have ended. */
-  close(): Promise<void>;
 };
 
-export type QueryPoolOptions = {
-  readonly concurrency: number;
-  /** Queries in the queue, of all clients and of one. */
-  readonly queueLimit: number;
-  readonly queueLimitPerClient: number;
-  readonly timeoutMs: number;
-};
-
-export class QueryTimeoutError extends Error {
-  override readonly name = 'QueryTimeoutError';
-}
-
-type ClientQueue = { readonly queue: PQueue; waiting: number };
-
-export function createQueryPool(instance: DuckDBInstance, options: QueryPoolOptions): QueryPool {
-  const { concurrency, queueLimit, queueLimitPerClient, timeoutMs } = options;
-  const common = new PQueue({ concurrency });
-  const clients = new Map<string, ClientQueue>();
+export function createQueryPool(instance: DuckDBInstance, options: QueryQueueOptions): QueryPool {
+  const queue = createQueryQueue(options);
   const idle: DuckDBConnection[] = [];
-  let waiting = 0;
-
-  const queueOf = (client: string): ClientQueue => {
-    const known = clients.get(client);
-    if (known !== undefined) return known;
-    const added = { queue: new PQueue({ concurrency: Math.max(1, concurrency - 1) }), waiting: 0 };
-    clients.set(client, added);
-    return added;
-  };
-
-  const runNow = async <Result>(signal: AbortSignal, query: Query<Result>): Promise<Result> => {
-    const connection = idle.pop() ?? (await instance.connect());
-    try {
-      return await interruptible(signal, connection, () => query(connection));
-    } finally {
-      idle.push(connection);
-    }
-  };
-
-  /** Leaves the queue as soon as the signal is aborted. */
-  const runQueued = async <Result>(
-    client: ClientQueue,
-    signal: AbortSignal,
-    query: Query<Result>,
-  ): Promise<Result> => {
-    // Not the signal itself: a running query keeps its slot until it has ended.
-    const leaving = new AbortController();
-    let isWaiting = true;
-    const stopWaiting = () => {
-      if (!isWaiting) return;
-      isWaiting = false;
-      client.waiting -= 1;
-      waiting -= 1;
-      signal.removeEventListener('abort', leave);
-    };
-    const leave = () => {
-      stopWaiting();
-      leaving.abort(signal.reason);
-    };
-    signal.addEventListener('abort', leave, { once: true });
-    client.waiting += 1;
-    waiting += 1;
-    const run = () => {
-      stopWaiting();
-      return runNow(signal, query);
-    };
-    const queued = { signal: leaving.signal };
-    return client.queue.add(() => common.add(run, queued), queued);
-  };
-
   return {
-    async run(client, signal, query) {
-      signal?.throwIfAborted();
-      const own = queueOf(client);
-      const mustWait = common.pending >= concurrency || own.queue.pending >= own.queue.concurrency;
-      if (mustWait && (waiting >= queueLimit || own.waiting >= queueLimitPerClient)) {
-        throw new QueueFullError('too many queries are in the queue');
-      }
-      const deadline = new AbortController();
-      const timer = setTimeout(
-        () => deadline.abort(new QueryTimeoutError(`no result in ${timeoutMs} ms`)),
-        timeoutMs,
-      );
-      const either =
-        signal === undefined ? deadline.signal : AbortSignal.any([signal, deadline.signal]);
-      return runQueued(own, either, query).finally(() => {
-        clearTimeout(timer);
-        if (own.queue.size + own.queue.pending === 0) clients.delete(client);
-      });
-    },
-    state: () => ({ running: common.pending, waiting }),
+    run: (client, signal, query) =>
+      queue.run(client, signal, async (either) => {
+        const connection = idle.pop() ?? (await instance.connect());
+        try {
+          return await interruptible(either, connection, () => query(connection));
+        } finally {
+          idle.push(connection);
+        }
+      }),
+    state: queue.state,
     async close() {
-      await Promise.all([...clients.values()].map(({ queue }) => queue.onIdle()));
+      await queue.close();
       for (const connection of idle.splice(0)) connection.closeSync();
     },
   };

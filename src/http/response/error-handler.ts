@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId } from '../../domain/public-id.ts';
-import { QueueFullError } from '../../domain/purchase-engine.ts';
+import { QueueFullError, StoreUnavailableError } from '../../domain/purchase-engine.ts';
 import type { Credential } from '../../postgres/api-keys.ts';
 import { describeDatabaseFailure } from '../../postgres/database-failure.ts';
 import type { HttpObserver } from '../observer.ts';
@@ -10,10 +10,10 @@ import { probes } from '../server/health.ts';
 import { SilenceError } from '../server/postgres-silence.ts';
 import {
   ApiError,
+  databaseUnavailable,
   errorBody,
   errorStatuses,
   internalError,
-  postgresUnavailable,
   queueFull,
 } from './errors.ts';
 
@@ -84,8 +84,7 @@ function publicError(error: unknown): ApiError {
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
   }
-  if (error instanceof SilenceError || describeDatabaseFailure(error) !== null) {
-    return postgresUnavailable();
-  }
+  const isUnavailable = error instanceof SilenceError || error instanceof StoreUnavailableError;
+  if (isUnavailable || describeDatabaseFailure(error) !== null) return databaseUnavailable();
   return internalError();
 }

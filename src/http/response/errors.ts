@@ -72,7 +72,7 @@ export const internalError = (details: { readonly retryAfter?: number } = {}): A
   new ApiError('internal_error', 'Something went wrong on our side. Please try again.', details);
 
 /** Each request tries to connect again, so a retry after a second may succeed. */
-export const postgresUnavailable = (): ApiError => internalError({ retryAfter: 1 });
+export const databaseUnavailable = (): ApiError => internalError({ retryAfter: 1 });
 
 /** The queue has a free place as soon as a query ends. */
 export const queueFull = (): ApiError =>

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import { sendWorkerRequest } from '../purchase-store/worker-requests.ts';
 
 /** Resolves once an organization's data show `instant`; rejects with the signal's reason. */
 export type WaitUntilFresh = (
@@ -15,11 +16,12 @@ const maxOrganizations = 10_000;
 
 /**
  * Polls `readAsOf`, the instant of the organization's data. While the data are older than
- * `instant`, an organization's requests together call `requestRefresh` once a second.
+ * `instant`, an organization's requests together request a refresh once a second, from a worker
+ * that uses the same data folder.
  */
 export function createWaitUntilFresh(
-  readAsOf: (organizationId: bigint, source: string | null) => Promise<bigint>,
-  requestRefresh: (organizationId: bigint) => void,
+  readAsOf: (organizationId: bigint, source: string | null, signal: AbortSignal) => Promise<bigint>,
+  dataDirectory: string,
 ): WaitUntilFresh {
   const requested = new LRUCache<bigint, true>({
     max: maxOrganizations,
@@ -31,14 +33,22 @@ export function createWaitUntilFresh(
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
     aborted.catch(() => {});
-    while ((await Promise.race([readAsOf(organizationId, source), aborted])) < instant) {
+    while ((await Promise.race([readAsOf(organizationId, source, signal), aborted])) < instant) {
       if (!requested.has(organizationId)) {
         requested.set(organizationId, true);
-        requestRefresh(organizationId);
+        requestRefresh(dataDirectory, organizationId);
       }
       await Promise.race([sleep(pollIntervalMs), aborted]);
     }
     // The next write needs a new refresh request at once.
     requested.delete(organizationId);
   };
+}
+
+function requestRefresh(dataDirectory: string, organizationId: bigint): void {
+  try {
+    sendWorkerRequest(dataDirectory, 'refresh', organizationId);
+  } catch {
+    // The worker publishes at its next regular time.
+  }
 }
