@@ -24,7 +24,8 @@ export default defineConfig({
         test: {
           name: 'own process',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...sharing],
+          // `npm run test:clickhouse` runs these.
+          exclude: [...configDefaults.exclude, ...sharing, 'test/clickhouse/**'],
         },
       },
     ],

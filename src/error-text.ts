@@ -44,6 +44,9 @@ export function errorText(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return errorText(error.errors[0]);
   if (!mayQuoteValues(error)) return firstLine(error.message) || error.name;
   if (error instanceof pg.DatabaseError) return 'an error whose message may quote a row';
+  if (error instanceof ClickHouseError) {
+    return `ClickHouse's error ${error.type ?? error.code}, whose message may quote a row`;
+  }
   const type = duckdbErrorType(error);
   return `${type === null ? error.name : `${type} Error`}, whose message may quote a row`;
 }

@@ -1,27 +1,19 @@
-import { pino } from 'pino';
 import sql, { raw } from 'sql-template-tag';
 import { expect } from 'vitest';
 import { type Purchase, purchaseColumns, purchaseFromRow } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { currentPurchases, readNewest } from '../../sync/clickhouse/generations.ts';
-import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
-import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { createWorker, type WorkerOptions } from '../../sync/schedule/worker.ts';
+import type { WorkerOptions } from '../../sync/schedule/worker.ts';
 import { test } from '../support/fixtures.ts';
 import { storedPurchases } from '../support/published.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
-import { startClickHouse } from './store.ts';
+import { createClickHouseWorker, createTestClickHouse } from './database.ts';
 
 /** Tests with a worker that writes to ClickHouse. */
 export const clickHouseTest = test
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
   .extend('server', { scope: 'file' }, async ({}, { onCleanup }) => {
-    const directory = await temporaryDirectory();
-    const server = await startClickHouse(directory.path);
-    onCleanup(async () => {
-      await server.stop();
-      await directory.remove();
-    });
+    const server = await createTestClickHouse();
+    onCleanup(server.drop);
     return server;
   })
   .extend('clickhouse', { scope: 'file' }, ({ server }) => server.clickhouse)
@@ -29,19 +21,7 @@ export const clickHouseTest = test
     'sync',
     ({ clickhouse, database, directory, newShop }) =>
       async (options: Partial<WorkerOptions> = {}) => {
-        const folder = {
-          database: database.pool,
-          dataDirectory: directory,
-          dataFolderId: await dataFolderId(directory),
-        };
-        const worker = createWorker({
-          ...folder,
-          store: createClickHouseStore({ ...folder, clickhouse, log: pino({ level: 'silent' }) }),
-          concurrency: 2,
-          pollIntervalMs: 20,
-          log: pino({ level: 'silent' }),
-          ...options,
-        });
+        const worker = await createClickHouseWorker(clickhouse, database.pool, directory, options);
         await worker.once([newShop.organizationId]).finally(() => worker.close());
       },
   )

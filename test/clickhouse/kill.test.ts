@@ -21,8 +21,7 @@ const it = clickHouseTest
       () =>
         program('sync/main.ts', [], {
           SYNC_POLL_INTERVAL_MS: '10',
-          PURCHASES_ENGINE: 'clickhouse',
-          CLICKHOUSE_URL: server.url,
+          ...server.environment,
         }),
   )
   .extend('isEqual', ({ clickhouse, database, shop: { organizationId } }) => async () => {

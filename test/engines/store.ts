@@ -1,21 +1,30 @@
+import { inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
-import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { publishTo, startClickHouse } from '../clickhouse/store.ts';
+import {
+  createClickHouseWorker,
+  createTestClickHouse,
+  createTestClickHouseEngine,
+} from '../clickhouse/database.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
 
-/** The engines, DuckDB with purchases in each of its files. */
-export const engines = [
+/** The engines, with purchases in the first load, in later changes, or in both. */
+const ofSuite = [
   'postgres',
   'duckdb',
   'duckdb, all purchases in the delta',
   'duckdb, purchases in base and delta',
+] as const;
+const ofClickHouse = [
   'clickhouse',
   'clickhouse, all purchases in the delta',
   'clickhouse, purchases in base and delta',
 ] as const;
+/** `npm run test:clickhouse` tests the engine over ClickHouse alone. */
+export const hasClickHouse = inject('clickHouseUrl') !== undefined;
+export const engines = hasClickHouse ? ofClickHouse : ofSuite;
 export type EngineName = (typeof engines)[number];
 
 export type Stored = Omit<PurchaseValues, 'customer_id'> & { customer?: number };
@@ -39,22 +48,26 @@ export function storeIn(name: EngineName): Store {
 
   let once: (organization: bigint) => Promise<void>;
 
-  test.beforeAll(async ({ database: ownDatabase, worker, engine: duckdb, directory }) => {
-    database = ownDatabase;
-    engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
-    once = (organization) => worker.once([organization]);
-    if (!name.startsWith('clickhouse')) return;
-    const { clickhouse, stop } = await startClickHouse(`${directory}/${name}`);
-    engine = createClickHouseEngine(clickhouse, {
-      dataDirectory: directory,
-      concurrency: 3,
-      queueLimit: 100,
-      queueLimitPerClient: 100,
-      timeoutMs: 30_000,
+  if (name.startsWith('clickhouse')) {
+    test.beforeAll(async ({ database: ownDatabase, directory }) => {
+      database = ownDatabase;
+      const { clickhouse, options, drop } = await createTestClickHouse();
+      const worker = await createClickHouseWorker(clickhouse, database.pool, directory);
+      engine = createTestClickHouseEngine(options, directory);
+      once = (organization) => worker.once([organization]);
+      return async () => {
+        await worker.close();
+        await engine.close();
+        await drop();
+      };
     });
-    once = (organization) => publishTo(clickhouse, database.pool, organization);
-    return stop;
-  });
+  } else {
+    test.beforeAll(async ({ database: ownDatabase, worker, engine: duckdb }) => {
+      database = ownDatabase;
+      engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
+      once = (organization) => worker.once([organization]);
+    });
+  }
 
   const add = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);

@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+/** The tests of ClickHouse, and the contract of engines over it. */
+export default defineConfig({
+  test: {
+    globalSetup: ['test/support/global-setup.ts', 'test/clickhouse/global-setup.ts'],
+    include: [
+      'test/clickhouse/**/*.test.ts',
+      'test/engines/{contract,engines-agree,time-series,time-zones}.test.ts',
+    ],
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+});
