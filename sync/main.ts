@@ -12,7 +12,8 @@ import { listOrganizations, requireOrganization } from '../src/postgres/organiza
 import { readSettings, type Settings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
 import { repairsOf } from './commands/repairs.ts';
-import { verificationInstance, verifyAll } from './commands/verify-command.ts';
+import { publishedContentsOf } from './commands/stores.ts';
+import { verifyAll } from './commands/verify-command.ts';
 import {
   followChanges,
   type WorkerContext,
@@ -153,9 +154,7 @@ function workerOptions(
     ...(shard === undefined ? {} : { shard }),
     onUpToDate: upToDateSender(),
     verification:
-      everyMs === null
-        ? undefined
-        : { everyMs, duckdb: { ...verificationInstance(settings), ...lowPriority } },
+      everyMs === null ? undefined : { everyMs, open: publishedContentsOf(settings, lowPriority) },
   };
 }
 

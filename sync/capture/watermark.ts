@@ -22,6 +22,9 @@ export type Watermark = SourceSnapshot & {
   readonly token: string;
 };
 
+/** A published generation. No other generation of the organization ever has its name. */
+export type Generation = Omit<Watermark, 'organizationId'> & { readonly name: string };
+
 /** A position in an organization's purchases, ordered by creation and id. */
 export type PurchasePosition = { readonly createdAt: bigint; readonly id: bigint };
 

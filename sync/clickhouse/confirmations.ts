@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import type { Generation } from '../schedule/replicator.ts';
+import type { Generation } from '../capture/watermark.ts';
 import type { Store } from '../schedule/store.ts';
 import { insertRows } from './insert.ts';
 

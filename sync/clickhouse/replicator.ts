@@ -11,9 +11,9 @@ import { currentSnapshot, type RetainedSnapshot, retainChangeLog } from '../capt
 import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
-import type { LoadProgress, SourceSnapshot } from '../capture/watermark.ts';
+import type { Generation, LoadProgress, SourceSnapshot } from '../capture/watermark.ts';
 import { isDataError } from '../failure.ts';
-import type { Generation, Replicator, RunOutcome } from '../schedule/replicator.ts';
+import type { Replicator, RunOutcome } from '../schedule/replicator.ts';
 import type { ReplicatorOptions } from '../schedule/store.ts';
 import { type Batch, writeChanges } from './apply-changes.ts';
 import { type ContentSize, compact, sizeOf, whyCompact } from './compact.ts';

@@ -1,11 +1,8 @@
-import { join } from 'node:path';
 import { exitCodes } from '../../src/commands/command-line.ts';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
-import type { Settings } from '../../src/settings.ts';
 import { describeFailure } from '../failure.ts';
 import type { DictionaryDamage } from '../verification/dictionaries.ts';
 import { allPurchases, type PurchaseRange } from '../verification/purchase-range.ts';
@@ -14,6 +11,7 @@ import { type Repair, type Repairs, repair } from '../verification/repair.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
 import { nothingFound, type Verification, verifyOrganization } from '../verification/verify.ts';
 import { repairsOf } from './repairs.ts';
+import { publishedContentsOf } from './stores.ts';
 import type { WorkerContext } from './worker-process.ts';
 
 export type VerifyCommand = {
@@ -27,15 +25,6 @@ export type VerifyCommand = {
 
 // A pause of a quarter of each part leaves Postgres a fifth of the time.
 const pauseFactor = 0.25;
-
-/** Options of the separate instance that opens files which may be damaged. */
-export function verificationInstance(settings: Settings): DuckDBOptions {
-  return {
-    threads: settings.duckdbThreads,
-    memoryLimit: settings.duckdbMemoryLimit,
-    spillDirectory: join(settings.dataDirectory, 'spill', `verify-${process.pid}`),
-  };
-}
 
 /** Verifies one organization after the other, prints the results, and returns the exit code. */
 export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
@@ -70,8 +59,7 @@ async function verifyOne(
     verifyOrganization({
       organizationId: id,
       database,
-      dataDirectory,
-      duckdb: verificationInstance(settings),
+      open: publishedContentsOf(settings),
       signal: stopped,
       pauseFactor,
     });

@@ -1,28 +1,20 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { backoffMs } from '../../src/backoff.ts';
 import { loggedWait } from '../../src/commands/database.ts';
-import { createInstance } from '../../src/duckdb/connection.ts';
-import { maxIdle } from '../../src/duckdb/memory.ts';
 import { createLog } from '../../src/log.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
 import { closePrivateFolders } from '../../src/private-files.ts';
-import { clickHouseOptions, requireDatabaseUrl, type Settings } from '../../src/settings.ts';
-import { openForWorker } from '../clickhouse/connection.ts';
-import { createClickHouseStore } from '../clickhouse/store.ts';
+import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
 import { describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
-import { createFileStore } from '../files/store.ts';
-import type { Store } from '../schedule/store.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../schedule/worker.ts';
 import { everyOrganization, type Shard } from '../shard.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
 import { prepareSession } from './session.ts';
+import { openStore } from './stores.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from './worker-lock.ts';
 
 export type WorkerContext = {
@@ -192,9 +184,6 @@ async function waitAsStandby(
   return null;
 }
 
-/** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
-const memoryOfIdleFile = 4 * 2 ** 20;
-
 async function withWorker(
   context: WorkerContext,
   options: Partial<WorkerOptions>,
@@ -220,32 +209,4 @@ async function withWorker(
     options.observer?.followed(null);
     await worker.close().finally(close);
   }
-}
-
-type OpenStore = {
-  readonly store: Store;
-  /** Null if the store is ClickHouse. */
-  readonly instance: DuckDBInstance | null;
-  close(): Promise<void>;
-};
-
-async function openStore({ settings, database, folderId, log }: WorkerContext): Promise<OpenStore> {
-  const { dataDirectory, duckdbMemoryLimit } = settings;
-  const folder = { database, dataDirectory, dataFolderId: folderId };
-  const server = clickHouseOptions(settings);
-  if (server !== null) {
-    const clickhouse = openForWorker(server);
-    const store = createClickHouseStore({ ...folder, clickhouse, log });
-    return { store, instance: null, close: () => clickhouse.close() };
-  }
-  const spill = join(dataDirectory, 'spill');
-  mkdirSync(spill, { recursive: true });
-  const instance = await createInstance({
-    threads: settings.duckdbThreads,
-    memoryLimit: duckdbMemoryLimit,
-    spillDirectory: join(spill, `sync-${process.pid}`),
-  });
-  const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
-  const store = createFileStore({ ...folder, instance, maxIdleFiles });
-  return { store, instance, close: async () => instance.closeSync() };
 }

@@ -14,12 +14,13 @@ import {
 import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
+import type { Generation } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { buildNext } from '../load/build.ts';
 import { whyCompact } from '../load/compact.ts';
 import { noObserver, type WorkerObserver } from '../metrics/observer.ts';
 import { createPublisher } from '../publish/publisher.ts';
-import type { Generation, Replicator, RunOutcome } from '../schedule/replicator.ts';
+import type { Replicator, RunOutcome } from '../schedule/replicator.ts';
 import { rereadRanges } from '../verification/reread.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { DeltaFile } from './delta-file.ts';

@@ -10,6 +10,7 @@ import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import type { OrganizationFiles } from '../files/organization-files.ts';
+import { deltaContent } from '../verification/file-content.ts';
 import { countDifferences } from '../verification/verify.ts';
 import { compact } from './compact.ts';
 import { type LoadOptions, loadPurchases } from './load.ts';
@@ -33,7 +34,7 @@ export async function buildNext(options: BuildOptions): Promise<DeltaFile> {
   if (!isBuilt) await files.remove('next');
   const next = isBuilt ? existing : await build(options);
   if (generation !== null || !isReplacing) return next;
-  const differences = await countDifferences(next, options);
+  const differences = await countDifferences(deltaContent(next), options);
   if (differences === 0) return next;
   await files.remove('next');
   throw new Error(`the new files differ from Postgres in ${differences} ranges or dictionaries`);

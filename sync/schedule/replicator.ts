@@ -1,12 +1,7 @@
 import type { RetainedSnapshot } from '../capture/change-log.ts';
-import type { LoadProgress, Watermark } from '../capture/watermark.ts';
+import type { Generation, LoadProgress } from '../capture/watermark.ts';
 import type { DeltaSize } from '../publish/publish.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
-
-/** A published generation. No other generation of the organization ever has its name. */
-export type Generation = Omit<Watermark, 'organizationId'> & {
-  readonly name: string;
-};
 
 /** The result of a run. */
 export type RunOutcome =

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import type { Generation } from '../capture/watermark.ts';
 import { noObserver, type ObservedState, type WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
 import { createOrganizationState } from './organization-state.ts';
-import type { BuildKind, Generation, Replicator } from './replicator.ts';
+import type { BuildKind, Replicator } from './replicator.ts';
 import { createRetries } from './retries.ts';
 
 /** Decides when one organization's changes are applied and when its file is built. */

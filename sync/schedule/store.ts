@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
+import type { Generation } from '../capture/watermark.ts';
 import type { WorkerObserver } from '../metrics/observer.ts';
 import type { Shard } from '../shard.ts';
-import type { Generation, Replicator } from './replicator.ts';
+import type { Replicator } from './replicator.ts';
 
 export type BuildLimits = {
   /** Rows that a load reads in one transaction; smaller in tests. */

@@ -7,6 +7,7 @@ import { OperatorError } from '../../src/operator-error.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.ts';
+import type { Generation } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { noObserver, type WorkerObserver, type WorkerState } from '../metrics/observer.ts';
 import { everyOrganization, type Shard, shardName } from '../shard.ts';
@@ -17,7 +18,6 @@ import type { Repairs } from '../verification/repair.ts';
 import { createChangeLogPoll } from './change-log-poll.ts';
 import { createOrganizationSchedulers } from './organization-schedulers.ts';
 import { createPruning } from './pruning.ts';
-import type { Generation } from './replicator.ts';
 import { createRequestHandlers } from './request-handlers.ts';
 import type { BuildLimits, Store } from './store.ts';
 import { every, pauseUntil } from './timers.ts';
@@ -34,7 +34,7 @@ export type WorkerOptions = BuildLimits & {
   /** All organizations by default. */
   readonly shard?: Shard;
   /** Verifies continuously, at low priority; not if undefined. */
-  readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'duckdb'> | undefined;
+  readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'open'> | undefined;
   readonly observer?: WorkerObserver;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;
   /** Called after each poll that finds every organization's file up to date. */

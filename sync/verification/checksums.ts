@@ -17,8 +17,8 @@ import { unseenBy } from '../capture/changes.ts';
 import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**
- * A checksum of purchases is their count and the sum of their hashes. Postgres and DuckDB
- * compute checksums in SQL.
+ * A checksum of purchases is their count and the sum of their hashes. Postgres and the
+ * stores compute checksums in SQL.
  *
  * The hashed text of a purchase has its numbers, the byte lengths of its texts, and the texts.
  * A comma follows each number and length. The lengths mark the end of each text. NULL adds
@@ -30,6 +30,8 @@ type Part = {
   readonly inPostgres: string;
   /** On a file's table `purchase`, joined to its dictionaries. */
   readonly inFile: string;
+  /** On ClickHouse's table `purchase`. A text, which is empty for NULL. */
+  readonly inClickHouse: string;
 };
 
 function partsOf({ name, kind }: PurchaseColumn): Part[] {
@@ -38,12 +40,19 @@ function partsOf({ name, kind }: PurchaseColumn): Part[] {
   switch (kind) {
     case 'purchase_id':
     case 'cents':
-      return [{ isText: false, inPostgres: original, inFile: copy }];
+      return [
+        { isText: false, inPostgres: original, inFile: copy, inClickHouse: textInClickHouse(name) },
+      ];
     case 'customer_id':
       // The file has the customer twice: in the row and in the dictionary.
       return [
-        { isText: false, inPostgres: original, inFile: copy },
-        { isText: false, inPostgres: original, inFile: 'customer.id' },
+        { isText: false, inPostgres: original, inFile: copy, inClickHouse: textInClickHouse(name) },
+        {
+          isText: false,
+          inPostgres: original,
+          inFile: 'customer.id',
+          inClickHouse: textInClickHouse(name),
+        },
       ];
     case 'instant':
       return [
@@ -51,20 +60,31 @@ function partsOf({ name, kind }: PurchaseColumn): Part[] {
           isText: false,
           inPostgres: sentInstant(original),
           inFile: name === 'created_at' ? confirmedCreation : hexInstant(copy),
+          inClickHouse: hexInstantInClickHouse(name),
         },
       ];
     case 'text':
-      return [{ isText: true, inPostgres: original, inFile: copy }];
+      return [{ isText: true, inPostgres: original, inFile: copy, inClickHouse: name }];
     case 'label':
-      return [{ isText: true, inPostgres: original, inFile: `${labelTable(name)}.value` }];
+      return [
+        {
+          isText: true,
+          inPostgres: original,
+          inFile: `${labelTable(name)}.value`,
+          inClickHouse: name,
+        },
+      ];
     case 'coupons':
-      return [{ isText: true, inPostgres: `${original}::text`, inFile: copy }];
+      return [{ isText: true, inPostgres: `${original}::text`, inFile: copy, inClickHouse: name }];
   }
 }
 
 // Microseconds since 2000 in hexadecimal digits: the binary format of Postgres. Conversion to
 // decimal digits was measured to take a third of the time of the hash.
 const sentInstant = (column: string) => `encode(timestamptz_send(${column}), 'hex')`;
+const hexInstantInClickHouse = (column: string) =>
+  `leftPad(lower(hex(reinterpretAsUInt64(${column} - 946684800000000))), 16, '0')`;
+const textInClickHouse = (value: string) => `ifNull(toString(${value}), '')`;
 const hexInstant = (column: string) => `printf('%016x', epoch_us(${column}) - 946684800000000)`;
 
 // The file has the instant and its quarter hour. If they differ, the text lacks the instant.
@@ -85,6 +105,19 @@ function rowText(side: 'inPostgres' | 'inFile', lengthInBytes: string): string {
 // A bigint without its sign holds fifteen hexadecimal digits of the hash.
 const hashInPostgres = raw(
   `('x' || left(md5(${rowText('inPostgres', 'octet_length')}), 15))::bit(60)::bigint`,
+);
+
+function textOfRowInClickHouse(): string {
+  const texts = parts.filter(({ isText }) => isText).map((part) => part.inClickHouse);
+  const numbers = parts.filter(({ isText }) => !isText).map((part) => part.inClickHouse);
+  const lengths = texts.map((text) => textInClickHouse(`length(${text})`));
+  const separated = [...numbers, ...lengths].flatMap((number) => [number, `','`]);
+  return `concat(${[...separated, ...texts.map((text) => `ifNull(${text}, '')`)].join(', ')})`;
+}
+
+/** The first eight bytes of the hash, without the last four bits. */
+export const hashInClickHouse = raw(
+  `toInt64(bitShiftRight(reinterpretAsUInt64(reverse(substring(MD5(${textOfRowInClickHouse()}), 1, 8))), 4))`,
 );
 const hashInFile = raw(`('0x' || left(md5(${rowText('inFile', 'strlen')}), 15))::bigint`);
 

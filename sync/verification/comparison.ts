@@ -1,40 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import type pg from 'pg';
 import sql from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { currentPurchases } from '../../src/purchase-store/relations.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import {
   changedSince,
-  checksumsInFile,
   checksumsInPostgres,
-  rowHashesInFile,
   rowHashesInPostgres,
   type UnchangedPurchases,
 } from './checksums.ts';
-import type { PublishedFile, PublishedFiles } from './published-file.ts';
-import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
+import {
+  type ChangedId,
+  type Checksum,
+  IncomparableError,
+  type PublishedContent,
+  type PublishedContents,
+  type RowHash,
+} from './published-content.ts';
+import { inPostgres, type PurchaseRange } from './purchase-range.ts';
 
-/** The published generation cannot be compared with Postgres. */
-export class IncomparableError extends Error {
-  readonly isPublished: boolean;
-  constructor(message: string, isPublished = true) {
-    super(message);
-    this.isPublished = isPublished;
-  }
-}
-
-export type Checksum = { readonly count: number; readonly sum: bigint };
 export type ComparedRange = {
   readonly range: PurchaseRange;
   readonly published: Checksum;
   readonly postgres: Checksum;
 };
-export type RowHash = { readonly id: bigint; readonly created: bigint; readonly hash: bigint };
 
 /**
  * Compares an organization's newest published generation with Postgres while a worker runs. A
@@ -44,13 +35,13 @@ export type RowHash = { readonly id: bigint; readonly created: bigint; readonly 
  */
 export type Comparison = {
   /** The generation that the next part uses. */
-  newest(): Promise<PublishedFile>;
+  newest(): Promise<PublishedContent>;
   /** Compares checksums of `ranges`, which together are the range `whole`. */
   compare(
     whole: PurchaseRange,
     ranges: readonly PurchaseRange[],
   ): Promise<{
-    readonly file: PublishedFile;
+    readonly content: PublishedContent;
     readonly compared: readonly ComparedRange[];
     /** Purchases of the range, on either side, that are excluded because they changed. */
     readonly excluded: number;
@@ -64,7 +55,7 @@ export type Comparison = {
 export type ComparisonOptions = {
   readonly organizationId: bigint;
   readonly database: Database;
-  readonly files: Pick<PublishedFiles, 'newest'>;
+  readonly contents: Pick<PublishedContents, 'newest'>;
   /** The maximum wait for a generation whose later changes are in the change log. */
   readonly patienceMs: number;
   readonly signal: AbortSignal;
@@ -73,20 +64,20 @@ export type ComparisonOptions = {
 export function createComparison(options: ComparisonOptions): Comparison {
   const { organizationId, database } = options;
 
-  /** Reads Postgres in a transaction, and fills the table `changed` for the query of the file. */
+  /** Reads Postgres in a transaction, and excludes the changed purchases from the content. */
   const readPostgres = async <Result>(
     whole: PurchaseRange,
     read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
-  ): Promise<{ file: PublishedFile; result: Result }> => {
+  ): Promise<{ content: PublishedContent; result: Result }> => {
     const deadline = Date.now() + options.patienceMs;
     for (let pauseMs = 100; ; pauseMs *= 2) {
-      const file = await requirePublished(options.files);
-      const unchanged = { organizationId, since: file.generation.snapshot };
+      const content = await requirePublished(options.contents);
+      const unchanged = { organizationId, since: content.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
-        const reason = await whyNotComparable(source, organizationId, file);
+        const reason = await whyNotComparable(source, organizationId, content);
         if (reason !== null) return reason;
-        await collectChanged(source, file.connection, unchanged, whole);
-        return { file, result: await read(source, unchanged) };
+        await content.exclude(changedIds(source, unchanged, whole));
+        return { content, result: await read(source, unchanged) };
       });
       if (typeof found !== 'string') return found;
       if (Date.now() + pauseMs > deadline) {
@@ -98,10 +89,10 @@ export function createComparison(options: ComparisonOptions): Comparison {
   };
 
   return {
-    newest: () => requirePublished(options.files),
+    newest: () => requirePublished(options.contents),
 
     async compare(whole, ranges) {
-      const { file, result: postgres } = await readPostgres(whole, async (source, unchanged) => {
+      const { content, result: postgres } = await readPostgres(whole, async (source, unchanged) => {
         const { rows } = await source.query<{ index: number; count: bigint; sum: string }>(
           checksumsInPostgres(ranges, unchanged),
         );
@@ -109,52 +100,43 @@ export function createComparison(options: ComparisonOptions): Comparison {
           rows.map(({ index, count, sum }) => [index, { count: Number(count), sum: BigInt(sum) }]),
         );
       });
-      const published = new Map(
-        (await file.query(checksumsInFile(file.catalogs, ranges))).map(([index, count, sum]) => [
-          index,
-          { count: Number(count), sum: sum as bigint },
-        ]),
-      );
+      const published = await content.checksums(ranges);
       const compared = ranges.map((range, index) => ({
         range,
-        published: published.get(index) as Checksum,
+        published: published[index] as Checksum,
         postgres: postgres.get(index) as Checksum,
       }));
-      return { file, compared, excluded: await countExcluded(file, whole) };
+      return { content, compared, excluded: await content.countExcluded(whole) };
     },
 
     async compareRows(range) {
-      const { file, result: postgres } = await readPostgres(range, async (source, unchanged) => {
+      const { content, result: postgres } = await readPostgres(range, async (source, unchanged) => {
         const { rows } = await source.query<RowHash>(rowHashesInPostgres(range, unchanged));
         return rows;
       });
-      const rows = await file.query(rowHashesInFile(file.catalogs, range));
-      const published = (rows as [bigint, bigint, bigint][]).map(([id, created, hash]) => ({
-        id,
-        created,
-        hash,
-      }));
-      return { published, postgres };
+      return { published: await content.rowHashes(range), postgres };
     },
   };
 }
 
-async function requirePublished(files: ComparisonOptions['files']): Promise<PublishedFile> {
-  const file = await files.newest();
-  if (file === null) throw new IncomparableError('nothing is published yet', false);
-  if (file.generation.layoutVersion !== layoutVersion) {
+async function requirePublished(
+  contents: ComparisonOptions['contents'],
+): Promise<PublishedContent> {
+  const content = await contents.newest();
+  if (content === null) throw new IncomparableError('nothing is published yet', false);
+  if (content.isOtherLayout) {
     throw new IncomparableError(
       'another version published the generation, and the worker will load it again',
     );
   }
-  return file;
+  return content;
 }
 
 /** The reason why the log lacks changes between the generation's snapshot and the transaction's. */
 async function whyNotComparable(
   source: pg.ClientBase,
   organizationId: bigint,
-  { generation }: PublishedFile,
+  { generation }: PublishedContent,
 ): Promise<string | null> {
   const now = await takeSnapshot(source, organizationId);
   // A background task uses one core, and compiles no part. The log's statistics may be old: a
@@ -166,18 +148,12 @@ async function whyNotComparable(
   return whyLogInsufficient(source, { ...generation, organizationId }, now);
 }
 
-/** Fills the table `changed`, and marks the purchases that Postgres has in the range. */
-async function collectChanged(
+/** The changed purchases, with whether Postgres has them in the range. */
+async function* changedIds(
   source: pg.ClientBase,
-  connection: DuckDBConnection,
   unchanged: UnchangedPurchases,
   range: PurchaseRange,
-): Promise<void> {
-  await connection.run(
-    'create or replace temp table changed (id bigint not null, in_postgres boolean not null)',
-  );
-  const types = [BIGINT, BOOLEAN];
-  const appender = await connection.createAppender('changed', 'main', 'temp');
+): AsyncGenerator<ChangedId> {
   const rows = stream(
     source,
     sql`
@@ -186,29 +162,5 @@ async function collectChanged(
       left join purchases on purchases.id = changed.id
         and purchases.organization_id = ${unchanged.organizationId} and ${inPostgres(range)}`,
   );
-  try {
-    let batch: (bigint | boolean)[][] = [];
-    const flush = () => {
-      if (batch.length === 0) return;
-      const chunk = DuckDBDataChunk.create(types, batch.length);
-      chunk.setRows(batch);
-      appender.appendDataChunk(chunk);
-      batch = [];
-    };
-    for await (const row of rows) {
-      batch.push(row as unknown as (bigint | boolean)[]);
-      if (batch.length === 2048) flush();
-    }
-    flush();
-  } finally {
-    appender.closeSync();
-  }
-}
-
-async function countExcluded({ query, catalogs }: PublishedFile, range: PurchaseRange) {
-  const [row] = await query(sql`
-    select count(*) from changed
-    where in_postgres
-      or id in (select id from ${currentPurchases(catalogs, inFile(range))})`);
-  return Number(row?.[0]);
+  for await (const row of rows) yield row as unknown as ChangedId;
 }

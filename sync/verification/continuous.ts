@@ -6,10 +6,8 @@ import { type Repairs, repair } from './repair.ts';
 import { readVerificationRecord, writeVerificationRecord } from './verification-record.ts';
 import { type Verification, type VerifyOptions, verifyOrganization } from './verify.ts';
 
-export type ContinuousVerification = Pick<
-  VerifyOptions,
-  'database' | 'dataDirectory' | 'duckdb'
-> & {
+export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & {
+  readonly dataDirectory: string;
   /** The maximum age of an organization's last verification, in milliseconds. */
   readonly everyMs: number;
   /** The organizations to verify; called before each pass. */

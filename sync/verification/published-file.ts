@@ -21,44 +21,33 @@ import {
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { readWatermark } from '../capture/watermark.ts';
 import { createBases } from '../files/base-file.ts';
-
-/** An open published generation. It stays readable if the worker removes the file. */
-export type PublishedFile = {
-  readonly generation: PublishedGeneration;
-  readonly catalogs: StoreCatalogs;
-  readonly connection: DuckDBConnection;
-  /** Rejects with UnreadableFileError if the file is damaged. */
-  query(statement: Sql): Promise<DuckDBRow[]>;
-};
-
-/** An organization's published generations, one at a time. */
-export type PublishedFiles = {
-  /** Opens the newest generation, unless it is open; null if nothing is published. */
-  newest(): Promise<PublishedFile | null>;
-  close(): void;
-};
-
-/** The published generation cannot be read, or differs from its description in CURRENT. */
-export class UnreadableFileError extends Error {}
+import { fileContent } from './file-content.ts';
+import {
+  type PublishedContent,
+  type PublishedContents,
+  UnreadableError,
+} from './published-content.ts';
 
 // The worker may remove a generation before it is opened. CURRENT then names a newer one.
 const maxAttempts = 10;
+
+type OpenContent = { readonly content: PublishedContent; release(): Promise<void> };
 
 /** Opens generations in a separate DuckDB instance, because a damaged file may end the instance. */
 export async function openPublishedFiles(
   dataDirectory: string,
   organizationId: bigint,
   options: DuckDBOptions,
-): Promise<PublishedFiles> {
+): Promise<PublishedContents> {
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(dirname(options.spillDirectory), { recursive: true });
   const instance = await createInstance(options);
   const connection = await instance.connect();
   const bases = createBases(instance);
-  let open: (PublishedFile & { release(): Promise<void> }) | null = null;
+  let open: OpenContent | null = null;
   let opened = 0;
 
-  const attach = async (generation: PublishedGeneration) => {
+  const attach = async (generation: PublishedGeneration): Promise<OpenContent> => {
     const { layoutVersion: layout } = generation;
     if (layout !== layoutVersion) {
       const catalogs = { base: 'none', delta: 'none' };
@@ -86,16 +75,16 @@ export async function openPublishedFiles(
     return publishedFile(connection, catalogs, directory, generation, release);
   };
 
-  const newest = async (): Promise<PublishedFile | null> => {
+  const newest = async (): Promise<PublishedContent | null> => {
     for (let attempt = 1; ; attempt += 1) {
       const generation = readNewest(directory);
       if (generation === null) return null;
-      if (open?.generation.file === generation.file) return open;
+      if (open?.content.generation.name === generation.file) return open.content;
       const previous = open;
       open = null;
       try {
         open = await attach(generation);
-        return open;
+        return open.content;
       } catch (error) {
         const paths = [generation.base, generation.file].map((name) => join(directory, name));
         const isComplete = paths.every((path) => existsSync(path));
@@ -108,7 +97,7 @@ export async function openPublishedFiles(
 
   return {
     newest,
-    close() {
+    async close() {
       connection.closeSync();
       instance.closeSync();
     },
@@ -145,7 +134,7 @@ function publishedFile(
   directory: string,
   generation: PublishedGeneration,
   release: () => Promise<void>,
-) {
+): OpenContent {
   const query = async (statement: Sql): Promise<DuckDBRow[]> => {
     try {
       return await queryRows(connection, statement);
@@ -153,10 +142,11 @@ function publishedFile(
       throw unreadable(error, join(directory, generation.base));
     }
   };
-  return { generation, catalogs, connection, query, release };
+  const named = { ...generation, name: generation.file };
+  return { content: fileContent({ generation: named, catalogs, connection, query }), release };
 }
 
 function unreadable(error: unknown, path: string): unknown {
   if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
-  return new UnreadableFileError(`${path} cannot be read: ${errorText(error)}`);
+  return new UnreadableError(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -1,5 +1,7 @@
-import type { ComparedRange, Comparison, RowHash } from './comparison.ts';
-import { allPurchases, type PurchaseRange, splitRange } from './purchase-range.ts';
+import type { ComparedRange, Comparison } from './comparison.ts';
+import type { RowHash } from './published-content.ts';
+import { allPurchases, type PurchaseRange } from './purchase-range.ts';
+import { splitRange } from './split-range.ts';
 
 /** A range of purchases in which a published generation differs from Postgres. */
 export type RangeDifference = PurchaseRange & {
@@ -61,8 +63,8 @@ async function narrow(
     const { published, postgres } = await comparison.compareRows(range);
     return compareRows(published, postgres);
   }
-  const { query, catalogs } = await comparison.newest();
-  const split = await splitRange(query, catalogs, range, Math.ceil(published.count / slices));
+  const content = await comparison.newest();
+  const split = await splitRange(content, range, Math.ceil(published.count / slices));
   if (split.length < 2) return [whole];
   const { compared: parts } = await comparison.compare(range, split);
   const differing = parts.filter(differs);

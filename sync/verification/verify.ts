@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import sql, { raw } from 'sql-template-tag';
-import { type DuckDBOptions, queryRows } from '../../src/duckdb/connection.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
-import type { DeltaFile } from '../files/delta-file.ts';
 import {
   type ComparedRange,
   type Comparison,
   type ComparisonOptions,
   createComparison,
-  IncomparableError,
 } from './comparison.ts';
-import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
-import { openPublishedFiles, type PublishedFile, UnreadableFileError } from './published-file.ts';
-import { allPurchases, splitRange } from './purchase-range.ts';
+import type { DictionaryDamage } from './dictionaries.ts';
+import {
+  IncomparableError,
+  type PublishedContent,
+  type PublishedContents,
+  UnreadableError,
+} from './published-content.ts';
+import { allPurchases } from './purchase-range.ts';
 import { differs, findDifferences, type RangeDifference } from './range-differences.ts';
+import { splitRange } from './split-range.ts';
 
 export const verificationStates = [
   'equal',
@@ -43,9 +43,7 @@ export type Verification = {
 export type VerifyOptions = {
   readonly organizationId: bigint;
   readonly database: Database;
-  readonly dataDirectory: string;
-  /** Options of a separate instance, because the files may be damaged. */
-  readonly duckdb: DuckDBOptions;
+  readonly open: (organizationId: bigint) => Promise<PublishedContents>;
   readonly signal: AbortSignal;
   /** The pause after each part, as a multiple of the part's duration. */
   readonly pauseFactor?: number;
@@ -58,27 +56,26 @@ export type VerifyOptions = {
 
 /**
  * Compares the content of an organization's published generation with Postgres, in parts. Takes
- * no lock that a worker or a writer waits for. Rejects if Postgres fails; damage of the file is
- * part of the result.
+ * no lock that a worker or a writer waits for. Rejects if Postgres fails; damage of the generation
+ * is part of the result.
  */
 export async function verifyOrganization(options: VerifyOptions): Promise<Verification> {
-  const { organizationId, dataDirectory, duckdb } = options;
   const found: Findings = { ...nothingFound };
-  const files = await openPublishedFiles(dataDirectory, organizationId, duckdb);
+  const contents = await options.open(options.organizationId);
   try {
-    const comparison = createComparison({ patienceMs: 30_000, ...options, files });
+    const comparison = createComparison({ patienceMs: 30_000, ...options, contents });
     await compareInParts(comparison, options, found);
     const isEqual = found.differences.length + found.dictionaries.length === 0;
     return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
   } catch (error) {
-    if (error instanceof UnreadableFileError) {
+    if (error instanceof UnreadableError) {
       return { ...found, state: 'unreadable', reason: error.message };
     }
     if (!(error instanceof IncomparableError)) throw error;
     const state = error.isPublished ? 'not comparable' : 'not published';
     return { ...found, state, reason: error.message };
   } finally {
-    files.close();
+    await contents.close();
   }
 }
 
@@ -101,16 +98,15 @@ async function compareInParts(
   found: Findings,
 ): Promise<void> {
   const { signal, pauseFactor = 0, partRows = 200_000, singleRows = 10_000 } = options;
-  const { query, catalogs } = await comparison.newest();
-  await requireSupersededRows(query, catalogs);
-  found.dictionaries = await findDictionaryDamage(query, catalogs);
+  const newest = await comparison.newest();
+  found.dictionaries = await newest.findDamage();
   const differing: ComparedRange[] = [];
-  for (const part of await splitRange(query, catalogs, allPurchases, partRows)) {
+  for (const part of await splitRange(newest, allPurchases, partRows)) {
     signal.throwIfAborted();
     const startedAt = performance.now();
-    const { file, compared, excluded } = await comparison.compare(part, [part]);
-    found.generation = file.generation.file;
-    found.asOf = file.generation.asOf;
+    const { content, compared, excluded } = await comparison.compare(part, [part]);
+    found.generation = content.generation.name;
+    found.asOf = content.generation.asOf;
     found.changedSince += excluded;
     for (const range of compared) {
       found.purchases += range.postgres.count;
@@ -121,36 +117,13 @@ async function compareInParts(
   found.differences = await findDifferences(comparison, differing, singleRows);
 }
 
-/**
- * Rejects with UnreadableFileError if superseded rows differ from the base: signed sums would then
- * be wrong, although the purchases themselves may be equal.
- */
-async function requireSupersededRows(
-  query: PublishedFile['query'],
-  { base, delta }: StoreCatalogs,
-): Promise<void> {
-  const superseded = sql`select * exclude (sign) from ${raw(delta)}.change where sign < 0`;
-  const original = sql`select * from ${raw(base)}.purchase semi join (${superseded}) using (id)`;
-  const [row] = await query(sql`
-    select (select count(*) from (${superseded} except all ${original}))
-      + (select count(*) from (${original} except all ${superseded}))`);
-  if (row?.[0] === 0n) return;
-  throw new UnreadableFileError(`${row?.[0]} superseded rows differ from the base`);
-}
-
-/** The number of ranges and dictionaries in which an unpublished file differs from Postgres. */
+/** The number of ranges and dictionaries in which an unpublished content differs from Postgres. */
 export async function countDifferences(
-  { connection, catalogs, base, path, watermark }: DeltaFile,
-  options: Omit<ComparisonOptions, 'files' | 'patienceMs'>,
+  content: PublishedContent,
+  options: Omit<ComparisonOptions, 'contents' | 'patienceMs'>,
 ): Promise<number> {
-  const file: PublishedFile = {
-    generation: { layoutVersion, file: path, base, ...watermark, purchases: 0, bytes: 0 },
-    connection,
-    catalogs,
-    query: (statement) => queryRows(connection, statement),
-  };
-  const files = { newest: async () => file };
+  const contents = { newest: async () => content };
   const found = { ...nothingFound };
-  await compareInParts(createComparison({ ...options, files, patienceMs: 0 }), options, found);
+  await compareInParts(createComparison({ ...options, contents, patienceMs: 0 }), options, found);
   return found.differences.length + found.dictionaries.length;
 }

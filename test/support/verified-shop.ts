@@ -12,6 +12,7 @@ import { createBases } from '../../sync/files/base-file.ts';
 import { type DeltaFile, deltaPath, openDelta } from '../../sync/files/delta-file.ts';
 import { publish } from '../../sync/publish/publish.ts';
 import type { OrganizationReport } from '../../sync/status/report.ts';
+import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import {
   type Verification,
   type VerifyOptions,
@@ -129,8 +130,7 @@ export function openPublishedShop(
       verifyOrganization({
         organizationId: organization,
         database: database.pool,
-        dataDirectory: directory,
-        duckdb,
+        open: (id) => openPublishedFiles(directory, id, duckdb),
         signal: new AbortController().signal,
         patienceMs: 0,
         ...options,

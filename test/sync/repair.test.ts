@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { withSnapshot } from '../../src/postgres/pool.ts';
+import { deltaContent } from '../../sync/verification/file-content.ts';
 import { rereadRanges } from '../../sync/verification/reread.ts';
 import { countDifferences, type Verification } from '../../sync/verification/verify.ts';
 import { dictionaryDamages, repairableDamages } from '../support/damages.ts';
@@ -79,7 +80,7 @@ describe('a damaged file', () => {
     file,
   }) => {
     const options = { organizationId: file.organization, database: file.database.pool, signal };
-    const count = () => file.onLiveFile((live) => countDifferences(live, options));
+    const count = () => file.onLiveFile((live) => countDifferences(deltaContent(live), options));
     expect(await count()).toBe(0);
     await file.damage(
       `update purchase set order_number = 'x' where id in (${file.ids[2]}, ${file.id})`,

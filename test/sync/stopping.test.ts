@@ -13,6 +13,7 @@ import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore } from '../../sync/files/store.ts';
 import { createWorker } from '../../sync/schedule/worker.ts';
+import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
@@ -83,11 +84,12 @@ describe('a worker that stops', () => {
       },
       verification: {
         everyMs: 50,
-        duckdb: {
-          threads: 1,
-          memoryLimit: '256MiB',
-          spillDirectory: join(directory, 'spill'),
-        },
+        open: (id) =>
+          openPublishedFiles(directory, id, {
+            threads: 1,
+            memoryLimit: '256MiB',
+            spillDirectory: join(directory, 'spill'),
+          }),
       },
     });
     await worker.once([shop.organizationId]);

@@ -1,0 +1,71 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DuckDBInstance } from '@duckdb/node-api';
+import type { Logger } from 'pino';
+import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
+import { maxIdle } from '../../src/duckdb/memory.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { clickHouseOptions, type Settings } from '../../src/settings.ts';
+import { openForWorker } from '../clickhouse/connection.ts';
+import { openPublishedContents } from '../clickhouse/content.ts';
+import { createClickHouseStore } from '../clickhouse/store.ts';
+import { createFileStore } from '../files/store.ts';
+import type { Store } from '../schedule/store.ts';
+import type { PublishedContents } from '../verification/published-content.ts';
+import { openPublishedFiles } from '../verification/published-file.ts';
+
+/** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
+const memoryOfIdleFile = 4 * 2 ** 20;
+
+export type OpenStore = {
+  readonly store: Store;
+  /** Null if the store is ClickHouse. */
+  readonly instance: DuckDBInstance | null;
+  close(): Promise<void>;
+};
+
+/** Opens the store of PURCHASES_ENGINE. */
+export async function openStore(context: {
+  readonly settings: Settings;
+  readonly database: Database;
+  readonly folderId: string;
+  readonly log: Logger;
+}): Promise<OpenStore> {
+  const { settings, database, folderId, log } = context;
+  const { dataDirectory, duckdbMemoryLimit } = settings;
+  const folder = { database, dataDirectory, dataFolderId: folderId };
+  const server = clickHouseOptions(settings);
+  if (server !== null) {
+    const clickhouse = openForWorker(server);
+    const store = createClickHouseStore({ ...folder, clickhouse, log });
+    return { store, instance: null, close: () => clickhouse.close() };
+  }
+  const spill = join(dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  const instance = await createInstance({
+    threads: settings.duckdbThreads,
+    memoryLimit: duckdbMemoryLimit,
+    spillDirectory: join(spill, `sync-${process.pid}`),
+  });
+  const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
+  const store = createFileStore({ ...folder, instance, maxIdleFiles });
+  return { store, instance, close: async () => instance.closeSync() };
+}
+
+/** Opens the published generations of an organization, for a comparison with Postgres. */
+export const publishedContentsOf =
+  (settings: Settings, limits: Partial<DuckDBOptions> = {}) =>
+  async (organizationId: bigint): Promise<PublishedContents> => {
+    const server = clickHouseOptions(settings);
+    if (server !== null) {
+      const clickhouse = openForWorker(server);
+      return openPublishedContents(clickhouse, organizationId, () => clickhouse.close());
+    }
+    // A separate instance, because the files may be damaged.
+    return openPublishedFiles(settings.dataDirectory, organizationId, {
+      threads: settings.duckdbThreads,
+      memoryLimit: settings.duckdbMemoryLimit,
+      spillDirectory: join(settings.dataDirectory, 'spill', `verify-${process.pid}`),
+      ...limits,
+    });
+  };

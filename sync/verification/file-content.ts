@@ -1,0 +1,120 @@
+import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import type { Generation } from '../capture/watermark.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
+import { checksumsInFile, rowHashesInFile } from './checksums.ts';
+import { findDictionaryDamage } from './dictionaries.ts';
+import { type ChangedId, type PublishedContent, UnreadableError } from './published-content.ts';
+import { creationInFile, inFile } from './purchase-range.ts';
+
+type Query = (statement: Sql) => Promise<DuckDBRow[]>;
+
+/** The content of a base and a delta. */
+export function fileContent(options: {
+  readonly generation: Generation & { readonly layoutVersion: number };
+  readonly connection: DuckDBConnection;
+  readonly catalogs: StoreCatalogs;
+  /** Rejects with UnreadableError if the files are damaged. */
+  readonly query: Query;
+}): PublishedContent {
+  const { generation, connection, catalogs, query } = options;
+  const axes = { created: creationInFile, id: raw('id') };
+  return {
+    generation,
+    isOtherLayout: generation.layoutVersion !== layoutVersion,
+    async findDamage() {
+      await requireSupersededRows(query, catalogs);
+      return findDictionaryDamage(query, catalogs);
+    },
+    exclude: (changed) => collectChanged(connection, changed),
+    async countExcluded(range) {
+      const [row] = await query(sql`
+        select count(*) from changed
+        where in_postgres
+          or id in (select id from ${currentPurchases(catalogs, inFile(range))})`);
+      return Number(row?.[0]);
+    },
+    async checksums(ranges) {
+      const rows = await query(checksumsInFile(catalogs, ranges));
+      return rows
+        .sort(([one], [other]) => Number(one) - Number(other))
+        .map(([, count, sum]) => ({ count: Number(count), sum: sum as bigint }));
+    },
+    async rowHashes(range) {
+      const rows = await query(rowHashesInFile(catalogs, range));
+      return (rows as [bigint, bigint, bigint][]).map(([id, created, hash]) => ({
+        id,
+        created,
+        hash,
+      }));
+    },
+    async bounds(range) {
+      const [row] = await query(sql`
+        select count(*), min(${creationInFile}), max(${creationInFile}), min(id), max(id)
+        from ${currentPurchases(catalogs, inFile(range))} as purchase`);
+      const [count, firstCreated, lastCreated, firstId, lastId] = row as bigint[] as [
+        bigint,
+        bigint,
+        bigint,
+        bigint,
+        bigint,
+      ];
+      return { count, created: [firstCreated, lastCreated], ids: [firstId, lastId] };
+    },
+    histogram: async (range, axis, first, width) =>
+      (await query(sql`
+        select (${axes[axis]} - ${first}) // ${width} as bin, count(*)
+        from ${currentPurchases(catalogs, inFile(range))} as purchase
+        group by bin order by bin`)) as [bigint, bigint][],
+  };
+}
+
+/** The content of a delta that is not published. */
+export function deltaContent({ connection, catalogs, path, watermark }: DeltaFile) {
+  const query: Query = (statement) => queryRows(connection, statement);
+  const generation = { ...watermark, layoutVersion, name: path };
+  return fileContent({ generation, connection, catalogs, query });
+}
+
+/** Signed sums would be wrong, although the purchases themselves may be equal. */
+async function requireSupersededRows(query: Query, { base, delta }: StoreCatalogs): Promise<void> {
+  const superseded = sql`select * exclude (sign) from ${raw(delta)}.change where sign < 0`;
+  const original = sql`select * from ${raw(base)}.purchase semi join (${superseded}) using (id)`;
+  const [row] = await query(sql`
+    select (select count(*) from (${superseded} except all ${original}))
+      + (select count(*) from (${original} except all ${superseded}))`);
+  if (row?.[0] === 0n) return;
+  throw new UnreadableError(`${row?.[0]} superseded rows differ from the base`);
+}
+
+/** Fills the table `changed`. */
+async function collectChanged(
+  connection: DuckDBConnection,
+  changed: AsyncIterable<ChangedId>,
+): Promise<void> {
+  await connection.run(
+    'create or replace temp table changed (id bigint not null, in_postgres boolean not null)',
+  );
+  const types = [BIGINT, BOOLEAN];
+  const appender = await connection.createAppender('changed', 'main', 'temp');
+  try {
+    let batch: ChangedId[] = [];
+    const flush = () => {
+      if (batch.length === 0) return;
+      const chunk = DuckDBDataChunk.create(types, batch.length);
+      chunk.setRows(batch);
+      appender.appendDataChunk(chunk);
+      batch = [];
+    };
+    for await (const row of changed) {
+      batch.push(row);
+      if (batch.length === 2048) flush();
+    }
+    flush();
+  } finally {
+    appender.closeSync();
+  }
+}

@@ -1,0 +1,62 @@
+import type { Generation } from '../capture/watermark.ts';
+import type { DictionaryDamage } from './dictionaries.ts';
+import type { PurchaseRange } from './purchase-range.ts';
+
+/** The count of purchases, and the sum of their hashes (checksums.ts). */
+export type Checksum = { readonly count: number; readonly sum: bigint };
+
+export type RowHash = { readonly id: bigint; readonly created: bigint; readonly hash: bigint };
+
+/** A purchase that changed, and whether Postgres has it in the compared range. */
+export type ChangedId = readonly [id: bigint, inPostgres: boolean];
+
+export type Bounds = {
+  readonly count: bigint;
+  readonly created: readonly [first: bigint, last: bigint];
+  readonly ids: readonly [first: bigint, last: bigint];
+};
+
+/**
+ * The purchases of a generation, in a store. They stay readable if the worker publishes another
+ * generation. Methods reject with UnreadableError if only a rebuild repairs the generation.
+ */
+export type PublishedContent = {
+  readonly generation: Generation;
+  /** Another version published the generation, and this one cannot read it. */
+  readonly isOtherLayout: boolean;
+  /** Damage of dictionaries. Rejects if superseded rows differ from those that they supersede. */
+  findDamage(): Promise<DictionaryDamage[]>;
+  /** The changed purchases, which `checksums` and `rowHashes` exclude from now on. */
+  exclude(changed: AsyncIterable<ChangedId>): Promise<void>;
+  /** The number of changed purchases that Postgres or the content has in a range. */
+  countExcluded(range: PurchaseRange): Promise<number>;
+  checksums(ranges: readonly PurchaseRange[]): Promise<Checksum[]>;
+  rowHashes(range: PurchaseRange): Promise<RowHash[]>;
+  bounds(range: PurchaseRange): Promise<Bounds>;
+  /** The numbers of purchases in consecutive bins of `width`, in ascending order. */
+  histogram(
+    range: PurchaseRange,
+    axis: 'created' | 'id',
+    first: bigint,
+    width: bigint,
+  ): Promise<(readonly [bin: bigint, count: bigint])[]>;
+};
+
+/** An organization's published generations, one at a time. */
+export type PublishedContents = {
+  /** Opens the newest generation, unless it is open; null if nothing is published. */
+  newest(): Promise<PublishedContent | null>;
+  close(): Promise<void>;
+};
+
+/** The published generation cannot be read, or differs from its description. */
+export class UnreadableError extends Error {}
+
+/** The published generation cannot be compared with Postgres now. */
+export class IncomparableError extends Error {
+  readonly isPublished: boolean;
+  constructor(message: string, isPublished = true) {
+    super(message);
+    this.isPublished = isPublished;
+  }
+}
