@@ -1,4 +1,4 @@
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { type ChangedPurchase, textBytesOf } from '../apply/staging.ts';
@@ -17,8 +17,8 @@ export const purchaseNames = raw(names.join(', '));
 const signedColumns = ['organization_id', 'load_id', 'writer', 'batch', 'sign', ...names];
 
 /**
- * Adds changed purchases to a batch: with sign -1 the rows that `content` has, and with sign 1
- * the present ones. Returns the number of changed purchases.
+ * Adds changed purchases to a batch: with sign -1 the rows that `content` has, except those that
+ * match `superseded`, and with sign 1 the present ones. Returns the number of changed purchases.
  */
 export async function writeChanges(
   clickhouse: ClickHouse,
@@ -26,6 +26,7 @@ export async function writeChanges(
   batch: Batch,
   changes: AsyncIterable<ChangedPurchase>,
   signal: AbortSignal,
+  superseded: Sql = raw('false'),
 ): Promise<number> {
   let count = 0;
   let part: ChangedPurchase[] = [];
@@ -33,7 +34,9 @@ export async function writeChanges(
   const flush = async () => {
     signal.throwIfAborted();
     if (part.length === 0) return;
-    await writePart(clickhouse, content, batch, part, signal);
+    const ids = sql`id in ${listOfIds(part.map(({ id }) => id))}`;
+    await insertSuperseded(clickhouse, content, batch, sql`not (${superseded})`, ids, signal);
+    await insertPresent(clickhouse, content, batch, part, signal);
     count += part.length;
     part = [];
     textBytes = 0;
@@ -47,17 +50,14 @@ export async function writeChanges(
   return count;
 }
 
-async function writePart(
+async function insertPresent(
   clickhouse: ClickHouse,
-  content: Content,
-  batch: Batch,
+  { load, watermark }: Content,
+  { writer, batch }: Batch,
   part: readonly ChangedPurchase[],
   signal: AbortSignal,
 ): Promise<void> {
-  const ids = sql`id in ${listOfIds(part.map(({ id }) => id))}`;
-  await insertSuperseded(clickhouse, content, batch, sql`true`, ids, signal);
-  const { organizationId } = content.watermark;
-  const prefix = [String(organizationId), content.load, batch.writer, String(batch.batch), 1];
+  const prefix = [String(watermark.organizationId), load, writer, String(batch), 1];
   const rows = part.flatMap(({ row }) =>
     row === null
       ? []
@@ -71,8 +71,8 @@ export async function insertSuperseded(
   clickhouse: ClickHouse,
   content: Content,
   { writer, batch }: Batch,
-  condition: typeof purchaseNames,
-  ids: typeof purchaseNames,
+  condition: Sql,
+  ids: Sql,
   signal: AbortSignal,
 ): Promise<void> {
   const { load, watermark } = content;

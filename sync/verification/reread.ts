@@ -61,7 +61,8 @@ async function requireUpToDate({ watermark }: DeltaFile, source: pg.ClientBase):
   return organizationId;
 }
 
-async function* purchasesOf(
+/** The present purchases of some ranges. */
+export async function* purchasesOf(
   source: pg.ClientBase,
   organizationId: bigint,
   ranges: readonly PurchaseRange[],

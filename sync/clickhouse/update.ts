@@ -1,0 +1,63 @@
+import type pg from 'pg';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import { type Batch, writeChanges } from './apply-changes.ts';
+import type { Content } from './generations.ts';
+
+export type Stores = { readonly database: Database; readonly clickhouse: ClickHouse };
+
+/** What follows the changes, in the same snapshot. `confirm` makes the snapshot durable. */
+export type Then = (
+  source: pg.ClientBase,
+  content: Content,
+  confirm: () => Promise<Watermark>,
+) => Promise<Content>;
+
+/** An updated content, which is not published yet. */
+export type Update = { readonly content: Content; readonly changes: number };
+
+/**
+ * Writes the changes since a content as batches of `writer`. Resolves with the reason if the
+ * change log lacks some. Without changes the watermark stays.
+ */
+export async function bringUpToDate(
+  { database, clickhouse }: Stores,
+  content: Content,
+  writer: string,
+  signal: AbortSignal,
+  then: Then = async (_source, updated) => updated,
+): Promise<Update | string> {
+  const { organizationId, snapshot } = content.watermark;
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, organizationId);
+    const reason = await whyLogInsufficient(source, content.watermark, now);
+    if (reason !== null) return reason;
+    const confirm = () => confirmSnapshot(database, organizationId, now);
+    const batch = batchAfter(content, writer);
+    const changed = streamChanges(source, organizationId, snapshot);
+    try {
+      const changes = await writeChanges(clickhouse, content, batch, changed, signal);
+      const updated =
+        changes === 0 ? content : { ...withBatch(content, batch), watermark: await confirm() };
+      return { content: await then(source, updated, confirm), changes };
+    } finally {
+      // The connection runs no other statement before the cursor is closed.
+      await changed.return(undefined);
+    }
+  });
+}
+
+/** The next batch of a writer after those of a content. Batches of a load ascend over all writers. */
+export const batchAfter = ({ batches }: Content, writer: string): Batch => ({
+  writer,
+  batch: batches.reduce((max, { last }) => (last > max ? last : max), 0n) + 1n,
+});
+
+export const withBatch = (content: Content, { writer, batch }: Batch): Content => ({
+  ...content,
+  batches: [...content.batches.filter((each) => each.writer !== writer), { writer, last: batch }],
+});
