@@ -1,5 +1,7 @@
+import { ClickHouseError } from '@clickhouse/client';
 import pg from 'pg';
 import { purchaseColumns } from '../src/domain/purchase.ts';
+import { StoreUnavailableError } from '../src/domain/purchase-engine.ts';
 import { isCorruption, isInstanceLost } from '../src/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/duckdb/memory.ts';
 import { duckdbErrorType, errorText } from '../src/error-text.ts';
@@ -55,6 +57,16 @@ export function describeFailure(error: unknown): Failure {
       message: 'The disk that holds DATA_DIR is full.',
       advice: `Free space on the disk, or move DATA_DIR. ${thenContinues}`,
     };
+  }
+  if (error instanceof StoreUnavailableError) {
+    return {
+      message: `ClickHouse cannot be used: ${text}`,
+      advice: `Check the server, and CLICKHOUSE_URL. ${thenContinues}`,
+    };
+  }
+  // The text may quote values.
+  if (error instanceof ClickHouseError) {
+    return { message: `ClickHouse refused: ${error.type ?? error.code}.`, advice: retries };
   }
   if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
   if (error instanceof InvalidPurchaseError) {

@@ -12,7 +12,7 @@ import { listOrganizations, requireOrganization } from '../src/postgres/organiza
 import { readSettings, type Settings } from '../src/settings.ts';
 import { untilStopped } from '../src/stop-signals.ts';
 import { repairsOf } from './commands/repairs.ts';
-import { publishedContentsOf } from './commands/stores.ts';
+import { publishedContentsOf, withPublishedStatus } from './commands/stores.ts';
 import { verifyAll } from './commands/verify-command.ts';
 import {
   followChanges,
@@ -184,12 +184,8 @@ async function printStatus(context: WorkerContext, options: Options): Promise<vo
     return [];
   });
   const { dataDirectory, syncPollIntervalMs } = settings;
-  const read = await readStatus(
-    database,
-    dataDirectory,
-    folderId,
-    organizations,
-    syncPollIntervalMs,
+  const read = await withPublishedStatus(settings, (readPublished) =>
+    readStatus(database, dataDirectory, folderId, organizations, syncPollIntervalMs, readPublished),
   );
   const status = { ...read, failure: failure ?? read.failure };
   console.log(options.json === true ? JSON.stringify(status, null, 2) : formatStatus(status));

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ClickHouseError } from '@clickhouse/client';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { clickHouseLayoutVersion } from '../../src/engines/clickhouse/schema.ts';
@@ -33,7 +34,7 @@ export async function readNewestOf(
   organizations: readonly bigint[],
   signal?: AbortSignal,
 ): Promise<Map<bigint, StoredGeneration>> {
-  const rows = await clickhouse.query(
+  const query = clickhouse.query(
     sql`
       select organization_id, number, layout_version, load_id, arrayMap(b -> b.writer, batches),
         arrayMap(b -> b.last, batches), as_of, source, fingerprint, token, snapshot
@@ -41,6 +42,11 @@ export async function readNewestOf(
       order by organization_id, number desc limit 1 by organization_id`,
     signal,
   );
+  const rows = await query.catch((error) => {
+    // No worker has created the tables yet.
+    if (error instanceof ClickHouseError && error.type === 'UNKNOWN_TABLE') return [];
+    throw error;
+  });
   const generations = rows.map(generationFrom);
   return new Map(generations.map((each) => [each.watermark.organizationId, each]));
 }

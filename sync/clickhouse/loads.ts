@@ -6,12 +6,11 @@ import { readNewestOf } from './generations.ts';
 const tablesOfLoads = ['purchase', 'purchase_change'] as const;
 const tablesOfOrganizations = ['generation', 'up_to_date'] as const;
 
-/** The parts of the tables, of all servers of a cluster. */
-export const partsOf = (cluster: string | null) =>
-  cluster === null ? raw('system.parts') : raw(`clusterAllReplicas('${cluster}', system.parts)`);
-
-const namesOfTables = (tables: readonly TableName[], cluster: string | null) =>
-  raw(tables.map((table) => `'${storageTable(table, cluster)}'`).join(', '));
+/** `system.parts where …`: the parts that have rows of loads, of all servers of a cluster. */
+export const partsOfLoads = ({ cluster }: ClickHouse) =>
+  raw(`${cluster === null ? 'system.parts' : `clusterAllReplicas('${cluster}', system.parts)`}
+    where database = currentDatabase() and active
+      and table in (${tablesOfLoads.map((table) => `'${storageTable(table, cluster)}'`).join(', ')})`);
 
 /** The organization's id, with which the identifier of a load begins; null for a foreign one. */
 function organizationOf(load: string): bigint | null {
@@ -21,11 +20,9 @@ function organizationOf(load: string): bigint | null {
 
 /** The identifiers of all loads that have rows, by organization. */
 export async function readLoads(clickhouse: ClickHouse): Promise<Map<bigint, string[]>> {
-  const { cluster } = clickhouse;
-  const rows = await clickhouse.query(sql`
-    select distinct partition from ${partsOf(cluster)}
-    where database = currentDatabase() and active
-      and table in (${namesOfTables(tablesOfLoads, cluster)})`);
+  const rows = await clickhouse.query(
+    sql`select distinct partition from ${partsOfLoads(clickhouse)}`,
+  );
   const loads = new Map<bigint, string[]>();
   for (const [load] of rows as unknown as [string][]) {
     const id = organizationOf(load);

@@ -8,9 +8,11 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings.ts';
 import { openForWorker } from '../clickhouse/connection.ts';
 import { openPublishedContents } from '../clickhouse/content.ts';
+import { readPublishedStatus } from '../clickhouse/status.ts';
 import { createClickHouseStore } from '../clickhouse/store.ts';
 import { createFileStore } from '../files/store.ts';
 import type { Store } from '../schedule/store.ts';
+import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
 import { openPublishedFiles } from '../verification/published-file.ts';
 
@@ -69,3 +71,18 @@ export const publishedContentsOf =
       ...limits,
     });
   };
+
+/** Reads the status of the published generations. */
+export async function withPublishedStatus<Result>(
+  settings: Settings,
+  work: (readPublished: ReadPublished) => Promise<Result>,
+): Promise<Result> {
+  const server = clickHouseOptions(settings);
+  if (server === null) return work(readPublishedFiles(settings.dataDirectory));
+  const clickhouse = openForWorker(server);
+  try {
+    return await work(readPublishedStatus(clickhouse));
+  } finally {
+    await clickhouse.close();
+  }
+}

@@ -2,11 +2,7 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  type PublishedGeneration,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../failure.ts';
@@ -16,6 +12,7 @@ import {
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
+import { type PublishedStatus, type ReadPublished, readPublishedFiles } from './published.ts';
 import { estimateProgress, type OrganizationReport, readReport } from './report.ts';
 import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
@@ -60,7 +57,7 @@ export type Status = {
   readonly horizonHolders: readonly HorizonHolder[];
   /** Why changes of purchases are not captured, and the remedy; null if they are captured. */
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
-  /** Why Postgres refused a part of the status. */
+  /** Why Postgres or ClickHouse refused a part of the status. */
   readonly failure: Failure | null;
 };
 
@@ -70,28 +67,24 @@ export async function readStatus(
   dataFolderId: string,
   organizations: readonly Organization[],
   pollIntervalMs = 0,
+  readPublished: ReadPublished = readPublishedFiles(dataDirectory),
 ): Promise<Status> {
-  const published = new Map<bigint, PublishedGeneration>();
-  const unreadable = new Set<bigint>();
   const upToDate = readUpToDate(dataDirectory);
-  for (const { id } of organizations) {
-    try {
-      const generation = readPublished(organizationDirectory(dataDirectory, id));
-      if (generation === null) continue;
-      // The API sends the later one as X-Data-As-Of.
-      const shown = upToDate.instantOf(id, generation.file) ?? 0n;
-      const asOf = shown > generation.asOf ? shown : generation.asOf;
-      published.set(id, { ...generation, asOf });
-    } catch {
-      unreadable.add(id);
-    }
-  }
   let failure: Failure | null = null;
   const orElse = <Result>(reading: Promise<Result>, otherwise: Result): Promise<Result> =>
     reading.catch((error) => {
       failure ??= describeFailure(error);
       return otherwise;
     });
+  const stored = await orElse(readPublished(organizations.map(({ id }) => id)), new Map());
+  const published = new Map<bigint, Exclude<PublishedStatus, 'damaged'>>();
+  for (const [id, generation] of stored) {
+    if (generation === 'damaged') continue;
+    // The API sends the later one as X-Data-As-Of.
+    const shown = upToDate.instantOf(id, generation.name) ?? 0n;
+    const asOf = shown > generation.asOf ? shown : generation.asOf;
+    published.set(id, { ...generation, asOf });
+  }
   const pending = await orElse(readPendingChanges(database, published), null);
   const workers = await readWorkerStatus(database, dataDirectory, dataFolderId, pollIntervalMs);
   const captureProblem = pending?.captureProblem ?? null;
@@ -111,12 +104,12 @@ export async function readStatus(
           readReport(organizationDirectory(dataDirectory, id)),
           workers.some(({ shard }) => isOfShard(id, shard)),
         ),
-        ...(unreadable.has(id) ? { state: 'damaged' as const } : {}),
+        ...(stored.get(id) === 'damaged' ? { state: 'damaged' as const } : {}),
         ...(captureProblem === null ? {} : { state: 'not captured' as const }),
         verified: readVerificationRecord(dataDirectory, id),
         purchases: generation?.purchases ?? null,
         fileBytes: generation?.bytes ?? null,
-        generation: generation?.file ?? null,
+        generation: generation?.name ?? null,
         asOf: generation === null ? null : formatInstant(generation.asOf),
         ...(generation === null || pending === null
           ? unknownLag

@@ -9,7 +9,7 @@ import {
 } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
+import { type ClickHouseStoreOptions, createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
 
@@ -56,13 +56,13 @@ export async function createClickHouseWorker(
   clickhouse: ClickHouse,
   database: Database,
   dataDirectory: string,
-  options: Partial<WorkerOptions> = {},
+  options: Partial<WorkerOptions> & Pick<ClickHouseStoreOptions, 'graceMs'> = {},
 ): Promise<Worker> {
   const log = pino({ level: 'silent' });
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   return createWorker({
     ...folder,
-    store: createClickHouseStore({ ...folder, clickhouse, log }),
+    store: createClickHouseStore({ ...folder, clickhouse, log, ...options }),
     concurrency: 2,
     pollIntervalMs: 20,
     log,

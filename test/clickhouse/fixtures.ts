@@ -1,14 +1,23 @@
 import sql, { raw } from 'sql-template-tag';
 import { expect } from 'vitest';
 import { type Purchase, purchaseColumns, purchaseFromRow } from '../../src/domain/purchase.ts';
-import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { currentPurchases, readNewest } from '../../sync/clickhouse/generations.ts';
-import type { WorkerOptions } from '../../sync/schedule/worker.ts';
+import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { openPublishedContents } from '../../sync/clickhouse/content.ts';
+import {
+  currentPurchases,
+  readNewest,
+  type StoredGeneration,
+} from '../../sync/clickhouse/generations.ts';
+import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
+import { verifyOrganization } from '../../sync/verification/verify.ts';
 import { test } from '../support/fixtures.ts';
 import { storedPurchases } from '../support/published.ts';
+import { createClickHouseProxy } from './proxy.ts';
 import { createClickHouseWorker, createTestClickHouse } from './database.ts';
 
-/** Tests with a worker that writes to ClickHouse. */
+const { signal } = new AbortController();
+
+/** Tests with a worker that writes to ClickHouse, through a proxy. */
 export const clickHouseTest = test
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
   .extend('server', { scope: 'file' }, async ({}, { onCleanup }) => {
@@ -17,17 +26,69 @@ export const clickHouseTest = test
     return server;
   })
   .extend('clickhouse', { scope: 'file' }, ({ server }) => server.clickhouse)
+  .extend('proxy', async ({ server }, { onCleanup }) => {
+    const proxy = await createClickHouseProxy(server.options.url);
+    onCleanup(proxy.close);
+    return proxy;
+  })
+  .extend('openWorker', ({ server, proxy, database, directory }, { onCleanup }) => {
+    const ends: (() => Promise<void>)[] = [];
+    onCleanup(async () => {
+      for (const end of ends) await end();
+    });
+    return async (options: Partial<WorkerOptions> = {}): Promise<Worker> => {
+      const clickhouse = openClickHouse({ ...server.options, url: proxy.url });
+      const worker = await createClickHouseWorker(clickhouse, database.pool, directory, {
+        graceMs: 0,
+        ...options,
+      });
+      ends.push(async () => {
+        await worker.close();
+        await clickhouse.close();
+      });
+      return worker;
+    };
+  })
+  /** Brings `newShop` up to date with a temporary worker. */
+  .extend('sync', ({ openWorker, newShop }) => async (options: Partial<WorkerOptions> = {}) => {
+    const worker = await openWorker(options);
+    await worker.once([newShop.organizationId]).finally(() => worker.close());
+  })
   .extend(
-    'sync',
-    ({ clickhouse, database, directory, newShop }) =>
-      async (options: Partial<WorkerOptions> = {}) => {
-        const worker = await createClickHouseWorker(clickhouse, database.pool, directory, options);
-        await worker.once([newShop.organizationId]).finally(() => worker.close());
-      },
+    'generation',
+    ({ clickhouse, newShop }) =>
+      async () =>
+        (await readNewest(clickhouse, newShop.organizationId)) as StoredGeneration,
   )
-  .extend('expectEqual', ({ clickhouse, database, newShop: { organizationId } }) => async () => {
-    const published = await publishedPurchases(clickhouse, organizationId);
-    expect(published).toEqual(await storedPurchases(database.pool, organizationId));
+  .extend(
+    'published',
+    ({ clickhouse, newShop }) =>
+      () =>
+        publishedPurchases(clickhouse, newShop.organizationId),
+  )
+  .extend(
+    'stored',
+    ({ database, newShop }) =>
+      () =>
+        storedPurchases(database.pool, newShop.organizationId),
+  )
+  .extend(
+    'verify',
+    ({ clickhouse, database, newShop: { organizationId } }) =>
+      () =>
+        verifyOrganization({
+          organizationId,
+          database: database.pool,
+          open: async (id) => openPublishedContents(clickhouse, id),
+          signal,
+          patienceMs: 0,
+          partRows: 40,
+          singleRows: 10,
+        }),
+  )
+  .extend('expectEqual', ({ published, stored, verify }) => async () => {
+    expect(await published()).toEqual(await stored());
+    expect(await verify()).toMatchObject({ state: 'equal', reason: null });
   });
 
 const columns = raw(purchaseColumns.map(({ name }) => name).join(', '));
