@@ -1,0 +1,61 @@
+import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { readNewest } from '../../sync/clickhouse/generations.ts';
+import { addACent, addPurchases } from '../support/shop.ts';
+import { clickHouseTest } from './fixtures.ts';
+
+const it = clickHouseTest.extend(
+  'run',
+  ({ execute, server, newShop }) =>
+    async (args: readonly string[], engine: 'clickhouse' | 'duckdb' = 'clickhouse') => {
+      const id = encodeId('organization', newShop.organizationId);
+      const environment = { PURCHASES_ENGINE: engine, CLICKHOUSE_URL: server.url };
+      const { code, output } = await execute('sync', [...args, '--organization', id], {
+        LOG_LEVEL: 'error',
+        ...environment,
+      });
+      return { code, output };
+    },
+);
+
+describe('the commands of the worker', () => {
+  it('move an organization from files to ClickHouse, and work there as before', async ({
+    database: { pool },
+    clickhouse,
+    newShop: { organizationId },
+    newCustomerId,
+    expectEqual,
+    run,
+  }) => {
+    await addPurchases(pool, organizationId, newCustomerId, 50);
+    expect((await run(['once', '--json'], 'duckdb')).code).toBe(0);
+    expect(await run(['verify'])).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('nothing is published yet'),
+    });
+
+    const { code, output } = await run(['once', '--json']);
+    expect(code).toBe(0);
+    const [status] = JSON.parse(output).organizations;
+    const generation = await readNewest(clickhouse, organizationId);
+    expect(status).toMatchObject({
+      purchases: 50,
+      generation: String(generation?.number),
+      pendingChanges: 0,
+      failure: null,
+    });
+    expect(status.fileBytes).toBeGreaterThan(0);
+    await expectEqual();
+
+    await pool.query(`${addACent} where organization_id = $1 and id % 2 = 0`, [organizationId]);
+    const behind = JSON.parse((await run(['status', '--json'])).output).organizations[0];
+    expect(behind).toMatchObject({ purchases: 50, pendingChanges: 25 });
+    expect(await run(['verify'])).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('25 purchases compared, equal (25 changed since)'),
+    });
+    expect((await run(['rebuild'])).code).toBe(0);
+    expect((await readNewest(clickhouse, organizationId))?.load).not.toBe(generation?.load);
+    await expectEqual();
+  });
+});
