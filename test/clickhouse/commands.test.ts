@@ -9,7 +9,7 @@ const it = clickHouseTest.extend(
   ({ execute, server, newShop }) =>
     async (args: readonly string[], engine: 'clickhouse' | 'duckdb' = 'clickhouse') => {
       const id = encodeId('organization', newShop.organizationId);
-      const environment = { PURCHASES_ENGINE: engine, CLICKHOUSE_URL: server.url };
+      const environment = { ...server.environment, PURCHASES_ENGINE: engine };
       const { code, output } = await execute('sync', [...args, '--organization', id], {
         LOG_LEVEL: 'error',
         ...environment,

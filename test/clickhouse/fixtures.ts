@@ -12,7 +12,8 @@ import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
 import { verifyOrganization } from '../../sync/verification/verify.ts';
 import { test } from '../support/fixtures.ts';
 import { storedPurchases } from '../support/published.ts';
-import { createClickHouseProxy } from './proxy.ts';
+
+import { createClickHouseProxy } from './broken-connections.ts';
 import { createClickHouseWorker, createTestClickHouse } from './database.ts';
 
 const { signal } = new AbortController();
