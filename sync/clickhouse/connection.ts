@@ -1,6 +1,7 @@
 import {
   type ClickHouse,
   type ClickHouseOptions,
+  type ClickHouseRow,
   openClickHouse,
 } from '../../src/engines/clickhouse/client.ts';
 
@@ -8,9 +9,9 @@ import {
 const silenceMs = 60_000;
 const progressIntervalMs = 20_000;
 
-/** A connection for statements that take minutes, such as loads. */
-export const openForWorker = (options: ClickHouseOptions): ClickHouse =>
-  openClickHouse({
+/** A connection for statements that take minutes, such as loads and comparisons. */
+export function openForWorker(options: ClickHouseOptions): ClickHouse {
+  const clickhouse = openClickHouse({
     ...options,
     timeoutMs: silenceMs,
     settings: {
@@ -18,3 +19,13 @@ export const openForWorker = (options: ClickHouseOptions): ClickHouse =>
       http_headers_progress_interval_ms: String(progressIntervalMs),
     },
   });
+  return {
+    ...clickhouse,
+    // The server limits the time of `query`.
+    async query(statement, signal) {
+      const rows: ClickHouseRow[] = [];
+      for await (const batch of clickhouse.stream(statement, signal)) rows.push(...batch);
+      return rows;
+    },
+  };
+}

@@ -1,30 +1,23 @@
-import sql, { join, raw, type Sql } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { clickHouseLayoutVersion } from '../../src/engines/clickhouse/schema.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
-  type ChangedId,
-  IncomparableError,
   type PublishedContent,
   type PublishedContents,
   UnreadableError,
 } from '../verification/published-content.ts';
 import { conditionOf, type PurchaseRange } from '../verification/purchase-range.ts';
 import { purchaseNames } from './apply-changes.ts';
+import { emptyExclusion, excludePurchases } from './exclusion.ts';
 import {
   type Content,
   currentPurchases,
   inChanges,
   inLoad,
-  listOfIds,
   readNewest,
   type StoredGeneration,
 } from './generations.ts';
-
-/** The ids are part of each query. */
-const maxExcluded = 20_000;
-/** Ids of one value that is bound: at most 110 KB. */
-const idsOfValue = 5_000;
 
 /** An organization's published generations in ClickHouse. */
 export function openPublishedContents(
@@ -57,12 +50,12 @@ export function storedContent(
 ): PublishedContent {
   const { watermark, load, number, layoutVersion = clickHouseLayoutVersion } = content;
   const axes = { created: raw('created_at'), id: raw('id') };
-  let excluded: readonly ChangedId[] = [];
+  let exclusion = emptyExclusion;
 
   const purchases = (range: PurchaseRange): Sql =>
     currentPurchases(content, purchaseNames, inClickHouse(range));
   const unchanged = (range: PurchaseRange): Sql =>
-    sql`from ${purchases(range)} where ${isNotIn(excluded.map(([id]) => id))}`;
+    sql`from ${purchases(range)} where ${exclusion.isUnchanged}`;
 
   return {
     generation: { ...watermark, name: number === undefined ? load : String(number) },
@@ -73,26 +66,14 @@ export function storedContent(
       return [];
     },
     async exclude(changed) {
-      const ids: ChangedId[] = [];
-      for await (const id of changed) {
-        ids.push(id);
-        if (ids.length > maxExcluded) {
-          throw new IncomparableError(
-            `more than ${maxExcluded} purchases have changed since the published generation`,
-          );
-        }
-      }
-      excluded = ids;
+      exclusion = await excludePurchases(clickhouse, watermark.organizationId, changed);
     },
     async countExcluded(range) {
-      const [inPostgres, others] = [true, false].map((is) =>
-        excluded.flatMap(([id, isInPostgres]) => (isInPostgres === is ? [id] : [])),
-      ) as [bigint[], bigint[]];
-      if (others.length === 0) return inPostgres.length;
+      const { inPostgres, isOnlyPublished } = exclusion;
       const [row] = await clickhouse.query(
-        sql`select count() from ${purchases(range)} where not (${isNotIn(others)})`,
+        sql`select count() from ${purchases(range)} where ${isOnlyPublished}`,
       );
-      return inPostgres.length + Number(row?.[0]);
+      return inPostgres + Number(row?.[0]);
     },
     async checksums(ranges) {
       const found = [];
@@ -132,14 +113,6 @@ export function storedContent(
       return rows.map(([bin, count]) => [BigInt(bin as string), BigInt(count as string)] as const);
     },
   };
-}
-
-function isNotIn(ids: readonly bigint[]): Sql {
-  const conditions = [raw('true')];
-  for (let start = 0; start < ids.length; start += idsOfValue) {
-    conditions.push(sql`id not in ${listOfIds(ids.slice(start, start + idsOfValue))}`);
-  }
-  return join(conditions, ' and ');
 }
 
 /**

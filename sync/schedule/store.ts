@@ -17,7 +17,7 @@ export type ReplicatorOptions = BuildLimits & {
   readonly observer: WorkerObserver;
 };
 
-/** The store that a worker publishes in: DuckDB files. */
+/** The store that a worker publishes in: DuckDB files, or ClickHouse. */
 export type Store = {
   createReplicator(options: ReplicatorOptions): Replicator;
   /** Publishes that these generations show all changes committed before `asOf`. */

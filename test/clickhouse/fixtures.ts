@@ -9,7 +9,7 @@ import {
   type StoredGeneration,
 } from '../../sync/clickhouse/generations.ts';
 import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
-import { verifyOrganization } from '../../sync/verification/verify.ts';
+import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
 import { test } from '../support/fixtures.ts';
 import { storedPurchases } from '../support/published.ts';
 
@@ -76,15 +76,16 @@ export const clickHouseTest = test
   .extend(
     'verify',
     ({ clickhouse, database, newShop: { organizationId } }) =>
-      () =>
+      (options: Partial<VerifyOptions> = {}) =>
         verifyOrganization({
           organizationId,
           database: database.pool,
           open: async (id) => openPublishedContents(clickhouse, id),
           signal,
           patienceMs: 0,
-          partRows: 40,
+          partRows: 100,
           singleRows: 10,
+          ...options,
         }),
   )
   .extend('expectEqual', ({ published, stored, verify }) => async () => {

@@ -212,6 +212,29 @@ describe('a worker', () => {
     await expectEqual();
   });
 
+  it('compares a generation although thousands of its purchases have changed', async ({
+    database: { pool },
+    newShop: { organizationId },
+    newCustomerId,
+    sync,
+    verify,
+  }) => {
+    await addPurchases(pool, organizationId, newCustomerId, 6_000);
+    await sync();
+    await pool.query(`${addACent} where organization_id = $1 and purchase_value_in_cents > 100`, [
+      organizationId,
+    ]);
+    await pool.query(
+      'delete from purchases where organization_id = $1 and purchase_value_in_cents > 5000',
+      [organizationId],
+    );
+    expect(await verify({ partRows: 10_000 })).toMatchObject({
+      state: 'equal',
+      purchases: 100,
+      changedSince: 5_900,
+    });
+  });
+
   it('confirms an unchanged generation, and removes a deleted organization', async ({
     database: { pool },
     clickhouse,
