@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { ClickHouseError } from '@clickhouse/client';
-import sql, { join, raw, type Sql } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import {
+  inChanges as changesOf,
+  type GenerationRows,
+  hasChanges,
+  inBase,
+} from '../../src/engines/clickhouse/relations.ts';
 import { clickHouseLayoutVersion } from '../../src/engines/clickhouse/schema.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { insertRows } from './insert.ts';
@@ -129,24 +135,29 @@ export async function publish(
   return { load, batches, watermark, number, layoutVersion: clickHouseLayoutVersion };
 }
 
+const rowsOf = ({ load, batches, watermark }: Content): GenerationRows => ({
+  organizationId: watermark.organizationId,
+  loadId: load,
+  batches,
+});
+
 /** `from … where …`: the rows of the load. A condition may follow with `and`. */
-export const inLoad = ({ load, watermark }: Content): Sql =>
-  sql`from purchase where organization_id = ${watermark.organizationId} and load_id = ${load}`;
+export const inLoad = (content: Content): Sql => inBase(rowsOf(content), {});
 
 /** `from … where …`: the signed rows of the changes. A condition may follow with `and`. */
-export function inChanges({ load, batches, watermark }: Content): Sql {
-  const named = batches.map(({ writer, last }) => sql`(writer = ${writer} and batch <= ${last})`);
-  return sql`from purchase_change
-    where organization_id = ${watermark.organizationId} and load_id = ${load}
-      and (${named.length === 0 ? raw('false') : join(named, ' or ')})`;
-}
+export const inChanges = (content: Content): Sql =>
+  hasChanges(rowsOf(content))
+    ? changesOf(rowsOf(content), {})
+    : raw('from purchase_change where false');
 
-/** A subquery: the content's purchases that match a condition on their columns. */
+/**
+ * A subquery: the content's purchases that match a condition on their columns. With `ids`, a
+ * condition on `id`, few changes are read: the engine's subquery of the same name reads all.
+ */
 export const currentPurchases = (
   content: Content,
   columns: Sql,
   condition: Sql = raw('true'),
-  /** Purchases besides these need not be looked up in the changes. */
   ids: Sql = raw('true'),
 ): Sql => sql`(
   select ${columns} ${inLoad(content)} and (${ids}) and (${condition})

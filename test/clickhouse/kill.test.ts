@@ -2,7 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { createRandomSource } from '../../src/seed/random-source.ts';
-import { currentPurchases, readNewest } from '../../sync/clickhouse/generations.ts';
+import {
+  currentPurchases,
+  inChanges,
+  inLoad,
+  readNewest,
+} from '../../sync/clickhouse/generations.ts';
 import { writeKeepingTotals } from '../support/keeping-totals.ts';
 import { storedPurchases } from '../support/published.ts';
 import { addCustomer } from '../support/shop.ts';
@@ -60,10 +65,22 @@ describe('a worker that writes to ClickHouse', () => {
         const generation = await newest().catch(() => null);
         if (generation !== null) {
           const columns = raw('id, purchase_value_in_cents as cents');
+          const signed = raw('sum(sign), sum(sign * purchase_value_in_cents)');
           const [row] = await clickhouse.query(sql`
             select count(), uniqExact(id), sum(cents) from ${currentPurchases(generation, columns)}`);
+          const [base] = await clickhouse.query(sql`
+            select count(), sum(purchase_value_in_cents) ${inLoad(generation)}`);
+          const [changes] = await clickhouse.query(sql`select ${signed} ${inChanges(generation)}`);
+          const sums = [0, 1].map((index) => Number(base?.[index]) + Number(changes?.[index]));
           // Every transaction keeps the totals: none is visible in part or twice.
-          expect(row?.map(Number)).toEqual([purchases, purchases, purchases * valueInCents]);
+          const revenue = purchases * valueInCents;
+          expect([...(row ?? []).map(Number), ...sums]).toEqual([
+            purchases,
+            purchases,
+            revenue,
+            purchases,
+            revenue,
+          ]);
           results += 1;
         }
         await sleep(20);

@@ -20,7 +20,10 @@ export type Generation = {
   readonly source: string;
 };
 
-export const hasChanges = ({ batches }: Generation): boolean => batches.length > 0;
+/** The rows of a generation. */
+export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'batches'>;
+
+export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;
 
 const conditions: FilterConditions<Sql> = {
   customerId: (id) => sql`customer_id = ${id}`,
@@ -41,13 +44,13 @@ const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
 
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
-export const inBase = ({ organizationId, loadId }: Generation, filters: PurchaseFilters): Sql =>
+export const inBase = ({ organizationId, loadId }: GenerationRows, filters: PurchaseFilters): Sql =>
   sql`from purchase
     where organization_id = ${organizationId} and load_id = ${loadId} and ${matching(filters)}`;
 
 /** `from … where …`: the matching rows of the changes, with their sign. */
 export const inChanges = (
-  { organizationId, loadId, batches }: Generation,
+  { organizationId, loadId, batches }: GenerationRows,
   filters: PurchaseFilters,
 ): Sql => {
   const written = batches.map(({ writer, last }) => sql`(writer = ${writer} and batch <= ${last})`);
