@@ -1,10 +1,21 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { parseDuration } from './domain/duration.ts';
 import { OperatorError } from './operator-error.ts';
+import {
+  isAddressOrRange,
+  isOrigin,
+  isPlainAddress,
+  isServerAddress,
+  list,
+  listenAddress,
+  mebibytes,
+  name,
+  size,
+  wholeNumber,
+} from './setting-values.ts';
 
 /** The environment variable and the schema of each setting. Only this file reads the environment. */
 const definitions = {
@@ -220,84 +231,4 @@ export function requireDatabaseUrl(settings: Settings): string {
     'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
       `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,
   );
-}
-
-function isAddressOrRange(text: string): boolean {
-  const [address = '', bits] = text.split('/');
-  const version = isIP(address);
-  if (version === 0) return false;
-  return (
-    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
-  );
-}
-
-function wholeNumber(min: number, max: number, defaultValue: number) {
-  const message = `must be a whole number from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d{1,9}$/, message)
-    .transform(Number)
-    .refine((number) => number >= min && number <= max, message)
-    .default(defaultValue);
-}
-
-function mebibytes(min: number, max: number, defaultValue: number) {
-  return wholeNumber(min, max, defaultValue).transform((number) => number * 2 ** 20);
-}
-
-/** `host:port`, with an IPv6 address in brackets. */
-function listenAddress() {
-  return z
-    .string()
-    .regex(
-      /^([\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}$/,
-      'must be host:port, such as 127.0.0.1:9464 or [::1]:9464',
-    )
-    .transform((text) => {
-      const colon = text.lastIndexOf(':');
-      return {
-        host: text.slice(0, colon).replaceAll(/[[\]]/g, ''),
-        port: Number(text.slice(colon + 1)),
-      };
-    })
-    .refine(({ port }) => port <= 65_535, 'must have a port from 0 to 65535')
-    .nullable()
-    .default(null);
-}
-
-/** A size of DuckDB. */
-function size(defaultValue: string) {
-  return z
-    .string()
-    .regex(/^\d+(MB|GB|MiB|GiB)$/, 'must be a size such as 512MB or 2GiB')
-    .default(defaultValue);
-}
-
-/** Items that are separated by commas. */
-function list() {
-  return z
-    .string()
-    .transform((text): readonly string[] => text.split(',').map((item) => item.trim()))
-    .default([]);
-}
-
-/** As browsers send it: in lower case, without a path, and without the scheme's default port. */
-function isOrigin(text: string): boolean {
-  return /^https?:[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
-}
-
-/** An address of ClickHouse's HTTP interface, without a path. */
-function isServerAddress(address: string): boolean {
-  if (!URL.canParse(address) || !/^https?:\/\/[^\s?#]+$/.test(address)) return false;
-  return new URL(address).pathname === '/';
-}
-
-/** A name that needs no quotes in SQL. */
-function name() {
-  return z.string().regex(/^[A-Za-z_]\w{0,62}$/, 'must be a name of letters, digits and _');
-}
-
-/** An address without query or fragment, so that a path can follow. */
-function isPlainAddress(address: string): boolean {
-  return URL.canParse(address) && /^https?:\/\/[^\s?#]+$/.test(address);
 }
