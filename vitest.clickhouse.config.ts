@@ -7,6 +7,7 @@ export default defineConfig({
     include: [
       'test/clickhouse/**/*.test.ts',
       'test/engines/{contract,engines-agree,time-series,time-zones}.test.ts',
+      'test/http/export.test.ts',
     ],
     pool: 'forks',
     maxWorkers: 2,

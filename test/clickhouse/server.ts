@@ -8,7 +8,6 @@ import type { AddressInfo } from 'node:net';
 type Chdb = {
   readonly Session: new (
     directory: string | undefined,
-    options: { readonly connectionArgs: readonly string[] },
   ) => {
     queryAsync(statement: string): Promise<unknown>;
     queryBindAsync(
@@ -22,12 +21,9 @@ const { Session } = createRequire(import.meta.url)('chdb') as Chdb;
 
 /**
  * ClickHouse's HTTP interface in front of the engine of the package `chdb`: databases, bound
- * parameters, inserts, and errors as ClickHouse sends them. One statement runs at a time. Settings
- * of requests have no effect.
+ * parameters, settings, inserts, and errors as ClickHouse sends them. One statement runs at a time.
  */
-const session = new Session(process.argv[2], {
-  connectionArgs: ['--output_format_json_quote_64bit_integers=1'],
-});
+const session = new Session(process.argv[2]);
 
 /** Values of parameters are escaped as in the format TabSeparated. */
 const escapes: Readonly<Record<string, string>> = {
@@ -74,10 +70,14 @@ async function respond(url: URL, body: string, response: ServerResponse): Promis
       .filter(([name]) => name.startsWith('param_'))
       .map(([name, value]) => [name.slice('param_'.length), decode(value)]),
   );
+  const settings = new Map(
+    [...searchParams].filter(([name]) => !name.startsWith('param_') && !notSettings.includes(name)),
+  );
   response.setHeader('X-ClickHouse-Query-Id', searchParams.get('query_id') ?? '');
   try {
     if (wanted !== database) await session.queryAsync(`use ${wanted}`);
     database = wanted;
+    await applySettings(settings);
     const result = await session.queryBindAsync(statement, parameters, { format: 'TabSeparated' });
     response.end(result.bytes());
   } catch (error) {
@@ -87,6 +87,26 @@ async function respond(url: URL, body: string, response: ServerResponse): Promis
     response.end(message);
   }
 }
+
+/** The settings of the session. */
+const applied = new Map<string, string>();
+
+/** Changes what differs: most requests have the settings of the request before. */
+async function applySettings(settings: ReadonlyMap<string, string>): Promise<void> {
+  const quote = (text: string) => `'${text.replaceAll(/['\\]/g, '\\$&')}'`;
+  const changed = [...settings].filter(([name, value]) => applied.get(name) !== value);
+  const removed = [...applied.keys()].filter((name) => !settings.has(name));
+  for (const name of removed) applied.delete(name);
+  for (const [name, value] of changed) applied.set(name, value);
+  const assignments = [
+    ...changed.map(([name, value]) => `${name} = ${quote(value)}`),
+    ...removed.map((name) => `${name} = default`),
+  ];
+  if (assignments.length > 0) await session.queryAsync(`set ${assignments.join(', ')}`);
+}
+
+/** Other parameters of a request are settings. */
+const notSettings = ['query', 'query_id', 'database', 'session_id', 'role'];
 
 const server = createServer({ maxHeaderSize: 2 ** 20 }, async (request, response) => {
   const body = await bodyOf(request);

@@ -1,14 +1,18 @@
 import { inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
 import {
   createClickHouseWorker,
   createTestClickHouse,
   createTestClickHouseEngine,
 } from '../clickhouse/database.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
 
 /** The engines, with purchases in the first load, in later changes, or in both. */
 const ofSuite = [
@@ -26,6 +30,33 @@ const ofClickHouse = [
 export const hasClickHouse = inject('clickHouseUrl') !== undefined;
 export const engines = hasClickHouse ? ofClickHouse : ofSuite;
 export type EngineName = (typeof engines)[number];
+
+export type OpenEngine = {
+  readonly engine: PurchaseEngine;
+  /** A worker that publishes for the engine. */
+  createWorker(options?: Partial<WorkerOptions>): Promise<Worker>;
+  close(): Promise<void>;
+};
+
+/** Opens the engine of this run, without purchases: over ClickHouse, or over DuckDB files. */
+export async function openEngine(database: Database, directory: string): Promise<OpenEngine> {
+  if (!hasClickHouse) {
+    const engine = await createTestDuckDBEngine(directory);
+    const createWorker = (options?: Partial<WorkerOptions>) =>
+      createTestWorker(database, directory, options);
+    return { engine, createWorker, close: engine.close };
+  }
+  const { clickhouse, options, drop } = await createTestClickHouse();
+  const engine = createTestClickHouseEngine(options, directory);
+  return {
+    engine,
+    createWorker: (options) => createClickHouseWorker(clickhouse, database, directory, options),
+    close: async () => {
+      await engine.close();
+      await drop();
+    },
+  };
+}
 
 export type Stored = Omit<PurchaseValues, 'customer_id'> & { customer?: number };
 type Shop = { organization: bigint; ids: bigint[]; customers: bigint[] };
@@ -48,26 +79,17 @@ export function storeIn(name: EngineName): Store {
 
   let once: (organization: bigint) => Promise<void>;
 
-  if (name.startsWith('clickhouse')) {
-    test.beforeAll(async ({ database: ownDatabase, directory }) => {
-      database = ownDatabase;
-      const { clickhouse, options, drop } = await createTestClickHouse();
-      const worker = await createClickHouseWorker(clickhouse, database.pool, directory);
-      engine = createTestClickHouseEngine(options, directory);
-      once = (organization) => worker.once([organization]);
-      return async () => {
-        await worker.close();
-        await engine.close();
-        await drop();
-      };
-    });
-  } else {
-    test.beforeAll(async ({ database: ownDatabase, worker, engine: duckdb }) => {
-      database = ownDatabase;
-      engine = name === 'postgres' ? createPostgresEngine(database.pool) : duckdb;
-      once = (organization) => worker.once([organization]);
-    });
-  }
+  test.beforeAll(async ({ database: ownDatabase, directory }) => {
+    database = ownDatabase;
+    const store = await openEngine(database.pool, directory);
+    const worker = await store.createWorker();
+    engine = name === 'postgres' ? createPostgresEngine(database.pool) : store.engine;
+    once = (organization) => worker.once([organization]);
+    return async () => {
+      await worker.close();
+      await store.close();
+    };
+  });
 
   const add = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);

@@ -1,13 +1,13 @@
-import { afterAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { zoneOffsets } from '../../src/domain/time-zone.ts';
 import { dayGrouping } from '../../src/engines/duckdb/local-day.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { localDayReader } from '../support/local-day.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
+import { openEngine } from './store.ts';
 
 const zones = [
   'UTC',
@@ -54,7 +54,7 @@ function dense(): bigint[] {
 }
 
 describe('a day in a time zone', () => {
-  let engines: Record<'postgres' | 'duckdb', PurchaseEngine>;
+  let engines: Record<'postgres' | 'tested', PurchaseEngine>;
   const shops = { near: 0n, dense: 0n, far: 0n, empty: 0n };
   const instants = {
     near: nearChanges(),
@@ -67,7 +67,7 @@ describe('a day in a time zone', () => {
     empty: [],
   };
 
-  it.beforeAll(async ({ database, directory, worker }) => {
+  it.beforeAll(async ({ database, directory }) => {
     for (const name of ['near', 'dense', 'far', 'empty'] as const) {
       const organization = await addOrganization(database.pool);
       const customer = await addCustomer(database.pool, organization);
@@ -78,14 +78,11 @@ describe('a day in a time zone', () => {
       );
       shops[name] = organization;
     }
-    await worker.syncAll();
-    engines = {
-      postgres: createPostgresEngine(database.pool),
-      duckdb: await createTestDuckDBEngine(directory),
-    };
-  });
-  afterAll(async () => {
-    await engines.duckdb.close();
+    const store = await openEngine(database.pool, directory);
+    const worker = await store.createWorker();
+    await worker.once(Object.values(shops)).finally(() => worker.close());
+    engines = { postgres: createPostgresEngine(database.pool), tested: store.engine };
+    return store.close;
   });
 
   const daysBy = async (
@@ -111,7 +108,7 @@ describe('a day in a time zone', () => {
       expect(instants.near.length).toBeGreaterThan(5000);
       const expected = countBy(instants.near.map(localDayReader(zone)));
       expect(await daysBy(engines.postgres, shops.near, zone)).toEqual(expected);
-      expect(await daysBy(engines.duckdb, shops.near, zone)).toEqual(expected);
+      expect(await daysBy(engines.tested, shops.near, zone)).toEqual(expected);
     },
   );
 
@@ -121,7 +118,7 @@ describe('a day in a time zone', () => {
     expect(dayGrouping({ purchases, first, last, currency: null }, {}, zone).day).not.toBeNull();
     const days = sorted.map(localDayReader(zone));
     const expected = countBy(Array.from({ length: copies }, () => days).flat());
-    expect(await daysBy(engines.duckdb, shops.dense, zone)).toEqual(expected);
+    expect(await daysBy(engines.tested, shops.dense, zone)).toEqual(expected);
   });
 
   it.each(zones)('%s has the same days within time bounds', async (zone) => {

@@ -2,9 +2,11 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { purchaseTable } from '../../src/resources/purchase-table.ts';
+import { hasClickHouse, type OpenEngine, openEngine } from '../engines/store.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
 import { test as it } from '../support/fixtures.ts';
+import { testServices } from '../support/services.ts';
 import { addCustomer, addPurchase, addPurchases } from '../support/shop.ts';
 import { exactly, fileReader, objectsIn, readArrow, rowsOfJson } from './formats/reading.ts';
 import { recordedLog } from './recorded-log.ts';
@@ -16,7 +18,8 @@ describe('the export of purchases', () => {
     files = await fileReader();
   });
   afterAll(() => files.close());
-  it.beforeAll(async ({ database, shop, worker }) => {
+  let store: OpenEngine;
+  it.beforeAll(async ({ database, directory, shop, otherShop }) => {
     const customers = [
       await addCustomer(database.pool, shop.organizationId),
       await addCustomer(database.pool, shop.organizationId),
@@ -26,17 +29,23 @@ describe('the export of purchases', () => {
     }
     // More than one batch of either engine, created now.
     await addPurchases(database.pool, shop.organizationId, customers[0] as bigint, 4_500);
-    await worker.syncAll();
+    store = await openEngine(database.pool, directory);
+    const worker = await store.createWorker();
+    const shops = [shop.organizationId, otherShop.organizationId];
+    await worker.once(shops).finally(() => worker.close());
+    return store.close;
   });
 
-  describe.each(['postgres', 'duckdb'] as const)('from %s', (name) => {
+  const names = hasClickHouse ? (['clickhouse'] as const) : (['postgres', 'duckdb'] as const);
+  describe.each(names)('from %s', (name) => {
     let api: TestApi;
     let secret: string;
     const { log, lines } = recordedLog();
 
     it.beforeAll(async ({ database, directory, shop }) => {
-      const folder = name === 'duckdb' ? directory : join(directory, 'empty');
-      api = await createTestApi(database.pool, folder, { log });
+      const published = { services: testServices(database.pool, store.engine) };
+      const options = { log, ...(name === 'postgres' ? {} : published) };
+      api = await createTestApi(database.pool, join(directory, 'empty'), options);
       ({ secret } = shop);
       return api.close;
     });

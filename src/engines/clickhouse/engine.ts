@@ -3,6 +3,7 @@ import {
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
+  StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
@@ -29,7 +30,11 @@ export function createClickHouseEngine(
   const find: FindGeneration = async (organizationId, source, signal) => {
     const deadline = AbortSignal.timeout(options.timeoutMs);
     const either = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
-    const generation = await newestGeneration(clickhouse, organizationId, either);
+    const reading = newestGeneration(clickhouse, organizationId, either);
+    const generation = await reading.catch((error) => {
+      if (error !== deadline.reason) throw error;
+      throw new StoreUnavailableError(`ClickHouse did not respond in ${options.timeoutMs} ms`);
+    });
     return source === null || generation?.source === source ? generation : null;
   };
   const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>

@@ -74,13 +74,15 @@ export function currentPurchases(
   const changes = inChanges(generation, {});
   return sql`
     select * from (
-      select ${columns} ${base} ${condition} and id not in (select id ${changes}) ${clauses}
-    )
-    union all
-    select * from (
-      select ${columns} ${inChanges(generation, filters)} ${condition} and sign > 0
-        and (id, batch) in (select id, max(batch) ${changes} group by id)
-      ${clauses}
+      select * from (
+        select ${columns} ${base} ${condition} and id not in (select id ${changes}) ${clauses}
+      )
+      union all
+      select * from (
+        select ${columns} ${inChanges(generation, filters)} ${condition} and sign > 0
+          and (id, batch) in (select id, max(batch) ${changes} group by id)
+        ${clauses}
+      )
     )
     ${clauses}`;
 }

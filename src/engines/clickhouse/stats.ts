@@ -45,13 +45,17 @@ async function readTotals(
   signal: AbortSignal | undefined,
 ): Promise<PurchaseTotals> {
   const byCurrency = groupedPurchases(generation, filters, { key: raw('currency') });
-  const [row] = await clickhouse.query(
-    sql`
-      select sum(purchase_count), sum(revenue), groupArray(2)(assumeNotNull(key)) filter (where key is not null),
-        (select customers from ${countedCustomers(generation, filters)})
-      from ${byCurrency}`,
-    signal,
-  );
+  const statement = hasChanges(generation)
+    ? sql`
+        select sum(purchase_count), sum(revenue), groupArray(2)(assumeNotNull(key)) filter (where key is not null),
+          (select customers from ${countedCustomers(generation, filters)})
+        from ${byCurrency}`
+    : sql`
+        select toInt64(count()), sum(toInt128(purchase_value_in_cents)),
+          groupUniqArray(2)(assumeNotNull(currency)) filter (where currency is not null),
+          toInt64(uniqExact(customer_id))
+        ${inBase(generation, filters)}`;
+  const [row] = await clickhouse.query(statement, signal);
   const [purchases, revenue, currencies, customers] = (row ?? []) as unknown as [
     string,
     string,

@@ -51,13 +51,17 @@ function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
   if (interval !== 'month') return localUnits(offsets, interval);
   // Years of 365.2425 days that begin in March, as in Howard Hinnant's `civil_from_days`.
   // 0001-01-01 is 306 days after the beginning of such a year.
-  const days = sql`(${localUnits(offsets, 'day')} + 306)`;
-  const era = sql`intDiv(${days}, 146097)`;
-  const dayOfEra = sql`(${days} - ${era} * 146097)`;
-  const year = sql`intDiv(${dayOfEra} - intDiv(${dayOfEra}, 1460) + intDiv(${dayOfEra}, 36524) - intDiv(${dayOfEra}, 146096), 365)`;
-  const dayOfYear = sql`(${dayOfEra} - (365 * ${year} + intDiv(${year}, 4) - intDiv(${year}, 100)))`;
+  // Each alias is defined once and used again: without aliases, the offsets would be in the
+  // statement twenty times, and exceed the maximum size of a query.
+  const era = sql`(intDiv((${localUnits(offsets, 'day')} + 306) as shifted_day, 146097) as era)`;
+  const dayOfEra = raw('((shifted_day - era * 146097) as day_of_era)');
+  const year = sql`(intDiv(${dayOfEra} - intDiv(day_of_era, 1460) + intDiv(day_of_era, 36524)
+    - intDiv(day_of_era, 146096), 365) as year_of_era)`;
+  const dayOfYear = raw(
+    '(day_of_era - (365 * year_of_era + intDiv(year_of_era, 4) - intDiv(year_of_era, 100)))',
+  );
   const month = sql`intDiv(5 * ${dayOfYear} + 2, 153)`;
-  return sql`((${year} + ${era} * 400) * 12 + ${month} + 2 - 12)`;
+  return sql`((${year} + ${era} * 400) * 12 + ${month} - 10)`;
 }
 
 async function readPeriods(
