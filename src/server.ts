@@ -3,9 +3,13 @@ import { mkdtempSync, rmdirSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import type { PurchaseEngine } from './domain/purchase-engine.ts';
+import { openClickHouse } from './engines/clickhouse/client.ts';
+import { createClickHouseEngine } from './engines/clickhouse/engine.ts';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
+import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
 import { type ListenAddress, listenFailure, urlOf } from './listen-address.ts';
@@ -18,7 +22,7 @@ import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
 import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
 import { resources } from './resources/resources.ts';
-import type { Settings } from './settings.ts';
+import { clickHouseOptions, type Settings } from './settings.ts';
 
 export type Server = {
   /** Such as http://127.0.0.1:3000. */
@@ -29,6 +33,9 @@ export type Server = {
 
 /** For purchases without a generation. Few, so that key checks are not slowed down. */
 const fallbackConnections = 4;
+
+/** For the newest generations in ClickHouse, which each request reads. */
+const generationConnections = 16;
 
 /** A key check takes a millisecond. After this time it only occupies its connection. */
 const keyCheckTimeoutMs = 5_000;
@@ -70,14 +77,17 @@ export async function startServer(
     statementTimeoutMs: settings.queryTimeoutMs,
     onError,
   });
-  const duckdb = await createDuckDBEngine({
-    dataDirectory,
-    threads: settings.duckdbThreads,
-    memoryLimit: settings.duckdbMemoryLimit,
+  const queue = {
     concurrency: settings.queryConcurrency,
     queueLimit: settings.queryQueueLimit,
     queueLimitPerClient: settings.queryQueueLimitPerKey,
     timeoutMs: settings.queryTimeoutMs,
+  };
+  const duckdb = await createDuckDBEngine({
+    ...queue,
+    dataDirectory,
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
   });
@@ -85,7 +95,9 @@ export async function startServer(
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
   const metrics = registry && createApiMetrics(registry, { duckdb, pools });
   const fallback = createPostgresEngine(fallbackDatabase);
-  const purchases = firstAvailable(duckdb, fallback, metrics?.onFallback);
+  const withFiles = firstAvailable(duckdb, fallback, metrics?.onFallback);
+  const clickhouse = openEngineOfClickHouse(settings, queue);
+  const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
   const writeExport = createExportWriter({
     dataDirectory,
     threads: settings.duckdbThreads,
@@ -123,6 +135,20 @@ export async function startServer(
   }
   const { port } = app.server.address() as AddressInfo;
   return { url: urlOf({ host: settings.host, port }), close };
+}
+
+/** Null if DuckDB files have the purchases. */
+function openEngineOfClickHouse(
+  settings: Settings,
+  queue: QueryQueueOptions,
+): PurchaseEngine | null {
+  const options = clickHouseOptions(settings);
+  if (options === null) return null;
+  const { queryConcurrency, exportConcurrency, dataDirectory } = settings;
+  // Statistics are two queries at a time, and the newest generation is one.
+  const maxConnections = 2 * queryConcurrency + exportConcurrency + generationConnections;
+  const clickhouse = openClickHouse({ ...options, maxConnections });
+  return createClickHouseEngine(clickhouse, { ...queue, dataDirectory });
 }
 
 /** Throws if DATA_DIR is not writable. */

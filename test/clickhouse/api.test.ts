@@ -1,0 +1,209 @@
+import fc from 'fast-check';
+import sql, { raw } from 'sql-template-tag';
+import { describe, expect, vi } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { type ClickHouseOptions, openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
+import { firstAvailable } from '../../src/engines/first-available.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { recordedLog } from '../http/recorded-log.ts';
+import { expectRefusal } from '../http/refusal.ts';
+import { createTestApi } from '../support/api.ts';
+import { awkwardPurchase } from '../support/awkward-purchases.ts';
+import { testServices } from '../support/services.ts';
+import { addCustomer, addPurchase } from '../support/shop.ts';
+import { checkedFetch } from '../support/sockets.ts';
+import { createClickHouseWorker, createTestClickHouseEngine } from './database.ts';
+import { clickHouseTest } from './fixtures.ts';
+import { createClickHouseProxy } from './proxy.ts';
+
+/** An API over ClickHouse through a proxy, and over Postgres without a generation. */
+const it = clickHouseTest
+  .extend('purchaseId', { scope: 'file' }, async ({ database, shop, server, directory }) => {
+    const { organizationId } = shop;
+    const customers = [
+      await addCustomer(database.pool, organizationId),
+      await addCustomer(database.pool, organizationId),
+    ];
+    const worker = await createClickHouseWorker(server.clickhouse, database.pool, directory);
+    const ids: bigint[] = [];
+    for (const values of fc.sample(awkwardPurchase(customers), { numRuns: 60, seed: 5 })) {
+      ids.push(await addPurchase(database.pool, organizationId, values));
+    }
+    await worker.once([organizationId]);
+    // So there are rows of the load and of changes.
+    await database.pool.query('update purchases set currency = $1 where id % 2 = 0', ['USD']);
+    await worker.once([organizationId]).finally(() => worker.close());
+    return ids[0] as bigint;
+  })
+  .extend('proxy', { scope: 'file' }, async ({ server }, { onCleanup }) => {
+    const proxy = await createClickHouseProxy(server.options.url);
+    onCleanup(proxy.close);
+    return proxy;
+  })
+  .extend('getFrom', async ({ database, directory, shop }, { onCleanup }) => {
+    const closing: (() => Promise<void>)[] = [];
+    onCleanup(async () => {
+      for (const close of closing) await close();
+    });
+    /** Starts an API over this server, and sends requests to it. */
+    return async (options: ClickHouseOptions) => {
+      const { log, lines } = recordedLog();
+      const clickhouse = createClickHouseEngine(openClickHouse(options), {
+        ...{ dataDirectory: directory, concurrency: 3, timeoutMs: options.timeoutMs },
+        ...{ queueLimit: 10, queueLimitPerClient: 10 },
+      });
+      const purchases = firstAvailable(clickhouse, createPostgresEngine(database.pool));
+      const services = testServices(database.pool, purchases);
+      const api = await createTestApi(database.pool, directory, {
+        ...{ log, services, responseCacheBytes: 0 },
+      });
+      closing.push(api.close, purchases.close);
+      return { get: (url: string) => api.get(url, shop.secret), lines };
+    };
+  });
+
+const routes = (purchaseId: bigint) => [
+  '/v1/purchases?limit=100',
+  `/v1/purchases/${encodeId('purchase', purchaseId)}`,
+  '/v1/purchases/stats?group_by=day&timezone=America/Sao_Paulo',
+  '/v1/purchases/stats?group_by=utm_source',
+  '/v1/purchases/export?format=ndjson',
+];
+
+describe('the API over ClickHouse', () => {
+  it.for(['refuse', 'discard'] as const)(
+    'responds with an internal error in time while the server does %s, and everything else goes on',
+    async (mode, { getFrom, server, proxy, purchaseId }) => {
+      proxy.mode = mode;
+      const timeoutMs = mode === 'discard' ? 200 : 30_000;
+      const through = await getFrom({ ...server.options, url: proxy.url, timeoutMs });
+      for (const route of routes(purchaseId)) {
+        const response = await through.get(route);
+        expectRefusal(response, 'internal_error');
+        expect(response.headers['retry-after']).toBe('1');
+      }
+      for (const route of ['/v1/customers', '/v1/me', '/readyz']) {
+        expect((await through.get(route)).statusCode).toBe(200);
+      }
+      expect(through.lines.join('')).toMatch(/ClickHouse(: socket hang up| did not respond)/);
+    },
+  );
+
+  it('serves purchases again once the server is back', async ({ getFrom, server, proxy }) => {
+    proxy.mode = 'refuse';
+    const through = await getFrom({ ...server.options, url: proxy.url });
+    expect((await through.get('/v1/purchases')).statusCode).toBe(500);
+    proxy.mode = 'forward';
+    const direct = await getFrom(server.options);
+    expect((await through.get('/v1/purchases')).body).toBe(
+      (await direct.get('/v1/purchases')).body,
+    );
+  });
+
+  it('responds with an internal error if a query needs too much memory', async ({
+    getFrom,
+    server,
+    purchaseId,
+  }) => {
+    const settings = { max_memory_usage: '1' };
+    const { get, lines } = await getFrom({ ...server.options, settings });
+    for (const route of routes(purchaseId)) {
+      const response = await get(route);
+      expectRefusal(response, 'internal_error');
+      expect(response.headers['retry-after']).toBe('1');
+    }
+    expect(lines.join('')).toMatch(/ClickHouse: .*memory limit exceeded/i);
+  });
+
+  it('cancels the query of a client that disconnects', async ({
+    server,
+    proxy,
+    directory,
+    shop,
+  }) => {
+    proxy.mode = 'discard';
+    const engine = createTestClickHouseEngine({ ...server.options, url: proxy.url }, directory);
+    const discarded = proxy.discarded();
+    const leave = new AbortController();
+    const query = engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 }, leave.signal);
+    const { request, closed } = await discarded;
+    expect(request).toContain('cancel_http_readonly_queries_on_client_close=1');
+    const reason = new Error('the client disconnected');
+    leave.abort(reason);
+    await expect(query).rejects.toBe(reason);
+    await closed;
+    proxy.mode = 'forward';
+    await engine.close();
+  });
+
+  it('does not show rows that no generation names', async ({
+    getFrom,
+    server,
+    clickhouse,
+    shop,
+    purchaseId,
+  }) => {
+    const { get } = await getFrom(server.options);
+    const read = async () => {
+      const responses = await Promise.all(routes(purchaseId).map((route) => get(route)));
+      expect(responses.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200, 200]);
+      return responses.map(({ body }) => body.split('\n').sort());
+    };
+    const before = await read();
+    const ofOrganization = sql`where organization_id = ${shop.organizationId}`;
+    // Half of a batch: of the present writer, and of another.
+    await clickhouse.run(sql`
+      insert into purchase_change
+      select * replace(batch + 1 as batch) from purchase_change ${ofOrganization} and sign = 1`);
+    await clickhouse.run(sql`
+      insert into purchase_change
+      select * replace('another' as writer) from purchase_change ${ofOrganization}`);
+    // Half of a load.
+    await clickhouse.run(sql`
+      insert into purchase select * replace('another' as load_id) from purchase ${ofOrganization}`);
+    expect(await read()).toEqual(before);
+    await clickhouse.run(raw('optimize table purchase_change final'));
+    expect(await read()).toEqual(before);
+  });
+
+  it('serves an organization from Postgres until a generation exists', async ({
+    program,
+    server,
+    database,
+    directory,
+    newShop,
+    newCustomerId,
+  }) => {
+    await addPurchase(database.pool, newShop.organizationId, { customer_id: newCustomerId });
+    const api = program('src/commands/api.ts', [], server.environment);
+    const [, url] = await api.printed(/Listening on (\S+)/);
+    const countPurchases = async () => {
+      const headers = { authorization: `Bearer ${newShop.secret}` };
+      const response = await checkedFetch(`${url}/v1/purchases/stats`, { headers });
+      return ((await response.json()) as { purchase_count: number }).purchase_count;
+    };
+    expect(await countPurchases()).toBe(1);
+    const worker = await createClickHouseWorker(server.clickhouse, database.pool, directory);
+    await worker.once([newShop.organizationId]).finally(() => worker.close());
+    await database.pool.query('delete from purchases where organization_id = $1', [
+      newShop.organizationId,
+    ]);
+    // Postgres has none any more.
+    expect(await countPurchases()).toBe(1);
+    await api.end('SIGTERM');
+  });
+
+  it('logs no password of the server', async ({ program, newShop: { secret } }) => {
+    const api = program('src/commands/api.ts', [], {
+      PURCHASES_ENGINE: 'clickhouse',
+      CLICKHOUSE_URL: 'http://reader:hidden-word@127.0.0.1:1',
+    });
+    const [, url] = await api.printed(/Listening on (\S+)/);
+    const headers = { authorization: `Bearer ${secret}` };
+    expect((await checkedFetch(`${url}/v1/purchases`, { headers })).status).toBe(500);
+    await vi.waitFor(() => expect(api.output()).toContain('ECONNREFUSED'));
+    expect(api.output()).not.toContain('hidden-word');
+    await api.end('SIGTERM');
+  });
+});
