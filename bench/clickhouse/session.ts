@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import type { Sql } from 'sql-template-tag';
 import { OperatorError } from '../../src/operator-error.ts';
 
@@ -30,7 +31,7 @@ type Chdb = {
 
 /** Opens ClickHouse with DuckDB's number of threads, and without caches of conditions and results. */
 export async function openClickHouse(directory: string, threads: number): Promise<ClickHouse> {
-  const { Session, drainPending } = await loadChdb();
+  const { Session, drainPending } = loadChdb();
   const session = new Session(directory);
   const run = async (text: string, values: Readonly<Record<string, string>> = {}) => {
     const result = await session.queryBindAsync(text, values, { format: 'JSONCompactEachRow' });
@@ -51,11 +52,10 @@ export async function openClickHouse(directory: string, threads: number): Promis
   };
 }
 
-async function loadChdb(): Promise<Chdb> {
-  // Not a literal: types are checked without the package.
-  const name: string = 'chdb';
+function loadChdb(): Chdb {
   try {
-    return (await import(name)) as Chdb;
+    const ofPackage = createRequire(new URL('../../test/clickhouse/package.json', import.meta.url));
+    return ofPackage('chdb') as Chdb;
   } catch (error) {
     const { message } = error as Error;
     throw new OperatorError(
