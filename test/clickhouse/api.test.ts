@@ -15,9 +15,9 @@ import { addCustomer, addPurchase } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
 import { createClickHouseWorker, createTestClickHouseEngine } from './database.ts';
 import { clickHouseTest } from './fixtures.ts';
-import { createClickHouseProxy } from './proxy.ts';
+import { createTcpProxy } from './tcp-proxy.ts';
 
-/** An API over ClickHouse through a proxy, and over Postgres without a generation. */
+/** An API over ClickHouse, possibly through a proxy, and over Postgres without a generation. */
 const it = clickHouseTest
   .extend('purchaseId', { scope: 'file' }, async ({ database, shop, server, directory }) => {
     const { organizationId } = shop;
@@ -36,8 +36,8 @@ const it = clickHouseTest
     await worker.once([organizationId]).finally(() => worker.close());
     return ids[0] as bigint;
   })
-  .extend('proxy', { scope: 'file' }, async ({ server }, { onCleanup }) => {
-    const proxy = await createClickHouseProxy(server.options.url);
+  .extend('tcpProxy', { scope: 'file' }, async ({ server }, { onCleanup }) => {
+    const proxy = await createTcpProxy(server.options.url);
     onCleanup(proxy.close);
     return proxy;
   })
@@ -74,10 +74,10 @@ const routes = (purchaseId: bigint) => [
 describe('the API over ClickHouse', () => {
   it.for(['refuse', 'discard'] as const)(
     'responds with an internal error in time while the server does %s, and everything else goes on',
-    async (mode, { getFrom, server, proxy, purchaseId }) => {
-      proxy.mode = mode;
+    async (mode, { getFrom, server, tcpProxy, purchaseId }) => {
+      tcpProxy.mode = mode;
       const timeoutMs = mode === 'discard' ? 200 : 30_000;
-      const through = await getFrom({ ...server.options, url: proxy.url, timeoutMs });
+      const through = await getFrom({ ...server.options, url: tcpProxy.url, timeoutMs });
       for (const route of routes(purchaseId)) {
         const response = await through.get(route);
         expectRefusal(response, 'internal_error');
@@ -90,11 +90,11 @@ describe('the API over ClickHouse', () => {
     },
   );
 
-  it('serves purchases again once the server is back', async ({ getFrom, server, proxy }) => {
-    proxy.mode = 'refuse';
-    const through = await getFrom({ ...server.options, url: proxy.url });
+  it('serves purchases again once the server is back', async ({ getFrom, server, tcpProxy }) => {
+    tcpProxy.mode = 'refuse';
+    const through = await getFrom({ ...server.options, url: tcpProxy.url });
     expect((await through.get('/v1/purchases')).statusCode).toBe(500);
-    proxy.mode = 'forward';
+    tcpProxy.mode = 'forward';
     const direct = await getFrom(server.options);
     expect((await through.get('/v1/purchases')).body).toBe(
       (await direct.get('/v1/purchases')).body,
@@ -118,13 +118,13 @@ describe('the API over ClickHouse', () => {
 
   it('cancels the query of a client that disconnects', async ({
     server,
-    proxy,
+    tcpProxy,
     directory,
     shop,
   }) => {
-    proxy.mode = 'discard';
-    const engine = createTestClickHouseEngine({ ...server.options, url: proxy.url }, directory);
-    const discarded = proxy.discarded();
+    tcpProxy.mode = 'discard';
+    const engine = createTestClickHouseEngine({ ...server.options, url: tcpProxy.url }, directory);
+    const discarded = tcpProxy.discarded();
     const leave = new AbortController();
     const query = engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 }, leave.signal);
     const { request, closed } = await discarded;
@@ -133,7 +133,7 @@ describe('the API over ClickHouse', () => {
     leave.abort(reason);
     await expect(query).rejects.toBe(reason);
     await closed;
-    proxy.mode = 'forward';
+    tcpProxy.mode = 'forward';
     await engine.close();
   });
 

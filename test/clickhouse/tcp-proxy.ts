@@ -3,18 +3,16 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /** A TCP proxy of ClickHouse. */
-export type ClickHouseProxy = {
+export type TcpProxy = {
   readonly url: string;
   /** The handling of new connections. `discard` accepts and reads them, and never responds. */
   mode: 'forward' | 'refuse' | 'discard';
   /** Resolves with the bytes of the next connection that is discarded, and with its end. */
   discarded(): Promise<{ readonly request: string; readonly closed: Promise<unknown> }>;
-  /** Closes all connections. */
-  disconnect(): Promise<void>;
   close(): Promise<void>;
 };
 
-export async function createClickHouseProxy(serverUrl: string): Promise<ClickHouseProxy> {
+export async function createTcpProxy(serverUrl: string): Promise<TcpProxy> {
   const { hostname, port } = new URL(serverUrl);
   const sockets = new Set<Socket>();
   const track = (socket: Socket) => {
@@ -38,7 +36,7 @@ export async function createClickHouseProxy(serverUrl: string): Promise<ClickHou
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = new URL(serverUrl);
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const proxy: ClickHouseProxy = {
+  const proxy: TcpProxy = {
     url: url.href,
     mode: 'forward',
     async discarded() {
@@ -48,11 +46,8 @@ export async function createClickHouseProxy(serverUrl: string): Promise<ClickHou
       const [head] = await once(client, 'data');
       return { request: String(head), closed: once(client, 'close') };
     },
-    disconnect: async () => {
-      await Promise.all([...sockets].map((socket) => once(socket.destroy(), 'close')));
-    },
     close: async () => {
-      await proxy.disconnect();
+      for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
     },
