@@ -10,7 +10,8 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     // Processes of their own: DuckDB is a native addon.
     pool: 'forks',
-    maxWorkers: 2,
+    // More than two cores: many tests wait for a program or for Postgres.
+    maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
