@@ -191,23 +191,25 @@ describe('a rebuild that a command requests from the worker', () => {
       await worker.printed(/"msg":"built"/);
       const proxy = await createPostgresProxy(database.url);
       onTestFinished(proxy.close);
-      await withConnection(database.pool, async (connection) => {
-        await connection.query('begin; lock table purchases in access exclusive mode');
-        const command = program('sync/main.ts', ['rebuild', '--organization', organization], {
-          DATABASE_URL: proxy.url,
-        });
-        await worker.printed(/a rebuild was requested/);
-        proxy.mode = mode;
-        proxy.freeze();
-        expect(await command.exited()).toBe(1);
-        expect(command.output()).toBe(
-          'Postgres has not responded for 10 s. ' +
-            'The worker keeps the request, and repairs once Postgres responds.\n',
-        );
-        await connection.query('rollback');
-      });
       const requests = join(purchasesDirectory(directory), 'requests');
-      while (readdirSync(requests).some((name) => name.endsWith('.request.json'))) await sleep(20);
+      const isRequested = () =>
+        existsSync(requests) &&
+        readdirSync(requests).some((name) => name.endsWith('.request.json'));
+      // It keeps its lock, and carries out no request.
+      worker.child.kill('SIGSTOP');
+      const command = program('sync/main.ts', ['rebuild', '--organization', organization], {
+        DATABASE_URL: proxy.url,
+      });
+      while (!isRequested()) await sleep(20);
+      proxy.mode = mode;
+      proxy.freeze();
+      expect(await command.exited()).toBe(1);
+      expect(command.output()).toBe(
+        'Postgres has not responded for 10 s. ' +
+          'The worker keeps the request, and repairs once Postgres responds.\n',
+      );
+      worker.child.kill('SIGCONT');
+      while (isRequested()) await sleep(20);
     },
   );
 });

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
@@ -42,7 +42,9 @@ const it = test
     while (organizations.some((id) => publishedFile(id) === null)) await sleep(20);
   })
   .extend('openRequests', ({ newDirectory }) => () => {
-    return readdirSync(`${purchasesDirectory(newDirectory)}/requests`);
+    const folder = `${purchasesDirectory(newDirectory)}/requests`;
+    // The first request creates it.
+    return existsSync(folder) ? readdirSync(folder) : [];
   })
   /** Ends the connections that hold the locks of workers. */
   .extend('endLockConnections', ({ database }) => () => {
