@@ -10,8 +10,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     // Processes of their own: DuckDB is a native addon.
     pool: 'forks',
-    // More than two cores: many tests wait for a program or for Postgres.
-    maxWorkers: 3,
+    maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
