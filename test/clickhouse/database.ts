@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { pino } from 'pino';
 import { raw } from 'sql-template-tag';
 import { inject } from 'vitest';
 import {
@@ -12,6 +11,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { type ClickHouseStoreOptions, createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 
 export type TestClickHouse = {
   readonly clickhouse: ClickHouse;
@@ -58,7 +58,7 @@ export async function createClickHouseWorker(
   dataDirectory: string,
   options: Partial<WorkerOptions> & Pick<ClickHouseStoreOptions, 'graceMs'> = {},
 ): Promise<Worker> {
-  const log = pino({ level: 'silent' });
+  const log = createRecordedLog();
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   return createWorker({
     ...folder,
