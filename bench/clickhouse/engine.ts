@@ -14,14 +14,15 @@ import {
 } from '../../src/domain/purchase-engine.ts';
 import {
   conditionsOf,
-  type FilterConditions,
   type PurchaseFilters,
   type PurchaseListQuery,
   type PurchaseStatsQuery,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
+import type { ClickHouseRow, ClickHouseValue } from '../../src/engines/clickhouse/client.ts';
+import { columnConditions } from '../../src/engines/column-conditions.ts';
 import { createQueryEngine } from '../queries/query-engine.ts';
-import type { ClickHouse, ClickHouseRow, ClickHouseValue } from './session.ts';
+import type { ClickHouse } from './session.ts';
 
 /**
  * Queries the organization that `loadClickHouse` has loaded, with the fastest statements that were
@@ -39,20 +40,7 @@ export const createClickHouseEngine = (clickhouse: ClickHouse): PurchaseEngine =
 const instant = (microseconds: bigint): Sql =>
   sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`;
 
-const conditions: FilterConditions<Sql> = {
-  customerId: (id) => sql`customer_id = ${id}`,
-  paymentStatus: (status) => sql`payment_status = ${status}`,
-  platform: (platform) => sql`platform = ${platform}`,
-  createdSince: (since) => sql`created_at >= ${instant(since)}`,
-  createdUntil: (until) => sql`created_at <= ${instant(until)}`,
-  minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
-  maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
-  utm_source: (value) => sql`utm_source = ${value}`,
-  utm_medium: (value) => sql`utm_medium = ${value}`,
-  utm_campaign: (value) => sql`utm_campaign = ${value}`,
-  utm_content: (value) => sql`utm_content = ${value}`,
-  utm_term: (value) => sql`utm_term = ${value}`,
-};
+const conditions = columnConditions(instant);
 
 function whereOf(filters: PurchaseFilters, more: readonly Sql[] = []): Sql {
   const all = [...conditionsOf(filters, conditions), ...more];

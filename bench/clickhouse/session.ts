@@ -1,10 +1,7 @@
 import { createRequire } from 'node:module';
 import type { Sql } from 'sql-template-tag';
+import { type ClickHouseRow, parametersOf, textOf } from '../../src/engines/clickhouse/client.ts';
 import { OperatorError } from '../../src/operator-error.ts';
-
-/** A value as `JSONCompactEachRow` writes it, 64-bit integers as text. */
-export type ClickHouseValue = string | number | null | readonly ClickHouseValue[];
-export type ClickHouseRow = readonly ClickHouseValue[];
 
 /** A ClickHouse in this process, over a folder. */
 export type ClickHouse = {
@@ -44,7 +41,7 @@ export async function openClickHouse(directory: string, threads: number): Promis
   const [version] = (await run('select version()'))[0] ?? [];
   return {
     version: String(version),
-    query: ({ strings, values }) => run(textOf(strings, values), valuesOf(values)),
+    query: (statement) => run(textOf(statement), parametersOf(statement)),
     async close() {
       session.close();
       await drainPending();
@@ -62,15 +59,4 @@ function loadChdb(): Chdb {
       `ClickHouse cannot be loaded: ${message}\nnpm run bench:clickhouse installs it, on Linux with glibc and on macOS.`,
     );
   }
-}
-
-function textOf(strings: readonly string[], values: readonly unknown[]): string {
-  const placeholders = values.map(
-    (value, index) => `{p${index}:${typeof value === 'bigint' ? 'Int64' : 'String'}}`,
-  );
-  return strings.map((text, index) => `${text}${placeholders[index] ?? ''}`).join('');
-}
-
-function valuesOf(values: readonly unknown[]): Record<string, string> {
-  return Object.fromEntries(values.map((value, index) => [`p${index}`, String(value)]));
 }

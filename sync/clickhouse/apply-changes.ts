@@ -1,6 +1,7 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { type ChangedPurchase, textBytesOf } from '../apply/staging.ts';
 import { type Content, currentPurchases, listOfIds } from './generations.ts';
 import { insertRows } from './insert.ts';
@@ -13,7 +14,6 @@ const partRows = 2_000;
 const partTextBytes = 8 * 2 ** 20;
 
 const names = purchaseColumns.map(({ name }) => name);
-export const purchaseNames = raw(names.join(', '));
 const signedColumns = ['organization_id', 'load_id', 'writer', 'batch', 'sign', ...names];
 
 /**

@@ -1,10 +1,8 @@
-import sql, { raw } from 'sql-template-tag';
-import { purchaseColumns } from '../../src/domain/purchase.ts';
+import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { whyCompactRows } from '../load/compact.ts';
-import { type Content, currentPurchases, inChanges, inLoad } from './generations.ts';
-
-const names = raw(purchaseColumns.map(({ name }) => name).join(', '));
+import { type Content, currentPurchases, inChanges, inLoad, purchaseCount } from './generations.ts';
 
 /** Each start of a worker, and each failed attempt, adds a writer. Queries name all of them. */
 const maxWriters = 100;
@@ -39,14 +37,14 @@ export async function compact(
   const { watermark } = content;
   await clickhouse.run(
     sql`
-      insert into purchase (organization_id, load_id, ${names})
-      select ${watermark.organizationId}, ${load}, * from ${currentPurchases(content, names)}`,
+      insert into purchase (organization_id, load_id, ${purchaseNames})
+      select ${watermark.organizationId}, ${load}, * from ${currentPurchases(content, purchaseNames)}`,
     signal,
   );
   const compacted = { load, batches: [], watermark };
   const [row] = await clickhouse.query(
     sql`
-      select (select count() ${inLoad(content)}) + (select sum(toInt64(sign)) ${inChanges(content)}),
+      select ${purchaseCount(content)},
         (select count() ${inLoad(compacted)})`,
     signal,
   );

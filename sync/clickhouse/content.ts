@@ -1,6 +1,6 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { clickHouseLayoutVersion } from '../../src/engines/clickhouse/schema.ts';
+import { clickHouseLayoutVersion, purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
   type PublishedContent,
@@ -8,7 +8,6 @@ import {
   UnreadableError,
 } from '../verification/published-content.ts';
 import { conditionOf, type PurchaseRange } from '../verification/purchase-range.ts';
-import { purchaseNames } from './apply-changes.ts';
 import { emptyExclusion, excludePurchases } from './exclusion.ts';
 import {
   type Content,

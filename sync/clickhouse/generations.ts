@@ -150,6 +150,10 @@ export const inChanges = (content: Content): Sql =>
     ? changesOf(rowsOf(content), {})
     : raw('from purchase_change where false');
 
+/** The number of purchases, as an expression. */
+export const purchaseCount = (content: Content): Sql =>
+  sql`(select count() ${inLoad(content)}) + (select sum(toInt64(sign)) ${inChanges(content)})`;
+
 /**
  * A subquery: the content's purchases that match a condition on their columns. With `ids`, a
  * condition on `id`, few changes are read: the engine's subquery of the same name reads all.

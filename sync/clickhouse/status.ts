@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import type { PublishedStatus, ReadPublished } from '../status/published.ts';
-import { inChanges, inLoad, readNewestOf, type StoredGeneration } from './generations.ts';
+import { purchaseCount, readNewestOf, type StoredGeneration } from './generations.ts';
 import { partsOfLoads } from './loads.ts';
 
 /** Reads the published generations with their numbers of purchases and their sizes on the disk. */
@@ -21,7 +21,7 @@ export const readPublishedStatus =
 
 async function readSize(clickhouse: ClickHouse, generation: StoredGeneration) {
   const [row] = await clickhouse.query(sql`
-    select (select count() ${inLoad(generation)}) + (select sum(toInt64(sign)) ${inChanges(generation)}),
+    select ${purchaseCount(generation)},
       (select sum(bytes_on_disk) from ${partsOfLoads(clickhouse)} and partition = ${generation.load})`);
   const [purchases, bytes] = (row ?? []).map(Number) as [number, number];
   return { purchases, bytes };

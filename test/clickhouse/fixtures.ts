@@ -1,7 +1,9 @@
-import sql, { raw } from 'sql-template-tag';
+import sql from 'sql-template-tag';
 import { expect } from 'vitest';
-import { type Purchase, purchaseColumns, purchaseFromRow } from '../../src/domain/purchase.ts';
+import type { Purchase } from '../../src/domain/purchase.ts';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { readPurchase } from '../../src/engines/clickhouse/list.ts';
+import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import {
   currentPurchases,
@@ -93,9 +95,6 @@ export const clickHouseTest = test
     expect(await verify()).toMatchObject({ state: 'equal', reason: null });
   });
 
-const columns = raw(purchaseColumns.map(({ name }) => name).join(', '));
-const isInteger = purchaseColumns.map(({ kind }) => !['text', 'label', 'coupons'].includes(kind));
-
 /** All purchases of the newest generation. */
 export async function publishedPurchases(
   clickhouse: ClickHouse,
@@ -104,14 +103,6 @@ export async function publishedPurchases(
   const generation = await readNewest(clickhouse, organizationId);
   if (generation === null) throw new Error('nothing is published');
   const rows = await clickhouse.query(sql`
-    select * from ${currentPurchases(generation, columns)} order by created_at desc, id desc`);
-  return rows.map((row) =>
-    purchaseFromRow(
-      row.map((value, index) =>
-        value !== null && isInteger[index] === true
-          ? BigInt(value as string)
-          : (value as string | null),
-      ),
-    ),
-  );
+    select * from ${currentPurchases(generation, purchaseNames)} order by created_at desc, id desc`);
+  return rows.map(readPurchase);
 }

@@ -179,12 +179,14 @@ function isUnavailable(error: unknown): boolean {
   return error instanceof Error && !faults.some((fault) => error instanceof fault);
 }
 
-function textOf({ strings, values }: Sql): string {
+/** The text, with a placeholder for each value. */
+export function textOf({ strings, values }: Sql): string {
   const placeholders = values.map(
     (value, index) => `{p${index}:${typeof value === 'bigint' ? 'Int64' : 'String'}}`,
   );
   return strings.map((text, index) => `${text}${placeholders[index] ?? ''}`).join('');
 }
 
-const parametersOf = ({ values }: Sql): Record<string, string> =>
+/** The values of the placeholders. */
+export const parametersOf = ({ values }: Sql): Record<string, string> =>
   Object.fromEntries(values.map((value, index) => [`p${index}`, String(value)]));

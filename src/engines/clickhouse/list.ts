@@ -4,8 +4,8 @@ import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-eng
 import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
 import { currentPurchases, type Generation, hasChanges, inBase, inChanges } from './relations.ts';
+import { purchaseNames } from './schema.ts';
 
-const columns = raw(purchaseColumns.map(({ name }) => name).join(', '));
 const newestFirst = raw('order by created_at desc, id desc');
 
 export async function listPurchases(
@@ -20,7 +20,7 @@ export async function listPurchases(
       : sql`and (created_at, id) <
           (${await creationOf(clickhouse, generation, startingAfter, signal)}, ${startingAfter})`;
   const clauses = sql`${newestFirst} limit ${raw(String(limit + 1))}`;
-  const statement = currentPurchases(generation, filters, columns, { condition, clauses });
+  const statement = currentPurchases(generation, filters, purchaseNames, { condition, clauses });
   const rows = await clickhouse.query(statement, signal);
   const purchases = rows.map(readPurchase);
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
@@ -33,7 +33,7 @@ export async function findPurchase(
   signal: AbortSignal | undefined,
 ): Promise<Purchase | null> {
   const condition = sql`and id = ${purchaseId}`;
-  const statement = currentPurchases(generation, {}, columns, { condition });
+  const statement = currentPurchases(generation, {}, purchaseNames, { condition });
   const [row] = await clickhouse.query(statement, signal);
   return row === undefined ? null : readPurchase(row);
 }
@@ -45,7 +45,7 @@ export async function* exportPurchases(
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly Purchase[]> {
-  const statement = currentPurchases(generation, filters, columns);
+  const statement = currentPurchases(generation, filters, purchaseNames);
   for await (const rows of clickhouse.stream(statement, signal)) yield rows.map(readPurchase);
 }
 
@@ -75,7 +75,8 @@ async function creationOf(
 
 const isInteger = purchaseColumns.map(({ kind }) => !['text', 'label', 'coupons'].includes(kind));
 
-const readPurchase = (row: ClickHouseRow): Purchase =>
+/** A row of `purchaseNames`. */
+export const readPurchase = (row: ClickHouseRow): Purchase =>
   purchaseFromRow(
     row.map((value, index) =>
       value !== null && isInteger[index] === true

@@ -1,9 +1,6 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import {
-  conditionsOf,
-  type FilterConditions,
-  type PurchaseFilters,
-} from '../../domain/purchase-query.ts';
+import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import { columnConditions } from '../column-conditions.ts';
 
 /**
  * What a generation shows: the rows of one load, and changes. The rows of a load and of a batch
@@ -25,20 +22,7 @@ export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'bat
 
 export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;
 
-const conditions: FilterConditions<Sql> = {
-  customerId: (id) => sql`customer_id = ${id}`,
-  paymentStatus: (status) => sql`payment_status = ${status}`,
-  platform: (platform) => sql`platform = ${platform}`,
-  createdSince: (instant) => sql`created_at >= ${instant}`,
-  createdUntil: (instant) => sql`created_at <= ${instant}`,
-  minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
-  maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
-  utm_source: (value) => sql`utm_source = ${value}`,
-  utm_medium: (value) => sql`utm_medium = ${value}`,
-  utm_campaign: (value) => sql`utm_campaign = ${value}`,
-  utm_content: (value) => sql`utm_content = ${value}`,
-  utm_term: (value) => sql`utm_term = ${value}`,
-};
+const conditions = columnConditions((instant) => sql`${instant}`);
 
 const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');

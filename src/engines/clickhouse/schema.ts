@@ -1,4 +1,8 @@
+import { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../domain/purchase.ts';
+
+/** The columns of purchases, as a list in SQL. */
+export const purchaseNames = raw(purchaseColumns.map(({ name }) => name).join(', '));
 
 /** Generations of another version are not read. Change it with the tables or the meaning of a column. */
 export const clickHouseLayoutVersion = 1;
