@@ -165,13 +165,10 @@ function exchangeBytes(port: number, bytes: string, endAfterMs?: number): Promis
   });
 }
 
-/** Parses responses of HTTP/1.1, one character a byte. */
-function readResponses(
+/** Parses responses of HTTP/1.1, one character a byte. Throws if the last one is incomplete. */
+export function readResponses(
   text: string,
-  {
-    isBodiless,
-    mayBeIncomplete,
-  }: { readonly isBodiless: boolean; readonly mayBeIncomplete: boolean },
+  { isBodiless = false, mayBeIncomplete = false } = {},
 ): SocketResponse[] {
   const responses: SocketResponse[] = [];
   for (let rest = text; rest !== ''; ) {
