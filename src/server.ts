@@ -4,8 +4,6 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { PurchaseEngine } from './domain/purchase-engine.ts';
-import { openClickHouse } from './engines/clickhouse/client.ts';
-import { createClickHouseEngine } from './engines/clickhouse/engine.ts';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
@@ -96,7 +94,7 @@ export async function startServer(
   const metrics = registry && createApiMetrics(registry, { duckdb, pools });
   const fallback = createPostgresEngine(fallbackDatabase);
   const withFiles = firstAvailable(duckdb, fallback, metrics?.onFallback);
-  const clickhouse = openEngineOfClickHouse(settings, queue);
+  const clickhouse = await openEngineOfClickHouse(settings, queue);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
   const writeExport = createExportWriter({
     dataDirectory,
@@ -138,12 +136,15 @@ export async function startServer(
 }
 
 /** Null if DuckDB files have the purchases. */
-function openEngineOfClickHouse(
+async function openEngineOfClickHouse(
   settings: Settings,
   queue: QueryQueueOptions,
-): PurchaseEngine | null {
+): Promise<PurchaseEngine | null> {
   const options = clickHouseOptions(settings);
   if (options === null) return null;
+  // Loaded only here, because other installations do not need the client.
+  const { openClickHouse } = await import('./engines/clickhouse/client.ts');
+  const { createClickHouseEngine } = await import('./engines/clickhouse/engine.ts');
   const { queryConcurrency, exportConcurrency, dataDirectory } = settings;
   // Statistics are two queries at a time, and the newest generation is one.
   const maxConnections = 2 * queryConcurrency + exportConcurrency + generationConnections;

@@ -1,3 +1,4 @@
+import { ClickHouseError } from '@clickhouse/client';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
@@ -63,6 +64,10 @@ describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
       inPostgres(
         `create table t (n bigint primary key); insert into t values (7310501), (7310501)`,
       ),
+    ],
+    [
+      'a ClickHouse conversion',
+      () => caught(() => Promise.reject(new ClickHouseError({ message: secret, code: '6' }))),
     ],
     [
       'the context of a Postgres COPY',
