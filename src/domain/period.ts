@@ -1,5 +1,5 @@
 import { earliestInstant } from './instant.ts';
-import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from './time-zone.ts';
+import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
 
 /**
  * Periods of a time series. A period is identified by a key: hours, days, weeks or months of local
@@ -43,8 +43,7 @@ export async function periodOffsets(
   to: bigint,
 ): Promise<ZoneOffset[]> {
   if (timeZone === undefined) return [{ offset: 0n, until: null }];
-  await loadZoneOffsets(timeZone, from, to);
-  const offsets = zoneOffsets(timeZone, from, to);
+  const offsets = await zoneOffsets(timeZone, from, to);
   if (interval !== 'hour') return offsets;
   return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
 }

@@ -31,49 +31,27 @@ export function canonicalTimeZone(name: string): string | null {
 }
 
 /** The offsets of a zone between two instants (microseconds, inclusive), in the order of time. */
-export function zoneOffsets(zone: string, from: bigint, to: bigint): ZoneOffset[] {
+export async function zoneOffsets(zone: string, from: bigint, to: bigint): Promise<ZoneOffset[]> {
   const { first, last } = zonedYears;
   const [begin, end] = [yearOf(from), yearOf(to)];
-  const changes: Transition[] = [
-    { at: null, offset: begin < first ? 0n : startOffset(zone, begin) },
-  ];
+  const changes: Transition[] = begin < first ? [{ at: from, offset: 0n }] : [];
   const add = (change: Transition) => {
     if (changes.at(-1)?.offset !== change.offset) changes.push(change);
   };
   for (const decade of decadesBetween(begin, end)) {
-    for (const change of transitionsIn(zone, decade)) add(change);
+    for (const change of await transitionsIn(zone, decade)) add(change);
   }
   if (end > last) add({ at: startOf(last + 1), offset: 0n });
   const needed = changes.filter(({ at }, index) => {
     const until = changes[index + 1]?.at ?? null;
-    return (at === null || at <= to) && (until === null || until > from);
+    // The first offset also holds up to a microsecond before its decade.
+    return (index === 0 || at <= to) && (until === null || until > from);
   });
   return needed.map(({ offset }, index) => ({ offset, until: needed[index + 1]?.at ?? null }));
 }
 
-/** The last of the calls that wait for an iteration of the event loop. */
-let lastIteration: Promise<void> = Promise.resolve();
-
-/**
- * Caches the transitions that `zoneOffsets` needs. Each iteration of the event loop computes one
- * decade, because 200 years of a zone take 20 ms.
- */
-export async function loadZoneOffsets(zone: string, from: bigint, to: bigint): Promise<void> {
-  for (const decade of decadesBetween(yearOf(from), yearOf(to))) {
-    if (transitions.has(keyOf(zone, decade))) continue;
-    lastIteration = lastIteration.then(() => setImmediate());
-    await lastIteration;
-    transitionsIn(zone, decade);
-  }
-}
-
-/** An offset from an instant on; `at` is null for the first offset. */
-type Transition = { readonly at: bigint | null; readonly offset: bigint };
-
-/** By zone and decade. Intl has fewer than 500 zones, of 20 decades each. */
-const transitions = new LRUCache<string, readonly Transition[]>({ max: 10_000 });
-
-const keyOf = (zone: string, decade: number): string => `${zone} ${decade}`;
+/** An offset from an instant on. */
+type Transition = { readonly at: bigint; readonly offset: bigint };
 
 /** The first years of the decades that overlap these years. */
 function decadesBetween(begin: number, end: number): number[] {
@@ -84,18 +62,26 @@ function decadesBetween(begin: number, end: number): number[] {
   return decades;
 }
 
-/** The first offset of a decade, and all transitions in it. */
-function transitionsIn(zone: string, decade: number): readonly Transition[] {
-  const key = keyOf(zone, decade);
+/** By zone and decade. Intl has fewer than 500 zones, of 20 decades each. */
+const transitions = new LRUCache<string, readonly Transition[]>({ max: 10_000 });
+
+/** The last of the calls that wait for an iteration of the event loop. */
+let lastIteration: Promise<void> = Promise.resolve();
+
+/**
+ * The first offset of a decade, and all transitions in it. Each iteration of the event loop computes
+ * one decade, because 200 years of a zone take 20 ms.
+ */
+async function transitionsIn(zone: string, decade: number): Promise<readonly Transition[]> {
+  const key = `${zone} ${decade}`;
+  const cached = transitions.get(key);
+  if (cached !== undefined) return cached;
+  lastIteration = lastIteration.then(() => setImmediate());
+  await lastIteration;
   const found = transitions.get(key) ?? findTransitions(zone, decade);
   transitions.set(key, found);
   return found;
 }
-
-const startOffset = (zone: string, year: number): bigint => {
-  const [decade] = decadesBetween(year, year);
-  return decade === undefined ? 0n : (transitionsIn(zone, decade)[0]?.offset ?? 0n);
-};
 
 function findTransitions(zone: string, decade: number): readonly Transition[] {
   const offsetAt = offsetReader(zone);

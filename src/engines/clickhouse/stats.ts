@@ -7,7 +7,7 @@ import {
   type PurchaseFilters,
   type PurchaseStatsQuery,
 } from '../../domain/purchase-query.ts';
-import { loadZoneOffsets, type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
+import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse } from './client.ts';
 import {
@@ -110,7 +110,6 @@ async function dayOffsets(
   if (timeZone === undefined) return [];
   const bounds = await readWideBounds(clickhouse, generation, filters, signal);
   if (bounds === null) return [];
-  await loadZoneOffsets(timeZone, bounds.first, bounds.last);
   return zoneOffsets(timeZone, bounds.first, bounds.last);
 }
 

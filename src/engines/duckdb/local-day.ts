@@ -1,7 +1,7 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { intervalLengths } from '../../domain/period.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { loadZoneOffsets, zoneOffsets } from '../../domain/time-zone.ts';
+import { zoneOffsets } from '../../domain/time-zone.ts';
 import { creationQuarter, quarterHour } from '../../purchase-store/quarter-hours.ts';
 import { type GenerationSummary, timeBounds } from './generation.ts';
 import { areInQuarterHours, localUnits } from './local-time.ts';
@@ -16,28 +16,17 @@ export type DayGrouping = {
   readonly date: Sql;
 };
 
-/** Loads the offsets for `dayGrouping`, without blocking the event loop. */
-export async function loadDayGrouping(
-  summary: GenerationSummary,
-  filters: PurchaseFilters,
-  timeZone: string | undefined,
-): Promise<void> {
-  if (timeZone === undefined) return;
-  const { since, until } = timeBounds(summary, filters);
-  await loadZoneOffsets(timeZone, since, until);
-}
-
 /**
  * Groups matching purchases by day, in UTC or in a time zone. DuckDB's own time zones take
  * thirty times as long as these offsets.
  */
-export function dayGrouping(
+export async function dayGrouping(
   summary: GenerationSummary,
   filters: PurchaseFilters,
   timeZone: string | undefined,
-): DayGrouping {
+): Promise<DayGrouping> {
   const { since, until } = timeBounds(summary, filters);
-  const offsets = timeZone === undefined ? [] : zoneOffsets(timeZone, since, until);
+  const offsets = timeZone === undefined ? [] : await zoneOffsets(timeZone, since, until);
   const { createdSince: _since, createdUntil: _until, ...others } = filters;
   const threshold = perQuarterHourThreshold[timeZone === undefined ? 'utc' : 'zone'];
   const isDense =

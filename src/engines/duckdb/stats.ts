@@ -12,7 +12,6 @@ import {
   labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
-  type StatsDimension,
 } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
@@ -24,23 +23,18 @@ import {
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import type { LabelCache } from './labels.ts';
-import { type DayGrouping, dayGrouping, loadDayGrouping } from './local-day.ts';
+import { type DayGrouping, dayGrouping } from './local-day.ts';
 
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
-  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
+  query: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
-  const { catalogs, summary } = generation;
-  const matching = await purchasesMatching(connection, catalogs, filters);
+  const { filters, groupLimit } = query;
+  const matching = await purchasesMatching(connection, generation.catalogs, filters);
   if (matching === null) return emptyStats;
   const coversAll = isUnfiltered(filters);
-  if (groupBy === 'day') await loadDayGrouping(summary, filters, timeZone);
-  const day = () => dayGrouping(summary, filters, timeZone);
-  const ranking =
-    groupBy === undefined
-      ? null
-      : await readRanking(connection, catalogs, matching, groupBy, day, groupLimit + 1);
+  const ranking = await readRanking(connection, generation, matching, query);
   const totals =
     (coversAll ? generation.totals : null) ??
     (await readTotals(connection, generation, filters, matching, ranking));
@@ -165,15 +159,14 @@ async function countGone(
   return row?.[0] as bigint;
 }
 
-/** The first groups of the ranking, and the sums over all groups. */
+/** The first groups of the ranking, and the sums over all groups; null without a dimension. */
 async function readRanking(
   connection: DuckDBConnection,
-  catalogs: StoreCatalogs,
+  { catalogs, summary }: Generation,
   matching: Sql,
-  groupBy: StatsDimension,
-  day: () => DayGrouping,
-  limit: number,
-): Promise<Sums & { readonly groups: readonly PurchaseGroup[] }> {
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
+): Promise<(Sums & { readonly groups: readonly PurchaseGroup[] }) | null> {
+  if (groupBy === undefined) return null;
   const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key });
   const ofDays = ({ key, day }: DayGrouping) =>
     day === null
@@ -189,7 +182,10 @@ async function readRanking(
     select label.value as name, purchase_count, revenue
     from ${ranking(raw(labelKey(label)))} as ranking
     left join ${dictionaryEntries(catalogs, labelDictionary(label))} as label on label.key = ranking.key`;
-  const named = groupBy === 'day' ? groupedByDay(day()) : groupedByLabel(labelOfDimension(groupBy));
+  const named =
+    groupBy === 'day'
+      ? groupedByDay(await dayGrouping(summary, filters, timeZone))
+      : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,
     // Not a window: two threads in DuckDB 1.5's window operator made it give up its instance.
@@ -198,7 +194,7 @@ async function readRanking(
       select *, (select sum(purchase_count)::bigint from ranking), (select sum(revenue) from ranking)
       from ranking
       order by revenue desc, purchase_count desc, name asc nulls last
-      limit ${raw(String(limit))}`,
+      limit ${raw(String(groupLimit + 1))}`,
   );
   const [, , , purchaseCount = 0n, revenueInCents = 0n] = (rows[0] ?? []) as bigint[];
   return {

@@ -6,9 +6,8 @@ import {
   labelOfDimension,
   type PurchaseFilters,
   type PurchaseStatsQuery,
-  type StatsDimension,
 } from '../../domain/purchase-query.ts';
-import { loadZoneOffsets, zoneOffsets } from '../../domain/time-zone.ts';
+import { zoneOffsets } from '../../domain/time-zone.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import { purchasesMatching } from './filters.ts';
@@ -17,14 +16,11 @@ import { purchasesMatching } from './filters.ts';
 export async function purchaseStats(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
+  query: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
-  const totals = await readTotals(connection, organizationId, filters);
-  const day = () => localDay(connection, organizationId, filters, timeZone);
-  const groups =
-    groupBy === undefined
-      ? []
-      : await readGroups(connection, organizationId, filters, groupBy, day, groupLimit + 1);
+  const { groupLimit } = query;
+  const totals = await readTotals(connection, organizationId, query.filters);
+  const groups = await readGroups(connection, organizationId, query);
   return {
     ...totals,
     groups: groups.slice(0, groupLimit),
@@ -68,9 +64,8 @@ async function localDay(
   const utc = sql`created_at at time zone 'UTC'`;
   if (timeZone === undefined) return sql`to_char(${utc}, 'YYYY-MM-DD')`;
   const bounds = await readTimeBounds(connection, organizationId, filters);
-  if (bounds !== null) await loadZoneOffsets(timeZone, bounds.first, bounds.last);
   const offset = offsetExpression(
-    bounds === null ? [] : zoneOffsets(timeZone, bounds.first, bounds.last),
+    bounds === null ? [] : await zoneOffsets(timeZone, bounds.first, bounds.last),
     (instant) => sql`created_at < ${formatInstant(instant)}::timestamptz`,
   );
   return sql`to_char(${utc} + ${offset} * interval '1 microsecond', 'YYYY-MM-DD')`;
@@ -91,18 +86,21 @@ export async function readTimeBounds(
   return first === null ? null : { first, last };
 }
 
+/** One group more than the limit, if there are as many. */
 async function readGroups(
   connection: pg.ClientBase,
   organizationId: bigint,
-  filters: PurchaseFilters,
-  groupBy: StatsDimension,
-  day: () => Promise<Sql>,
-  limit: number,
+  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<PurchaseGroup[]> {
+  if (groupBy === undefined) return [];
+  const key =
+    groupBy === 'day'
+      ? await localDay(connection, organizationId, filters, timeZone)
+      : raw(labelOfDimension(groupBy));
   const statement = sql`
     select key, purchase_count, revenue::text as revenue
     from (
-      select ${groupBy === 'day' ? await day() : raw(labelOfDimension(groupBy))} as key,
+      select ${key} as key,
         count(*) as purchase_count,
         sum(purchase_value_in_cents) as revenue
       from purchases
@@ -110,7 +108,7 @@ async function readGroups(
       group by 1
     ) as ranking
     order by ranking.revenue desc, purchase_count desc, key collate "C" asc nulls last
-    limit ${limit}`;
+    limit ${groupLimit + 1}`;
   const { rows } = await connection.query(statement);
   return rows.map((row) => ({
     key: row.key,
