@@ -18,7 +18,10 @@ const day = 24n * hour;
 export const intervalLengths = { hour, day, week: 7n * day } as const;
 
 /** The time zone of a time series; UTC if undefined. */
-export type PeriodCalendar = { readonly interval: Interval; readonly timeZone?: string };
+export type PeriodCalendar = {
+  readonly interval: Interval;
+  readonly timeZone?: string | undefined;
+};
 
 /** A period, and its first instant (microseconds since 1970). */
 export type Period = { readonly key: number; readonly startsAt: bigint };

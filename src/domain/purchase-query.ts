@@ -12,14 +12,14 @@ import {
  * 1970-01-01T00:00:00Z.
  */
 export type PurchaseFilters = {
-  readonly customerId?: bigint;
-  readonly paymentStatus?: PaymentStatus;
-  readonly platform?: Platform;
-  readonly createdSince?: bigint;
-  readonly createdUntil?: bigint;
-  readonly minValueInCents?: bigint;
-  readonly maxValueInCents?: bigint;
-} & { readonly [Label in TrackingLabel]?: string };
+  readonly customerId?: bigint | undefined;
+  readonly paymentStatus?: PaymentStatus | undefined;
+  readonly platform?: Platform | undefined;
+  readonly createdSince?: bigint | undefined;
+  readonly createdUntil?: bigint | undefined;
+  readonly minValueInCents?: bigint | undefined;
+  readonly maxValueInCents?: bigint | undefined;
+} & { readonly [Label in TrackingLabel]?: string | undefined };
 
 /** Whether all purchases match. */
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
@@ -49,7 +49,7 @@ export type PurchaseListQuery = {
   /** 1 to 100. */
   readonly limit: number;
   /** The last purchase of the previous page. It need not match the filters. */
-  readonly startingAfter?: bigint;
+  readonly startingAfter?: bigint | undefined;
 };
 
 /** Section 4.4. `status` is the payment status, as in the filter. */
@@ -67,11 +67,11 @@ export const labelOfDimension = (dimension: SeriesDimension): PurchaseLabel =>
 
 export type PurchaseStatsQuery = {
   readonly filters: PurchaseFilters;
-  readonly groupBy?: StatsDimension;
+  readonly groupBy?: StatsDimension | undefined;
   /** 1 to 50. */
   readonly groupLimit: number;
   /** The canonical name of the time zone of `day`; UTC if undefined. */
-  readonly timeZone?: string;
+  readonly timeZone?: string | undefined;
 };
 
 /** The dimensions of a time series: periods take the place of days. */
@@ -83,7 +83,7 @@ export type SeriesDimension = Exclude<StatsDimension, 'day'>;
 
 export type PurchaseTimeSeriesQuery = PeriodCalendar & {
   readonly filters: PurchaseFilters;
-  readonly groupBy?: SeriesDimension;
+  readonly groupBy?: SeriesDimension | undefined;
   /** 1 to 50. */
   readonly groupLimit: number;
 };

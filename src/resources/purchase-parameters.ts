@@ -5,7 +5,6 @@ import {
   groupLimits,
   maxTrackingLength,
   type PurchaseFilters,
-  type PurchaseListQuery,
   seriesDimensions,
   statsDimensions,
 } from '../domain/purchase-query.ts';
@@ -74,14 +73,6 @@ export const purchaseTimeSeriesParameters = z.strictObject({
   timezone: timeZone(),
 });
 
-export function listQuery(
-  parameters: z.output<typeof customerPurchaseListParameters>,
-  filters: PurchaseFilters,
-): PurchaseListQuery {
-  const { limit, starting_after: startingAfter } = parameters;
-  return { filters, limit, ...(startingAfter === undefined ? {} : { startingAfter }) };
-}
-
 type FilterParameters = Partial<
   Omit<z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>, 'format'>
 >;
@@ -90,20 +81,13 @@ type FilterParameters = Partial<
 export function filtersFrom(parameters: FilterParameters): PurchaseFilters {
   const { status } = parameters;
   return {
-    ...defined('customerId', parameters.customer_id),
-    ...defined('paymentStatus', status === 'any' ? undefined : status),
-    ...defined('platform', parameters.platform),
-    ...defined('createdSince', parameters.created_since),
-    ...defined('createdUntil', parameters.created_until),
-    ...defined('minValueInCents', parameters.min_value_in_cents),
-    ...defined('maxValueInCents', parameters.max_value_in_cents),
-    ...Object.assign({}, ...trackingLabels.map((label) => defined(label, parameters[label]))),
+    customerId: parameters.customer_id,
+    paymentStatus: status === 'any' ? undefined : status,
+    platform: parameters.platform,
+    createdSince: parameters.created_since,
+    createdUntil: parameters.created_until,
+    minValueInCents: parameters.min_value_in_cents,
+    maxValueInCents: parameters.max_value_in_cents,
+    ...Object.fromEntries(trackingLabels.map((label) => [label, parameters[label]])),
   };
-}
-
-function defined<Name extends keyof PurchaseFilters>(
-  name: Name,
-  value: PurchaseFilters[Name] | undefined,
-): Pick<PurchaseFilters, never> {
-  return value === undefined ? {} : { [name]: value };
 }

@@ -50,13 +50,9 @@ export const purchaseStats: ResourceRoutes = () => [
     showsSnapshot: true,
     table: statsTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { group_by: groupBy, group_limit: groupLimit, timezone: timeZone } = query;
-      const statsQuery = {
-        filters: filtersFrom(query),
-        groupLimit,
-        ...(groupBy === undefined ? {} : { groupBy }),
-        ...(timeZone === 'UTC' ? {} : { timeZone }),
-      };
+      const { group_by: groupBy, group_limit: groupLimit, timezone } = query;
+      const timeZone = timezone === 'UTC' ? undefined : timezone;
+      const statsQuery = { filters: filtersFrom(query), groupBy, groupLimit, timeZone };
       const { result, asOf } = await purchases.stats(organizationId, statsQuery, signal, client);
       return {
         asOf,

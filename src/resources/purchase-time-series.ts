@@ -59,13 +59,8 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
     table: timeSeriesTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
       const { interval, timezone, group_by: groupBy, group_limit: groupLimit } = query;
-      const seriesQuery = {
-        filters: filtersFrom(query),
-        interval,
-        groupLimit,
-        ...(groupBy === undefined ? {} : { groupBy }),
-        ...(timezone === 'UTC' ? {} : { timeZone: timezone }),
-      };
+      const timeZone = timezone === 'UTC' ? undefined : timezone;
+      const seriesQuery = { filters: filtersFrom(query), interval, groupBy, groupLimit, timeZone };
       const { result, asOf } = await purchases
         .timeSeries(organizationId, seriesQuery, signal, client)
         .catch((error: unknown) => {

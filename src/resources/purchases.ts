@@ -9,7 +9,6 @@ import { customer } from './customer-wire.ts';
 import {
   customerPurchaseListParameters,
   filtersFrom,
-  listQuery,
   purchaseListParameters,
 } from './purchase-parameters.ts';
 import { purchaseTable } from './purchase-table.ts';
@@ -34,7 +33,8 @@ export const purchases: ResourceRoutes = () => [
     showsSnapshot: true,
     table: purchaseListTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const purchaseQuery = listQuery(query, filtersFrom(query));
+      const { limit, starting_after: startingAfter } = query;
+      const purchaseQuery = { filters: filtersFrom(query), limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
     },
   }),
@@ -69,8 +69,9 @@ export const customerPurchases: ResourceRoutes = (services) => [
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),
     handle: async ({ path, query, organizationId, purchases, signal, client }) => {
+      const { limit, starting_after: startingAfter } = query;
       const filters = { ...filtersFrom(query), customerId: path.customer_id };
-      const purchaseQuery = listQuery(query, filters);
+      const purchaseQuery = { filters, limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
     },
   }),

@@ -26,8 +26,7 @@ export async function purchaseTimeSeries(
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit, interval } = query;
   const { catalogs, summary } = generation;
-  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-  const stats = await purchaseStats(connection, generation, ranking);
+  const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
   const matching = (await purchasesMatching(connection, catalogs, filters)) ?? sql`false`;
   const { since, until } = timeBounds(summary, filters);
   const period = periodKey(interval, await periodOffsets(query, since, until));

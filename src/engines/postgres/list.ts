@@ -75,7 +75,7 @@ export async function* exportPurchases(
     const page = await listPurchases(connection, organizationId, {
       filters,
       limit: exportPageSize,
-      ...(last === undefined ? {} : { startingAfter: last }),
+      startingAfter: last,
     });
     if (page.purchases.length > 0) yield page.purchases;
     last = page.purchases.at(-1)?.id;

@@ -22,8 +22,7 @@ export async function purchaseTimeSeries(
   query: PurchaseTimeSeriesQuery,
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit } = query;
-  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-  const stats = await purchaseStats(connection, organizationId, ranking);
+  const stats = await purchaseStats(connection, organizationId, { filters, groupBy, groupLimit });
   const bounds = await readTimeBounds(connection, organizationId, filters);
   const range = await rangeOf(query, filters, async () =>
     bounds === null
