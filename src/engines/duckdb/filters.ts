@@ -2,14 +2,11 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseLabel, trackingLabels } from '../../domain/purchase.ts';
-import {
-  conditionsOf,
-  type FilterConditions,
-  type PurchaseFilters,
-} from '../../domain/purchase-query.ts';
+import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
+import { columnConditions } from '../column-conditions.ts';
 
 type LabelKeys = ReadonlyMap<string, number>;
 
@@ -25,27 +22,11 @@ export async function purchasesMatching(
   const labels = labelsIn(filters);
   const keys = await findKeys(connection, catalogs, labels);
   if (keys.size < labels.length) return null;
-  const conditions = conditionsOf(filters, conditionsWith(keys));
-  return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
-}
-
-function conditionsWith(keys: LabelKeys): FilterConditions<Sql> {
-  const keyed = (label: PurchaseLabel) =>
+  const hasLabel = (label: PurchaseLabel) =>
     sql`${raw(labelKey(label))} = ${keys.get(label)}::integer`;
-  return {
-    customerId: (id) => sql`customer_id = ${id}`,
-    paymentStatus: () => keyed('payment_status'),
-    platform: () => keyed('platform'),
-    createdSince: (instant) => sql`created_at >= ${new DuckDBTimestampValue(instant)}`,
-    createdUntil: (instant) => sql`created_at <= ${new DuckDBTimestampValue(instant)}`,
-    minValueInCents: (cents) => sql`purchase_value_in_cents >= ${cents}`,
-    maxValueInCents: (cents) => sql`purchase_value_in_cents <= ${cents}`,
-    utm_source: () => keyed('utm_source'),
-    utm_medium: () => keyed('utm_medium'),
-    utm_campaign: () => keyed('utm_campaign'),
-    utm_content: () => keyed('utm_content'),
-    utm_term: () => keyed('utm_term'),
-  };
+  const instant = (microseconds: bigint) => sql`${new DuckDBTimestampValue(microseconds)}`;
+  const conditions = conditionsOf(filters, columnConditions(instant, hasLabel));
+  return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
 }
 
 function labelsIn(filters: PurchaseFilters): { label: PurchaseLabel; value: string }[] {
