@@ -27,10 +27,12 @@ export type QueryQueue = {
 };
 
 export type QueryQueueOptions = {
+  /** Queries that run at the same time. */
   readonly concurrency: number;
-  /** Queries in the queue, of all clients and of one. */
+  /** Queries in the queue, of all clients and of one. Further queries are refused. */
   readonly queueLimit: number;
   readonly queueLimitPerClient: number;
+  /** Of a query, including its time in the queue. */
   readonly timeoutMs: number;
 };
 

@@ -9,33 +9,23 @@ import {
   type PurchaseReader,
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
-import { createInstance } from '../../duckdb/connection.ts';
+import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
+import type { QueryQueueOptions } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { Generation } from './generation.ts';
-import { createGenerations, type Generations } from './generations.ts';
+import { createGenerations, type Generations, type GenerationsOptions } from './generations.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
-export type DuckDBEngineOptions = {
-  readonly dataDirectory: string;
-  readonly threads: number;
-  readonly memoryLimit: string;
-  /** Queries that run at the same time. */
-  readonly concurrency: number;
-  /** Queries in the queue, of all clients and of one. Further queries are refused. */
-  readonly queueLimit: number;
-  readonly queueLimitPerClient: number;
-  /** Of a query, including its time in the queue. */
-  readonly timeoutMs: number;
-  /** Receives the error of a generation that cannot be served. The previous one goes on serving. */
-  readonly onError: (organizationId: bigint, error: unknown) => void;
-};
+export type DuckDBEngineOptions = QueryQueueOptions &
+  Pick<GenerationsOptions, 'dataDirectory' | 'onError'> &
+  Pick<DuckDBOptions, 'threads' | 'memoryLimit'>;
 
 /** Of an attached organization. A small organization's file then fits into memory as a whole. */
 const memoryPerOrganization = 2 ** 20;
