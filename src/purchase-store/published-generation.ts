@@ -59,6 +59,12 @@ export function publishedBase(directory: string): string | null {
   }
 }
 
+/** Whether a generation shows all changes that an earlier one shows: one history, a later snapshot. */
+export const isLaterInHistory = (one: PublishedGeneration, earlier: PublishedGeneration): boolean =>
+  one.source === earlier.source &&
+  one.fingerprint === earlier.fingerprint &&
+  one.asOf >= earlier.asOf;
+
 /** Changes when rename replaces the file; null if there is no file. */
 export function stampOf(path: string): string | null {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });

@@ -2,6 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
+import type { FileDescriptors } from '../../domain/purchase-engine.ts';
 import { detach, queryRows, quotePath } from '../../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../../duckdb/shared-files.ts';
 import { layoutVersion, requireBase } from '../../purchase-store/layout.ts';
@@ -24,8 +25,8 @@ export type AttachedGeneration = {
   readonly published: PublishedGeneration;
   /** Its base, which other generations may read too. */
   readonly base: SharedFile<Base>;
-  /** Its open delta: the worker may have removed the name. */
-  readonly descriptor: number;
+  /** Its open files: the worker may have removed the names. */
+  readonly descriptors: FileDescriptors;
   /** The number of queries that read it. */
   users: number;
   /** Whether the end of the last query detaches it. */
@@ -63,7 +64,7 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
     try {
       await detach(await connecting, attached.generation.catalogs.delta);
     } finally {
-      closeSync(attached.descriptor);
+      closeSync(attached.descriptors.delta);
       await attached.base.release();
     }
   };
@@ -84,7 +85,8 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
           warm,
           labels: base.content.labels,
         });
-        return { generation, published, base, descriptor, users: 0, isRetired: false };
+        const descriptors = { base: base.content.descriptor, delta: descriptor };
+        return { generation, published, base, descriptors, users: 0, isRetired: false };
       } catch (error) {
         if (descriptor !== null) closeSync(descriptor);
         await base.release();

@@ -42,6 +42,7 @@ export type GenerationsOptions = {
   readonly dataDirectory: string;
   /** Idle organizations beyond this number are evicted, the least recently used first. */
   readonly maxIdle: number;
+  /** Receives the error of a generation that cannot be served. The previous one goes on serving. */
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
@@ -92,7 +93,7 @@ export function createGenerations(
     async version(organizationId, source) {
       const lease = await acquire(organizationId, source);
       lease?.release();
-      return lease === null ? null : { name: lease.file, asOf: lease.asOf };
+      return lease === null ? null : { name: lease.published.file, asOf: lease.asOf };
     },
 
     async use(organizationId, source, work) {
@@ -103,7 +104,7 @@ export function createGenerations(
       } catch (error) {
         if (isCorruption(error)) {
           onError(organizationId, error);
-          organizations.get(organizationId)?.reportDamage(lease.base);
+          organizations.get(organizationId)?.reportDamage(lease.published.base);
         }
         throw error;
       } finally {

@@ -1,8 +1,8 @@
-import type { FileDescriptors } from '../../domain/purchase-engine.ts';
 import { isDamage } from '../../duckdb/damage.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import {
   currentFile,
+  isLaterInHistory,
   organizationDirectory,
   type PublishedGeneration,
   publishedBase,
@@ -12,18 +12,14 @@ import {
 import type { UpToDateReader } from '../../purchase-store/up-to-date.ts';
 import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
 import type { AttachedGeneration, Attachments } from './attachments.ts';
-import type { Generation } from './generation.ts';
 
 /** An attached generation, valid until it is released. */
-export type GenerationLease = {
-  readonly generation: Generation;
+export type GenerationLease = Pick<
+  AttachedGeneration,
+  'generation' | 'published' | 'descriptors'
+> & {
   /** The generation shows all changes up to this instant; microseconds since 1970. */
   readonly asOf: bigint;
-  /** The names of the generation's files. No other files ever have these names. */
-  readonly file: string;
-  readonly base: string;
-  /** The open files: the worker may have removed the names. */
-  readonly descriptors: FileDescriptors;
   release(): void;
 };
 
@@ -132,7 +128,7 @@ export class ServedOrganization {
     this.#isServing = false;
     const current = this.#current;
     if (current === null) return null;
-    const { generation, base, descriptor, published } = current;
+    const { published } = current;
     this.#isOfOtherSource = source !== null && published.source !== source;
     if (this.#isOfOtherSource) return null;
     if (published.base === this.#damaged?.base) {
@@ -143,14 +139,9 @@ export class ServedOrganization {
     this.#isServing = true;
     const release = this.#options.attachments.use(current);
     return {
-      generation,
+      ...current,
       asOf: this.#asOf,
-      file: published.file,
-      base: published.base,
-      descriptors: { base: base.content.descriptor, delta: descriptor },
-      release: () => {
-        release().catch((error) => this.#options.onError(this.id, error));
-      },
+      release: () => void release().catch((error) => this.#options.onError(this.id, error)),
     };
   }
 
@@ -184,9 +175,8 @@ export class ServedOrganization {
   /** Stops serving generations with this base, and sends the worker a request to rebuild it. */
   reportDamage(base: string): void {
     const now = performance.now();
-    const isReported =
-      this.#damaged?.base === base && now - this.#damaged.reportedAt < damageReportIntervalMs;
-    if (isReported) return;
+    const { base: reported, reportedAt = 0 } = this.#damaged ?? {};
+    if (reported === base && now - reportedAt < damageReportIntervalMs) return;
     this.#damaged = { base, reportedAt: now };
     try {
       sendWorkerRequest(this.#options.dataDirectory, 'damaged', this.id, base);
@@ -222,7 +212,10 @@ export class ServedOrganization {
     const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
     this.#stamp = stamp;
     this.#isStuck = false;
-    if (!this.#keepsInstant(published)) this.#asOf = published.asOf;
+    // The published instant is the beginning of a transaction. A later poll may have confirmed the
+    // served generation before that transaction took its snapshot.
+    const isLater = this.#served !== null && isLaterInHistory(published, this.#served);
+    if (!isLater || published.asOf > this.#asOf) this.#asOf = published.asOf;
     this.#served = published;
     this.#isConfirmed = false;
     await this.#replace(next);
@@ -252,22 +245,5 @@ export class ServedOrganization {
     const instant = this.#options.upToDate.instantOf(this.id, published.file);
     this.#isConfirmed = instant !== null;
     if (instant !== null && instant > this.#asOf) this.#asOf = instant;
-  }
-
-  /**
-   * Whether the new generation shows all changes up to the instant of the previous one. Its own
-   * instant, the beginning of its transaction, may be earlier: a later poll may have confirmed
-   * the previous generation before this transaction took its snapshot. The history must be the
-   * same, and the snapshot later.
-   */
-  #keepsInstant(published: PublishedGeneration): boolean {
-    const served = this.#served;
-    return (
-      served !== null &&
-      served.source === published.source &&
-      served.fingerprint === published.fingerprint &&
-      served.asOf <= published.asOf &&
-      published.asOf < this.#asOf
-    );
   }
 }
