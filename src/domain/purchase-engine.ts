@@ -12,16 +12,12 @@ export type PurchasePage = {
   readonly hasMore: boolean;
 };
 
-export type PurchaseGroup = {
-  readonly key: string | null;
-  readonly purchaseCount: bigint;
-  readonly revenueInCents: bigint;
-};
+export type PurchaseSums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
 
-export type PurchaseTotals = {
-  readonly purchaseCount: bigint;
+export type PurchaseGroup = PurchaseSums & { readonly key: string | null };
+
+export type PurchaseTotals = PurchaseSums & {
   readonly customerCount: bigint;
-  readonly revenueInCents: bigint;
   /** The single currency of the matching purchases; null if there is none or several. */
   readonly currency: string | null;
   readonly mixedCurrencies: boolean;
@@ -34,12 +30,10 @@ export type PurchaseStats = PurchaseTotals & {
 };
 
 /** The matching purchases of a period. */
-export type PurchasePeriod = {
+export type PurchasePeriod = PurchaseSums & {
   /** The first instant of the period, also if `created_since` is later. */
   readonly startsAt: bigint;
-  readonly purchaseCount: bigint;
   readonly customerCount: bigint;
-  readonly revenueInCents: bigint;
 };
 
 export type PurchaseTimeSeries = PurchaseTotals & {

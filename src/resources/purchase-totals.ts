@@ -1,5 +1,9 @@
 import { z } from 'zod';
-import { averageTicket, type PurchaseTotals } from '../domain/purchase-engine.ts';
+import {
+  averageTicket,
+  type PurchaseSums,
+  type PurchaseTotals,
+} from '../domain/purchase-engine.ts';
 import { count, integer, sum } from '../http/response/wire.ts';
 
 /** The fields of the totals (section 2.6). */
@@ -19,10 +23,7 @@ export const totals = (of: PurchaseTotals) => ({
   mixed_currencies: of.mixedCurrencies,
 });
 
-export const amounts = ({
-  purchaseCount,
-  revenueInCents,
-}: Pick<PurchaseTotals, 'purchaseCount' | 'revenueInCents'>) => ({
+export const amounts = ({ purchaseCount, revenueInCents }: PurchaseSums) => ({
   purchase_count: purchaseCount,
   revenue_in_cents: revenueInCents,
   average_ticket_in_cents: averageTicket(revenueInCents, purchaseCount),

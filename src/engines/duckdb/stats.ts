@@ -5,6 +5,7 @@ import {
   emptyStats,
   type PurchaseGroup,
   type PurchaseStats,
+  type PurchaseSums,
   type PurchaseTotals,
 } from '../../domain/purchase-engine.ts';
 import {
@@ -48,8 +49,6 @@ export async function purchaseStats(
   };
 }
 
-type Sums = { readonly purchaseCount: bigint; readonly revenueInCents: bigint };
-
 /**
  * One statement, because each statement costs a millisecond before it reads anything. Known
  * values are not read: the sums of the ranking, a single currency, a filter by one customer.
@@ -59,7 +58,7 @@ async function readTotals(
   { catalogs, summary, labels }: Generation,
   { customerId }: PurchaseFilters,
   matching: Sql,
-  ranking: Sums | null,
+  ranking: PurchaseSums | null,
 ): Promise<PurchaseTotals> {
   if (ranking?.purchaseCount === 0n) return emptyStats;
   const isCurrencyKnown = summary.currency !== null;
@@ -165,7 +164,7 @@ async function readRanking(
   { catalogs, summary }: Generation,
   matching: Sql,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
-): Promise<(Sums & { readonly groups: readonly PurchaseGroup[] }) | null> {
+): Promise<(PurchaseSums & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
   const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key });
   const ofDays = ({ key, day }: DayGrouping) =>
