@@ -8,6 +8,7 @@ import {
 } from '../../domain/public-id.ts';
 import { pageLimits } from '../../domain/purchase-query.ts';
 import { canonicalTimeZone } from '../../domain/time-zone.ts';
+import { wholeNumber } from '../../setting-values.ts';
 import { ApiError } from '../response/errors.ts';
 
 /**
@@ -20,14 +21,12 @@ const maxBigint = 2n ** 63n - 1n;
 /** Plain digits within bounds. */
 export function integer(bounds: { min: number; max: number; default: number }) {
   const { min, max } = bounds;
-  const message = `must be a whole number from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d{1,9}$/, message)
-    .transform(Number)
-    .refine((number) => number >= min && number <= max, message)
-    .default(bounds.default)
-    .meta({ type: 'integer', minimum: min, maximum: max, default: bounds.default });
+  return wholeNumber(min, max, bounds.default).meta({
+    type: 'integer',
+    minimum: min,
+    maximum: max,
+    default: bounds.default,
+  });
 }
 
 /** Cents from 0 to the maximum of a bigint column. */
