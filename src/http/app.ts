@@ -35,26 +35,7 @@ import { health } from './server/health.ts';
 import { trackResponses } from './server/responses-in-flight.ts';
 import type { Services } from './services.ts';
 
-type AppSettings = Pick<
-  Settings,
-  | 'connectionsPerAddress'
-  | 'corsOrigins'
-  | 'databaseSilenceMs'
-  | 'exportConcurrency'
-  | 'exportsPerKey'
-  | 'failedKeysPerMinute'
-  | 'freshnessWaitMs'
-  | 'queryTimeoutMs'
-  | 'rateLimitPerMinute'
-  | 'rateLimitStore'
-  | 'readyMaxLagMs'
-  | 'responseCacheBytes'
-  | 'shutdownTimeoutMs'
-  | 'trustedProxies'
-  | 'unreadBytesPerKey'
->;
-
-export type AppOptions = AppSettings & {
+export type AppOptions = Settings & {
   /** Every resource under /v1. */
   readonly resources: readonly ResourceRoutes[];
   readonly services: Services;
