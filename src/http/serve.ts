@@ -105,23 +105,13 @@ function serveExport(
       const requirement = readFreshnessRequirement(request, apiRequest.purchases);
       const inQuery = apiRequest.query as { format?: ExportFormatName };
       const format = inQuery.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
-      const send = (requireFresh?: (asOf: bigint) => void) => {
-        const opened: Export = {
-          format: formats[format],
-          name,
-          open: (take, signal) =>
-            open(
-              apiRequest,
-              format,
-              (file, either) => {
-                requireFresh?.(file.asOf);
-                return take(file, either);
-              },
-              signal,
-            ),
-        };
-        return sendExport(request, reply, opened, options);
+      const file = {
+        format: formats[format],
+        name,
+        open: (...opening: Parameters<Export['open']>) => open(apiRequest, format, ...opening),
       };
+      const send = (requireFresh?: (asOf: bigint) => void) =>
+        sendExport(request, reply, file, options, requireFresh);
       return requirement === null ? send() : freshness.respondWhenFresh(requirement, send);
     },
   });

@@ -29,13 +29,15 @@ export type ExportOptions = {
 
 /**
  * Sends an export. A failure before the first byte rejects, and has an error response. A later
- * failure destroys the connection, so that no client takes a part for the whole.
+ * failure destroys the connection, so that no client takes a part for the whole. `requireFresh`
+ * throws if the data are too old.
  */
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   { format, name, open }: Export,
   { slots, stalledAfterMs, observer }: ExportOptions,
+  requireFresh?: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
   const signal = signalOf(request);
   const freeSlot = slots.take(request.credential.keyId);
@@ -50,6 +52,7 @@ export async function sendExport(
   try {
     await open(
       async ({ result, asOf }, either) => {
+        requireFresh?.(asOf);
         if (isBegun) throw new Error('a part of the export was already sent');
         const parts = watched(result, watch, observer);
         // Before the head is sent: a failure here still has an error response.
