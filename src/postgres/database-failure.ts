@@ -5,8 +5,8 @@ import { errorText } from '../error-text.ts';
 export type DatabaseFailure = {
   readonly message: string;
   readonly advice: string;
-  /** Whether the condition may end without a change of settings or database. */
-  readonly isTransient: boolean;
+  /** The condition may end without a change of settings or database. */
+  readonly isTransient?: true | undefined;
 };
 
 /** Privileges by table, such as `select, insert`. */
@@ -54,21 +54,18 @@ function describeConnectionFailure(error: Error, code: string): DatabaseFailure 
       advice:
         'Name the certificate authority in DATABASE_URL: `sslmode=verify-full&sslrootcert=/path/to/ca.pem`. ' +
         'With `sslmode=no-verify` the connection is encrypted, but anybody may answer.',
-      isTransient: false,
     };
   }
   if (/does not support SSL/.test(text)) {
     return {
       message: 'DATABASE_URL asks for TLS, which this Postgres does not offer.',
       advice: 'Switch on `ssl` in Postgres, or set `sslmode=disable` in DATABASE_URL.',
-      isTransient: false,
     };
   }
   if (code === 'EPROTO' || /^(SASL|There was an error establishing an SSL)/.test(text)) {
     return {
       message: `Postgres cannot be logged in to: ${text}.`,
       advice: 'Correct the user and the password in DATABASE_URL.',
-      isTransient: false,
     };
   }
   return null;
@@ -158,14 +155,13 @@ const conditions: readonly Condition[] = [
 function describeRefusal(error: pg.DatabaseError, rights: TableRights): DatabaseFailure | null {
   const { code = '', message } = error;
   const refused = `Postgres refused: ${errorText(error)} (SQLSTATE ${code}).`;
-  if (code === '42501') return { ...missingRight(message, refused, rights), isTransient: false };
-  if (code === '42P01') return { ...missingTable(message), isTransient: false };
+  if (code === '42501') return missingRight(message, refused, rights);
+  if (code === '42P01') return missingTable(message);
   const extension = /extension "?([a-z_]+)/.exec(message)?.[1];
   if (/^(0A000|58P01)$/.test(code) && extension !== undefined) {
     return {
       message: `Postgres does not have the extension ${extension}.`,
       advice: 'Install the additional modules of Postgres on its server (postgresql-contrib).',
-      isTransient: false,
     };
   }
   const condition = conditions.find(
@@ -175,7 +171,7 @@ function describeRefusal(error: pg.DatabaseError, rights: TableRights): Database
       (known.routine ?? error.routine) === error.routine,
   );
   if (condition === undefined) return null;
-  const { summary, advice, isTransient = false } = condition;
+  const { summary, advice, isTransient } = condition;
   return {
     message: summary === undefined ? refused : `${summary}: ${errorText(error)}.`,
     advice,
@@ -183,7 +179,7 @@ function describeRefusal(error: pg.DatabaseError, rights: TableRights): Database
   };
 }
 
-function missingTable(message: string): Pick<DatabaseFailure, 'message' | 'advice'> {
+function missingTable(message: string): DatabaseFailure {
   const table = /relation "([^"]+)"/.exec(message)?.[1] ?? 'that is needed';
   return {
     message: `Postgres does not find the table ${table} in the search path.`,
@@ -193,11 +189,7 @@ function missingTable(message: string): Pick<DatabaseFailure, 'message' | 'advic
   };
 }
 
-function missingRight(
-  message: string,
-  refused: string,
-  rights: TableRights,
-): Pick<DatabaseFailure, 'message' | 'advice'> {
+function missingRight(message: string, refused: string, rights: TableRights): DatabaseFailure {
   const policyTable = /row-level security policy for table "([^"]+)"/.exec(message)?.[1];
   if (policyTable !== undefined) {
     return {

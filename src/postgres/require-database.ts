@@ -75,7 +75,7 @@ async function tryDatabase(databaseUrl: string, needs: DatabaseNeeds): Promise<A
     return { failure: await findProblem(client, databaseUrl, needs), name };
   } catch (error) {
     const unknown = { message: `${errorText(error)}.`, advice: 'Check DATABASE_URL.' };
-    return { failure: describeDatabaseFailure(error) ?? { ...unknown, isTransient: false }, name };
+    return { failure: describeDatabaseFailure(error) ?? unknown, name };
   } finally {
     await client.end().catch(() => {});
   }
@@ -122,16 +122,18 @@ async function findProblem(
       current_setting('server_encoding') as encoding,
       pg_is_in_recovery() as is_standby,
       pg_backend_pid() as pid`);
-  const [{ version, encoding, is_standby, pid } = fail()] = rows;
-  const lasting = (message: string, advice: string) => ({ message, advice, isTransient: false });
+  const [{ version, encoding, is_standby, pid }] = rows as [(typeof rows)[number]];
   if (version < 130_000) {
-    const advice = 'Postgres 13 or later is needed.';
-    return lasting(`It is Postgres ${Math.floor(version / 10_000)}.`, advice);
+    return {
+      message: `It is Postgres ${Math.floor(version / 10_000)}.`,
+      advice: 'Postgres 13 or later is needed.',
+    };
   }
   if (encoding !== 'UTF8') {
-    const advice =
-      "Copy it into a database that is created with `encoding 'UTF8' template template0`.";
-    return lasting(`Its encoding is ${encoding}, and must be UTF8.`, advice);
+    return {
+      message: `Its encoding is ${encoding}, and must be UTF8.`,
+      advice: "Copy it into a database that is created with `encoding 'UTF8' template template0`.",
+    };
   }
   if (needs.isPrimary && is_standby) {
     return {
@@ -142,12 +144,13 @@ async function findProblem(
   }
   const { processID } = client as unknown as { processID: number | null };
   if (processID !== pid && (await sharesServerSessions(client, pid, databaseUrl, needs))) {
-    return lasting('A connection pool in transaction mode is in between.', poolerAdvice);
+    const message = 'A connection pool in transaction mode is in between.';
+    return { message, advice: poolerAdvice };
   }
-  const problem =
+  return (
     (await findVersionProblem(client, needs.isToMigrate === true)) ??
-    (await findTableProblem(client, needs.rights ?? {}));
-  return problem === null ? null : lasting(problem.message, problem.advice);
+    (await findTableProblem(client, needs.rights ?? {}))
+  );
 }
 
 /**
@@ -172,8 +175,4 @@ async function sharesServerSessions(
   } finally {
     await second.end().catch(() => {});
   }
-}
-
-function fail(): never {
-  throw new Error('Postgres sent no row');
 }

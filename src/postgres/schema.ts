@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import sql from 'sql-template-tag';
 import { packageFile } from '../package-files.ts';
-import type { TableRights } from './database-failure.ts';
+import type { DatabaseFailure, TableRights } from './database-failure.ts';
 import type { Database } from './pool.ts';
 
 export const migrationsFolder = packageFile('src/migrations');
@@ -34,13 +34,11 @@ export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
   return { ...Object.fromEntries(read), ...(rateLimitStore === 'postgres' ? counted : {}) };
 }
 
-export type SchemaProblem = { readonly message: string; readonly advice: string };
-
 /** The missing tables or privileges of this role; null if there are none. */
 export async function findTableProblem(
   database: Pick<Database, 'query'>,
   rights: TableRights,
-): Promise<SchemaProblem | null> {
+): Promise<DatabaseFailure | null> {
   const { rows } = await database.query<{
     schema: string | null;
     missing: string[] | null;
@@ -83,7 +81,7 @@ export async function findTableProblem(
 export async function findVersionProblem(
   database: Pick<Database, 'query'>,
   isToMigrate: boolean,
-): Promise<SchemaProblem | null> {
+): Promise<DatabaseFailure | null> {
   const known = await database.query(sql`
     select from pg_attribute
     where attrelid = to_regclass(${migrationsTable}) and attname = 'md5'
