@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import type { Server } from 'node:net';
 import { OperatorError } from './operator-error.ts';
 
 export type ListenAddress = { readonly host: string; readonly port: number };
@@ -22,4 +24,17 @@ export function listenFailure(
   return new OperatorError(
     `Cannot listen on ${host}:${port}: ${message}. Set ${variables.join(' and ')}.`,
   );
+}
+
+/** Rejects with `listenFailure`. */
+export async function listen(
+  server: Server,
+  address: ListenAddress,
+  variables: readonly string[],
+): Promise<void> {
+  try {
+    await once(server.listen(address.port, address.host), 'listening');
+  } catch (error) {
+    throw listenFailure(error, address, variables);
+  }
 }

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync, rmdirSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
-import { type ListenAddress, listenFailure, urlOf } from './listen-address.ts';
+import { type ListenAddress, listen, listenFailure, urlOf } from './listen-address.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
@@ -173,16 +172,7 @@ export async function requireFreePorts(settings: Settings): Promise<void> {
   if (syncMetricsListen !== null) await requireFreePort(syncMetricsListen, ['SYNC_METRICS_LISTEN']);
 }
 
-async function requireFreePort(
-  address: ListenAddress,
-  variables: readonly string[],
-): Promise<void> {
+async function requireFreePort(address: ListenAddress, variables: string[]): Promise<void> {
   const probe = createServer();
-  try {
-    await once(probe.listen(address.port, address.host), 'listening');
-  } catch (error) {
-    throw listenFailure(error, address, variables);
-  } finally {
-    probe.close();
-  }
+  await listen(probe, address, variables).finally(() => probe.close());
 }

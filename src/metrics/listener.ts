@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { type ListenAddress, listenFailure, urlOf } from '../listen-address.ts';
+import { type ListenAddress, listen, urlOf } from '../listen-address.ts';
 
 export type MetricsListener = {
   /** Such as http://127.0.0.1:9464/metrics. */
@@ -40,7 +40,7 @@ export async function serveMetrics(
   // Also of a client that does not read.
   server.setTimeout(timeoutMs);
   server.unref().on('connection', (socket) => socket.unref());
-  await listen(server, address, variable);
+  await listen(server, address, [variable]);
   const { port } = server.address() as AddressInfo;
   return {
     url: `${urlOf({ host: address.host, port })}/metrics`,
@@ -72,16 +72,4 @@ async function respond(
     'Content-Length': Buffer.byteLength(body),
   });
   response.end(method === 'HEAD' ? undefined : body);
-}
-
-async function listen(
-  server: Server,
-  { host, port }: ListenAddress,
-  variable: string,
-): Promise<void> {
-  try {
-    await once(server.listen(port, host), 'listening');
-  } catch (error) {
-    throw listenFailure(error, { host, port }, [variable]);
-  }
 }
