@@ -20,7 +20,7 @@ import {
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
 import type { ClickHouseRow, ClickHouseValue } from '../../src/engines/clickhouse/client.ts';
-import { columnConditions } from '../../src/engines/column-conditions.ts';
+import { columnConditions } from '../../src/engines/filter-conditions.ts';
 import { createQueryEngine } from '../queries/query-engine.ts';
 import type { ClickHouse } from './session.ts';
 

@@ -1,6 +1,6 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { columnConditions } from '../column-conditions.ts';
+import { columnConditions } from '../filter-conditions.ts';
 
 /**
  * What a generation shows: the rows of one load, and changes. The rows of a load and of a batch

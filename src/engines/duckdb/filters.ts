@@ -6,7 +6,7 @@ import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
-import { columnConditions } from '../column-conditions.ts';
+import { columnConditions } from '../filter-conditions.ts';
 
 type LabelKeys = ReadonlyMap<string, number>;
 

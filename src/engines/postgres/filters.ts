@@ -1,7 +1,7 @@
 import sql, { join, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { columnConditions } from '../column-conditions.ts';
+import { columnConditions } from '../filter-conditions.ts';
 
 const conditions = columnConditions((instant) => sql`${formatInstant(instant)}::timestamptz`);
 
