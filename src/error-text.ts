@@ -21,7 +21,7 @@ const isAboutProgram =
   /^(Cannot (read|set) propert|Class constructor )|is not (a function|a constructor|iterable)$/;
 
 /** Whether an error's message may quote a value of a row, as conversion errors do. */
-export function mayQuoteValues(error: unknown): boolean {
+function mayQuoteValues(error: unknown): boolean {
   // Data exceptions, constraint violations, RAISE, and internal errors.
   if (error instanceof pg.DatabaseError) return /^(0A|2[123]|44|P0|XX)/.test(error.code ?? '');
   if (!(error instanceof Error) || isClickHouseError(error)) return true;

@@ -21,7 +21,7 @@ import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
 import { resources } from './resources/resources.ts';
 import { clickHouseOptions, type Settings } from './settings.ts';
 
-export type Server = {
+type Server = {
   /** Such as http://127.0.0.1:3000. */
   readonly url: string;
   /** Refuses new connections, finishes running requests, and closes all resources. */

@@ -8,7 +8,7 @@ import { childEnvironment } from '../settings.ts';
 const workerProgram = builtProgram('sync/main.ts');
 const restartAfterMs = 1_000;
 
-export type SupervisedWorker = {
+type SupervisedWorker = {
   /** Resolves once every organization's file is up to date. */
   readonly upToDate: Promise<void>;
   stop(): Promise<void>;

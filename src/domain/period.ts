@@ -24,7 +24,7 @@ export type PeriodCalendar = {
 };
 
 /** A period, and its first instant (microseconds since 1970). */
-export type Period = { readonly key: number; readonly startsAt: bigint };
+type Period = { readonly key: number; readonly startsAt: bigint };
 
 export class TooManyPeriodsError extends Error {
   override readonly name = 'TooManyPeriodsError';

@@ -79,7 +79,7 @@ export const seriesDimensions = statsDimensions.filter((dimension) => dimension 
   SeriesDimension,
   ...SeriesDimension[],
 ];
-export type SeriesDimension = Exclude<StatsDimension, 'day'>;
+type SeriesDimension = Exclude<StatsDimension, 'day'>;
 
 export type PurchaseTimeSeriesQuery = PeriodCalendar & {
   readonly filters: PurchaseFilters;

@@ -16,7 +16,7 @@ export type SharedFiles<Content> = {
 };
 
 /** What belongs to an attached file. `open` rejects if the file cannot be used. */
-export type SharedContent<Content> = {
+type SharedContent<Content> = {
   open(connection: DuckDBConnection, catalog: string, path: string): Promise<Content>;
   close(content: Content): void;
 };

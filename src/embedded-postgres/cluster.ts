@@ -22,7 +22,7 @@ export type EmbeddedPostgres = {
   stop(): Promise<void>;
 };
 
-export type EmbeddedPostgresOptions = {
+type EmbeddedPostgresOptions = {
   /** The folder for the cluster, its log and its password. */
   readonly directory: string;
   readonly database: string;

@@ -21,7 +21,7 @@ const program = builtProgram('src/exports/export-worker.ts');
 /** Queries have priority. */
 const niceness = 10;
 
-export type ExportOptions = {
+type ExportOptions = {
   readonly threads: number;
   /** Of each process; as DuckDB writes sizes. */
   readonly memoryLimit: string;

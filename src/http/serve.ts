@@ -22,7 +22,7 @@ import { type ResponseCache, serializeSnapshot } from './response/response-cache
 import { serializerSchema } from './response/wire.ts';
 import type { ApiRequest, ExportRoute, PlainRoute, Route, SnapshotRoute } from './route.ts';
 
-export type ServeOptions = {
+type ServeOptions = {
   readonly purchases: PurchaseEngine;
   readonly cache: ResponseCache;
   readonly freshness: MinimumFreshness;

@@ -13,7 +13,7 @@ export type ApiState = {
   readonly pools: Readonly<Record<'keys' | 'lists' | 'purchases', Database>>;
 };
 
-export type ApiMetrics = {
+type ApiMetrics = {
   readonly observer: HttpObserver;
   /** Counts a query of purchases that Postgres answers. */
   onFallback(organizationId: bigint): void;

@@ -154,7 +154,7 @@ export async function listApiKeys(
 }
 
 /** The new key, or the state of the old one for which there can be none. */
-export type Roll =
+type Roll =
   | { readonly id: bigint; readonly secret: string; readonly oldExpiresAt: Date }
   | 'unknown'
   | 'revoked'

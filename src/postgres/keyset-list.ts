@@ -7,7 +7,7 @@ export const byCreation: KeysetOrder = { column: 'created_at', type: 'timestampt
 export const byUpdate: KeysetOrder = { column: 'updated_at', type: 'timestamptz' };
 export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type: 'bigint' };
 
-export type KeysetPage<Row> = { readonly rows: readonly Row[]; readonly hasMore: boolean };
+type KeysetPage<Row> = { readonly rows: readonly Row[]; readonly hasMore: boolean };
 
 /**
  * Reads a page with one statement, which costs the same at any depth, after one that reads the

@@ -14,7 +14,7 @@ import { migrationsFolder, migrationsTable } from './schema.ts';
 // An arbitrary number, which no other program may use.
 const advisoryLock = 7_390_214_655_001n;
 
-export type Migration = {
+type Migration = {
   /** The files that were applied. */
   readonly applied: readonly string[];
   /** Whether the capture triggers were created again. */

@@ -59,7 +59,7 @@ export async function createOrganization(database: Database, name: string): Prom
   return row.id;
 }
 
-export type OrganizationSize = {
+type OrganizationSize = {
   readonly keys: bigint;
   readonly customers: bigint;
   readonly purchases: bigint;

@@ -14,7 +14,7 @@ export const exactTypes: pg.CustomTypesConfig = {
     parsers.get(oid) ?? pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
-export type PoolOptions = {
+type PoolOptions = {
   readonly max: number;
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;

@@ -9,7 +9,7 @@ import { namesIn, purchasesDirectory, stampOf } from './published-generation.ts'
  * are never reused, so a record stays true. Each worker (shard) replaces its own small file by
  * rename at every poll.
  */
-export type UpToDate = {
+type UpToDate = {
   /** The beginning of the poll by Postgres's clock; microseconds since 1970. */
   readonly asOf: bigint;
   /** The files of the generations, by organization. */
@@ -51,7 +51,7 @@ export type UpToDateReader = {
   instantOf(organizationId: bigint, file: string): bigint | null;
 };
 
-export const maxRecordAgeMs = 50;
+const maxRecordAgeMs = 50;
 
 /** Reads the records of all workers of a data folder, at most once in `maxRecordAgeMs`. */
 export function readUpToDate(dataDirectory: string): UpToDateReader {

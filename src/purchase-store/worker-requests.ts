@@ -8,7 +8,7 @@ import { namesIn, purchasesDirectory } from './published-generation.ts';
  * The API requests work of the sync worker by small files in the data folder, because the API may
  * not write to Postgres. The worker sends no response.
  */
-export type WorkerRequest =
+type WorkerRequest =
   /** Publish the organization's changes early. */
   | 'refresh'
   /** Rebuild an unreadable generation. The request contains the name of its base, if that is known. */

@@ -42,7 +42,7 @@ type PurchaseShape = {
     ? (typeof schemasByKind)[C['kind']]
     : z.ZodOptional<(typeof schemasByKind)[C['kind']]>;
 };
-export type PurchaseResponse = z.output<typeof purchaseSchema>;
+type PurchaseResponse = z.output<typeof purchaseSchema>;
 
 const serializers: Readonly<Record<PurchaseColumnKind, (value: never) => unknown>> = {
   purchase_id: (id: bigint) => encodeId('purchase', id),

@@ -23,7 +23,7 @@ const seasons: readonly (readonly [number, number, number, number, number?])[] =
   [12, 26, 31, 0.7],
 ];
 
-export type Calendar = ReturnType<typeof createCalendar>;
+type Calendar = ReturnType<typeof createCalendar>;
 
 /** When people buy, from a midnight in UTC on. Instants are milliseconds. */
 export function createCalendar(start: number, until: number, yearlyGrowth: number) {

@@ -36,7 +36,7 @@ export function createRandomSource(...parts: readonly (number | string)[]): Rand
 }
 
 /** Picks an index with a probability proportional to its weight. */
-export type WeightedPicker = (random: RandomSource) => number;
+type WeightedPicker = (random: RandomSource) => number;
 
 export function createWeightedPicker(weights: readonly number[]): WeightedPicker {
   const sums = new Float64Array(weights.length);

@@ -18,7 +18,7 @@ export type LabelCache = {
 };
 
 export type LabelKeys = ReadonlyMap<PurchaseLabel, ReadonlySet<number>>;
-export type LabelValues = (label: PurchaseLabel, key: number) => string;
+type LabelValues = (label: PurchaseLabel, key: number) => string;
 
 /** The values of some keys of one file, which never change. */
 export type FileLabels = LRUCache<string, string>;

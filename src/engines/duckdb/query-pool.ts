@@ -3,7 +3,7 @@ import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../qu
 import { interruptible } from './interruption.ts';
 
 /** One or several SQL statements, on a connection that no other query uses meanwhile. */
-export type Query<Result> = (connection: DuckDBConnection) => Promise<Result>;
+type Query<Result> = (connection: DuckDBConnection) => Promise<Result>;
 
 /**
  * The queue of queries over DuckDB. A running query is interrupted. Each occupies a thread of

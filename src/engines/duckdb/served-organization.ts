@@ -23,7 +23,7 @@ export type GenerationLease = Pick<
   release(): void;
 };
 
-export type ServedOrganizationOptions = {
+type ServedOrganizationOptions = {
   readonly dataDirectory: string;
   readonly attachments: Attachments;
   readonly upToDate: UpToDateReader;

@@ -25,12 +25,12 @@ declare module 'fastify' {
 const bearer = /^Bearer +([\x21-\x7e]+) *$/i;
 
 /** The credential of a request's key, and the key's usage of its limit. */
-export type CheckedKey = { readonly credential: Credential; readonly usage: Usage };
+type CheckedKey = { readonly credential: Credential; readonly usage: Usage };
 
 /** Null if the request has no valid key. */
-export type KeyCheck = (request: FastifyRequest) => Promise<CheckedKey | null>;
+type KeyCheck = (request: FastifyRequest) => Promise<CheckedKey | null>;
 
-export type KeySettings = Pick<
+type KeySettings = Pick<
   Settings,
   'databaseSilenceMs' | 'failedKeysPerMinute' | 'rateLimitPerMinute' | 'rateLimitStore'
 >;

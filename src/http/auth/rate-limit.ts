@@ -14,9 +14,9 @@ import { ApiError } from '../response/errors.ts';
 export const windowMs = 60_000;
 
 /** Counts one event of a key or an address. */
-export type Counter = (id: string) => Promise<Usage>;
+type Counter = (id: string) => Promise<Usage>;
 
-export type CounterOptions = {
+type CounterOptions = {
   /** The prefix of the counter's rows or entries. */
   readonly name: 'requests' | 'failed keys';
   readonly perMinute: number;
@@ -46,7 +46,7 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
   };
 }
 
-export type RateLimitOptions = {
+type RateLimitOptions = {
   readonly limit: Limit;
   readonly perMinute: number;
   /** Whether responses have the headers `X-RateLimit-*`, which describe a key. */
@@ -56,7 +56,7 @@ export type RateLimitOptions = {
 };
 
 /** Sets the headers of section 8; throws rate_limited beyond the limit. */
-export type RateLimit = (usage: Usage, reply: FastifyReply) => void;
+type RateLimit = (usage: Usage, reply: FastifyReply) => void;
 
 export function createRateLimit({
   limit,

@@ -13,7 +13,7 @@ export type FormatDescription = {
 export type Format = FormatDescription & { writer(table: Table): TableWriter };
 
 /** Writes one table as a beginning, any number of batches, and an end. */
-export type TableWriter = {
+type TableWriter = {
   begin(): Uint8Array;
   write(batch: TableBatch): Uint8Array;
   end(): Uint8Array;

@@ -4,7 +4,7 @@ import { type Quoting, quotings } from './quoting.ts';
 import type { ColumnData, Table, TableColumnKind } from './table.ts';
 
 /** The parts of a row's line of text. */
-export type Line = {
+type Line = {
   readonly before: string;
   readonly cells: readonly LineCell[];
   readonly after: string;

@@ -36,7 +36,7 @@ export type ColumnData = readonly (bigint | string | null)[];
 export type TableBatch = { readonly rowCount: number; readonly data: readonly ColumnData[] };
 
 /** A row of a JSON response: instants are text, arrays and objects are not serialized. */
-export type WireRow = Readonly<Record<string, unknown>>;
+type WireRow = Readonly<Record<string, unknown>>;
 
 /** Reads a route's response as rows. */
 export type ResponseTable<Response = never> = Table & {

@@ -104,7 +104,7 @@ export const headers = {
     },
   },
 } as const;
-export type Header = keyof typeof headers;
+type Header = keyof typeof headers;
 
 export const headerReferences = (names: readonly Header[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));

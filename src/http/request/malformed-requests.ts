@@ -16,7 +16,7 @@ const lingerMs = 1_000;
  * Sends an error of section 7 for a request that Node cannot parse, after the responses to earlier
  * requests on the same socket.
  */
-export function refuseMalformed(socket: Duplex, isHead: boolean, error = malformed): void {
+function refuseMalformed(socket: Duplex, isHead: boolean, error = malformed): void {
   const earlier = responseInFlight(socket);
   if (earlier !== undefined) {
     earlier.once('close', () => refuseMalformed(socket, isHead, error));

@@ -12,7 +12,7 @@ export const minimumAsOfHeader = 'X-Min-Data-As-Of';
 const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
 /** The minimum instant of a request, for the purchases of its organization. */
-export type FreshnessRequirement = {
+type FreshnessRequirement = {
   readonly minimum: bigint;
   readonly organizationId: bigint;
   readonly purchases: PurchaseReader;

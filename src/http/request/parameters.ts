@@ -64,7 +64,7 @@ export function id(resource: IdentifiedResource) {
 }
 
 /** The id of the last item of the previous page. An invalid cursor is 400, no validation error. */
-export function cursor(resource: IdentifiedResource) {
+function cursor(resource: IdentifiedResource) {
   return z
     .string()
     .transform((text) => {

@@ -13,7 +13,7 @@ function encodedTag(tag: string, encoding: Encoding | null): string {
 }
 
 /** Whether If-None-Match (a list, also of weak tags, or `*`) matches the tag (RFC 9110, 13.1.2). */
-export function matches(ifNoneMatch: string | undefined, tag: string): boolean {
+function matches(ifNoneMatch: string | undefined, tag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === '*') return true;
   return Array.from(ifNoneMatch.matchAll(/"[^"]*"/g), ([listed]) => listed).includes(tag);

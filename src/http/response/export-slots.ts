@@ -1,7 +1,7 @@
 import { ApiError } from './errors.ts';
 
 /** How many exports may run at the same time in this process. */
-export type ExportLimits = { readonly perKey: number; readonly inAll: number };
+type ExportLimits = { readonly perKey: number; readonly inAll: number };
 
 /** The duration of an export depends on its client, so this is a guess. In seconds. */
 const retryAfter = 10;

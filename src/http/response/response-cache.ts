@@ -22,10 +22,10 @@ export type SerializedResponse = {
   readonly next: string | null;
 };
 
-export type Respond = (signal: AbortSignal) => Promise<SerializedResponse>;
+type Respond = (signal: AbortSignal) => Promise<SerializedResponse>;
 
 /** A request that waits for a response. The signal is read only if the response is not cached. */
-export type Waiter = { readonly client: string; readonly signal: AbortSignal };
+type Waiter = { readonly client: string; readonly signal: AbortSignal };
 
 /** An LRU cache of responses. Keys name immutable data, so an entry never becomes stale. */
 export type ResponseCache = {
@@ -120,7 +120,7 @@ function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Pro
   });
 }
 
-export type SnapshotRequest = {
+type SnapshotRequest = {
   readonly route: SnapshotRoute;
   readonly format: FormatName;
   /** Serializes a body as JSON. */

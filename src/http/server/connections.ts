@@ -14,7 +14,7 @@ export function closeStalledConnections(server: Server): void {
   });
 }
 
-export type ConnectionLimit = {
+type ConnectionLimit = {
   readonly perAddress: number;
   /** Addresses or ranges without a limit: a proxy's connections are those of many clients. */
   readonly exempt: readonly string[];

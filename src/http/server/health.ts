@@ -22,7 +22,7 @@ export const probes = {
   },
 } as const;
 
-export type HealthOptions = {
+type HealthOptions = {
   readonly keyDatabase: Database;
   readonly rights: TableRights;
   readonly databaseSilenceMs: number;
