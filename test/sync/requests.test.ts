@@ -17,7 +17,7 @@ import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
-describe('a rebuild that a command requests from the worker', () => {
+describe.concurrent('a rebuild that a command requests from the worker', () => {
   it('is run by the next worker if the first one stops meanwhile', async ({
     database,
     directory,
