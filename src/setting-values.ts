@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { wholeNumber } from './whole-number.ts';
 
 export function isAddressOrRange(text: string): boolean {
   const [address = '', bits] = text.split('/');
@@ -8,16 +9,6 @@ export function isAddressOrRange(text: string): boolean {
   return (
     bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
   );
-}
-
-export function wholeNumber(min: number, max: number, defaultValue: number) {
-  const message = `must be a whole number from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d{1,9}$/, message)
-    .transform(Number)
-    .refine((number) => number >= min && number <= max, message)
-    .default(defaultValue);
 }
 
 export function mebibytes(min: number, max: number, defaultValue: number) {

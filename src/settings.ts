@@ -14,8 +14,8 @@ import {
   mebibytes,
   name,
   size,
-  wholeNumber,
 } from './setting-values.ts';
+import { wholeNumber } from './whole-number.ts';
 
 /** The environment variable and the schema of each setting. Only this file reads the environment. */
 const definitions = {

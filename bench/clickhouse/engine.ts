@@ -20,7 +20,7 @@ import {
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
 import type { ClickHouseRow, ClickHouseValue } from '../../src/engines/clickhouse/client.ts';
-import { columnConditions } from '../../src/engines/filter-conditions.ts';
+import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import { createQueryEngine } from '../queries/query-engine.ts';
 import type { ClickHouse } from './session.ts';
 
@@ -40,7 +40,7 @@ export const createClickHouseEngine = (clickhouse: ClickHouse): PurchaseEngine =
 const instant = (microseconds: bigint): Sql =>
   sql`fromUnixTimestamp64Micro(${microseconds}, 'UTC')`;
 
-const conditions = columnConditions(instant);
+const conditions = filterConditions(instant);
 
 function whereOf(filters: PurchaseFilters, more: readonly Sql[] = []): Sql {
   const all = [...conditionsOf(filters, conditions), ...more];

@@ -6,7 +6,7 @@ import type { FilterConditions } from '../domain/purchase-query.ts';
  * The conditions of filters on columns named as in Postgres. `instant` turns an instant into SQL,
  * and `hasLabel` a label and its value.
  */
-export const columnConditions = (
+export const filterConditions = (
   instant: (microseconds: bigint) => Sql,
   hasLabel = (label: PurchaseLabel, value: string): Sql => sql`${raw(label)} = ${value}`,
 ): FilterConditions<Sql> => ({

@@ -22,7 +22,10 @@ export async function publishedPurchases(
 export const storedPurchases = (database: Database, organizationId: bigint): Promise<Purchase[]> =>
   listAll(createPostgresEngine(database), organizationId);
 
-/** One page, so that the purchases are those of one snapshot also while a worker publishes. */
+/**
+ * One page, longer than a client may request: its purchases are those of one snapshot, also while a
+ * worker publishes.
+ */
 async function listAll(engine: PurchaseEngine, organizationId: bigint): Promise<Purchase[]> {
   const { result } = await engine.list(organizationId, { filters: {}, limit: 1_000_000 });
   expect(result.hasMore).toBe(false);

@@ -1,6 +1,6 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { columnConditions } from '../filter-conditions.ts';
+import { filterConditions } from '../filter-conditions.ts';
 
 /**
  * What a generation shows: the rows of one load, and changes. The rows of a load and of a batch
@@ -22,7 +22,7 @@ export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'bat
 
 export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;
 
-const conditions = columnConditions((instant) => sql`${instant}`);
+const conditions = filterConditions((instant) => sql`${instant}`);
 
 const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');

@@ -6,7 +6,7 @@ import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
-import { columnConditions } from '../filter-conditions.ts';
+import { filterConditions } from '../filter-conditions.ts';
 
 type LabelKeys = ReadonlyMap<string, number>;
 
@@ -25,7 +25,7 @@ export async function purchasesMatching(
   const hasLabel = (label: PurchaseLabel) =>
     sql`${raw(labelKey(label))} = ${keys.get(label)}::integer`;
   const instant = (microseconds: bigint) => sql`${new DuckDBTimestampValue(microseconds)}`;
-  const conditions = conditionsOf(filters, columnConditions(instant, hasLabel));
+  const conditions = conditionsOf(filters, filterConditions(instant, hasLabel));
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ');
 }
 

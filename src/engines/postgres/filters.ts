@@ -1,9 +1,9 @@
 import sql, { join, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../domain/instant.ts';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { columnConditions } from '../filter-conditions.ts';
+import { filterConditions } from '../filter-conditions.ts';
 
-const conditions = columnConditions((instant) => sql`${formatInstant(instant)}::timestamptz`);
+const conditions = filterConditions((instant) => sql`${formatInstant(instant)}::timestamptz`);
 
 /** The condition of the organization's matching purchases, for lists and statistics. */
 export function purchasesMatching(organizationId: bigint, filters: PurchaseFilters): Sql {
