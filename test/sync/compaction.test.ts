@@ -200,7 +200,7 @@ describe('a compaction', () => {
     first.child.kill('SIGSTOP');
     await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-       where application_name like 'crm-data-service sync lock%'`,
+       where application_name like 'crm-data-service sync lock%' and datname = current_database()`,
     );
     const second = startWorker();
     await second.printed(/only one worker may/);
