@@ -103,7 +103,11 @@ export async function takeRequests(
       if (unwritten !== null) await respond(unwritten.failure).catch(() => {});
       continue;
     }
-    const text = await readFile(path, 'utf8').catch(() => '');
+    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
+      error.code === 'ENOENT' ? null : '',
+    );
+    // A command that gives up removes its request. Nothing would read the response.
+    if (text === null) continue;
     const parsed = parseRequest(text);
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
     taken.set(path, null);

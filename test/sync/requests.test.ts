@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, rmdirSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmdirSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
@@ -9,7 +17,8 @@ import {
   purchasesDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { requestFromWorker } from '../../sync/commands/requests.ts';
+import { requestFromWorker, takeRequests } from '../../sync/commands/requests.ts';
+import { everyOrganization } from '../../sync/shard.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
@@ -77,6 +86,17 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     stopping.abort();
     await worker.close();
     await running;
+  });
+
+  it('gets no response if the command removes it before the worker reads it', async ({
+    directory,
+  }) => {
+    const folder = join(purchasesDirectory(directory), 'requests');
+    mkdirSync(folder, { recursive: true });
+    // The folder lists the link, and reading it finds no file.
+    symlinkSync(join(folder, 'removed'), join(folder, 'one.request.json'));
+    expect(await takeRequests(directory, everyOrganization, new Map())).toEqual([]);
+    expect(readdirSync(folder)).toEqual(['one.request.json']);
   });
 
   it('is run once, even if the response cannot be written at first', async ({
