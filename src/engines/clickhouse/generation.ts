@@ -1,5 +1,5 @@
 import { ClickHouseError } from '@clickhouse/client';
-import sql, { raw } from 'sql-template-tag';
+import sql from 'sql-template-tag';
 import type { ClickHouse } from './client.ts';
 import type { Generation } from './relations.ts';
 import { clickHouseLayoutVersion } from './schema.ts';
@@ -14,34 +14,33 @@ export async function newestGeneration(
   signal: AbortSignal | undefined,
 ): Promise<Generation | null> {
   const statement = sql`
-    with newest as (
-      select * from generation where organization_id = ${organizationId}
-      order by number desc limit 1
-    )
-    select number, load_id, batches.writer, batches.last, source, greatest(as_of, (
-      select max(as_of) from up_to_date
-      where organization_id = ${organizationId} and number in (select number from newest)
-    ))
-    from newest where layout_version = ${raw(String(clickHouseLayoutVersion))}`;
+    select layout_version, number, load_id, batches.writer, batches.last, source, as_of,
+      (select max((number, as_of)) from up_to_date where organization_id = ${organizationId})
+    from generation where organization_id = ${organizationId}
+    order by number desc limit 1`;
   const [row] = await clickhouse.query(statement, signal).catch((error) => {
     if (error instanceof ClickHouseError && error.type === 'UNKNOWN_TABLE') return [];
     throw error;
   });
-  if (row === undefined) return null;
-  const [number, loadId, writers, last, source, asOf] = row as unknown as [
+  if (row?.[0] !== clickHouseLayoutVersion) return null;
+  const [, number, loadId, writers, last, source, asOf, [upToDate, upTo]] = row as unknown as [
+    number,
     string,
     string,
     string[],
     string[],
     string,
     string,
+    [number: string, asOf: string],
   ];
+  // An instant of another generation may be one that this replica does not have yet.
+  const latest = upToDate === number && BigInt(upTo) > BigInt(asOf) ? upTo : asOf;
   return {
     organizationId,
     number: BigInt(number),
     loadId,
     batches: writers.map((writer, index) => ({ writer, last: BigInt(last[index] ?? 0) })),
-    asOf: BigInt(asOf),
+    asOf: BigInt(latest),
     source,
   };
 }

@@ -10,6 +10,7 @@ export type Generation = {
   readonly organizationId: bigint;
   /** Numbers of an organization ascend. */
   readonly number: bigint;
+  /** Of this organization alone. */
   readonly loadId: string;
   /** The last batch of each writer. */
   readonly batches: readonly { readonly writer: string; readonly last: bigint }[];
@@ -28,19 +29,15 @@ const matching = (filters: PurchaseFilters): Sql =>
   join([raw('true'), ...conditionsOf(filters, conditions)], ' and ');
 
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
-export const inBase = ({ organizationId, loadId }: GenerationRows, filters: PurchaseFilters): Sql =>
-  sql`from purchase
-    where organization_id = ${organizationId} and load_id = ${loadId} and ${matching(filters)}`;
+export const inBase = ({ loadId }: GenerationRows, filters: PurchaseFilters): Sql =>
+  sql`from purchase where load_id = ${loadId} and ${matching(filters)}`;
 
 /** `from … where …`: the matching rows of the changes, with their sign. */
-export const inChanges = (
-  { organizationId, loadId, batches }: GenerationRows,
-  filters: PurchaseFilters,
-): Sql => {
+export const inChanges = ({ loadId, batches }: GenerationRows, filters: PurchaseFilters): Sql => {
   const written = batches.map(({ writer, last }) => sql`(writer = ${writer} and batch <= ${last})`);
   return sql`from purchase_change
-    where organization_id = ${organizationId} and load_id = ${loadId}
-      and (${join(written, ' or ')}) and ${matching(filters)}`;
+    where load_id = ${loadId} and (${join(written, ' or ')})
+      and ${matching(filters)}`;
 };
 
 /**
@@ -71,88 +68,56 @@ export function currentPurchases(
     ${clauses}`;
 }
 
+type Keys = Readonly<Record<string, Sql>>;
+type CountOptions = { readonly withCustomers: boolean };
+
 /**
- * A subquery with the number and the revenue of matching purchases by `keys`: rows of the load
- * count once, changes by their sign.
+ * A subquery with the number, the revenue and, if wanted, the number of customers of matching
+ * purchases by `keys`.
  */
 export function groupedPurchases(
-  generation: Generation,
+  generation: GenerationRows,
   filters: PurchaseFilters,
-  keys: Readonly<Record<string, Sql>>,
+  keys: Keys,
+  options: CountOptions,
 ): Sql {
   const names = raw(Object.keys(keys).join(', '));
-  const columns = join(Object.entries(keys).map(([name, key]) => sql`${key} as ${raw(name)}`));
-  const value = raw('toInt128(purchase_value_in_cents)');
-  const base = sql`
-    select ${columns}, toInt64(count()) as purchase_count, sum(${value}) as revenue
-    ${inBase(generation, filters)} group by ${names}`;
-  if (!hasChanges(generation)) return sql`(${base})`;
+  const customers = raw(
+    options.withCustomers ? ', uniqExactMerge(customers) as customer_count' : '',
+  );
   return sql`(
-    select ${names}, sum(purchases) as purchase_count, sum(cents) as revenue
-    from (
-      select ${names}, purchase_count as purchases, revenue as cents from (${base})
-      union all
-      select ${columns}, sum(toInt64(sign)) as purchases, sum(sign * ${value}) as cents
-      ${inChanges(generation, filters)} group by ${names}
-    )
+    select ${names}, sum(purchases) as purchase_count, sum(cents) as revenue ${customers}
+    from ${countedParts(generation, filters, keys, options)}
     group by ${names} having purchase_count > 0)`;
 }
 
 /**
- * A subquery with the number of customers by `keys`. A customer counts who has a matching purchase
- * in the load or, by the sum of signs, in the changes. Customers of the load whose matching
- * purchases have all changed to others are subtracted.
+ * A subquery with `keys`, purchases, cents and, if wanted, the state of `uniqExact` of customers. The
+ * load has a row for each group of its matching purchases, and the changes a row that corrects it.
  */
-export function countedCustomers(
-  generation: Generation,
+export function countedParts(
+  generation: GenerationRows,
   filters: PurchaseFilters,
-  keys: Readonly<Record<string, Sql>> = {},
+  keys: Keys,
+  { withCustomers }: CountOptions,
 ): Sql {
-  const entries = Object.entries(keys);
-  const columns = join([
-    raw('customer_id'),
-    ...entries.map(([name, key]) => sql`${key} as ${raw(name)}`),
-  ]);
-  const names = raw(['customer_id', ...Object.keys(keys)].join(', '));
-  const groups = Object.keys(keys).join(', ');
-  const groupBy = groups === '' ? empty : raw(`group by ${groups}`);
-  const prefix = raw(groups === '' ? '' : `${groups},`);
-  if (!hasChanges(generation)) {
-    return sql`(
-      select ${prefix} toInt64(uniqExact(customer_id)) as customers
-      from (select ${columns} ${inBase(generation, filters)}) ${groupBy})`;
-  }
-  const changed = (sign: string) => sql`
-    select ${names}, sum(toInt64(sign)) as changed
-    from (select ${columns}, sign ${inChanges(generation, filters)})
-    group by ${names} having changed ${raw(sign)} 0`;
+  const names = raw(Object.keys(keys).join(', '));
+  const columns = join(Object.entries(keys).map(([name, key]) => sql`${key} as ${raw(name)}`));
+  const value = raw('toInt128(purchase_value_in_cents)');
+  const inLoad = (customers: Sql) => sql`
+    select ${columns}, toInt64(count()) as purchases, sum(${value}) as cents
+      ${withCustomers ? sql`, ${customers} as customers` : empty}
+    ${inBase(generation, filters)} group by ${names}`;
+  if (!hasChanges(generation)) return sql`(${inLoad(raw('uniqExactState(customer_id)'))})`;
+  // Of a purchase in a group, with its customer: the changes add it (1), remove it (-1), or neither.
+  const changed = sql`
+    select ${columns}, id, customer_id, sum(toInt64(sign)) as added, sum(sign * ${value}) as change
+    ${inChanges(generation, filters)} group by ${names}, id, customer_id`;
+  const removed = sql`(select id from (${changed}) where added < 0)`;
   return sql`(
-    select ${prefix} sum(counted) as customers
-    from (
-      select ${prefix} toInt64(uniqExact(customer_id)) as counted
-      from (
-        select ${columns} ${inBase(generation, filters)}
-        union all
-        select ${names} from (${changed('>')})
-      ) ${groupBy}
-      union all
-      select ${prefix} -toInt64(count()) as counted
-      from (
-        select ${names}, sum(purchases) as remaining, sum(toInt64(purchases > 0)) as isLoaded
-        from (
-          select ${names}, toInt64(count()) as purchases
-          from (
-            select ${columns} ${inBase(generation, filters)}
-              and customer_id in (select customer_id from (${changed('<')}))
-          )
-          group by ${names}
-          union all
-          select ${names}, changed as purchases from (${changed('<')})
-        )
-        group by ${names}
-      )
-      where isLoaded > 0 and remaining = 0
-      ${groupBy}
-    )
-    ${groupBy})`;
+    ${inLoad(sql`uniqExactStateIf(customer_id, id not in ${removed})`)}
+    union all
+    select ${names}, sum(added) as purchases, sum(change) as cents
+      ${raw(withCustomers ? ', uniqExactStateIf(customer_id, added > 0) as customers' : '')}
+    from (${changed}) group by ${names})`;
 }

@@ -11,7 +11,7 @@ import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse } from './client.ts';
 import {
-  countedCustomers,
+  countedParts,
   currentPurchases,
   type Generation,
   groupedPurchases,
@@ -44,27 +44,27 @@ async function readTotals(
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseTotals> {
-  const byCurrency = groupedPurchases(generation, filters, { key: raw('currency') });
-  const statement = hasChanges(generation)
-    ? sql`
-        select sum(purchase_count), sum(revenue), groupArray(2)(assumeNotNull(key)) filter (where key is not null),
-          (select customers from ${countedCustomers(generation, filters)})
-        from ${byCurrency}`
-    : sql`
-        select toInt64(count()), sum(toInt128(purchase_value_in_cents)),
-          groupUniqArray(2)(assumeNotNull(currency)) filter (where currency is not null),
-          toInt64(uniqExact(customer_id))
-        ${inBase(generation, filters)}`;
+  const parts = countedParts(
+    generation,
+    filters,
+    { currency: raw('currency') },
+    { withCustomers: true },
+  );
+  const byCurrency = raw('sumMapIf(map(assumeNotNull(currency), purchases), currency is not null)');
+  const statement = sql`
+    select sum(purchases), sum(cents), uniqExactMerge(customers),
+      arraySlice(mapKeys(mapFilter((name, count) -> count > 0, ${byCurrency})), 1, 2)
+    from ${parts}`;
   const [row] = await clickhouse.query(statement, signal);
-  const [purchases, revenue, currencies, customers] = (row ?? []) as unknown as [
+  const [purchases, revenue, customers, currencies] = (row ?? []) as unknown as [
+    string,
     string,
     string,
     string[],
-    string | null,
   ];
   return {
     purchaseCount: BigInt(purchases),
-    customerCount: BigInt(customers ?? 0),
+    customerCount: BigInt(customers),
     revenueInCents: BigInt(revenue),
     currency: currencies.length === 1 ? (currencies[0] as string) : null,
     mixedCurrencies: currencies.length > 1,
@@ -82,9 +82,10 @@ async function readGroups(
   const key = isDay
     ? localUnits(await dayOffsets(clickhouse, generation, filters, timeZone, signal), 'day')
     : raw(labelOfDimension(groupBy));
+  const ranking = groupedPurchases(generation, filters, { key }, { withCustomers: false });
   const rows = await clickhouse.query(
     sql`
-      select key, purchase_count, revenue from ${groupedPurchases(generation, filters, { key })}
+      select key, purchase_count, revenue from ${ranking}
       order by revenue desc, purchase_count desc, key asc nulls last
       limit ${raw(String(groupLimit + 1))}`,
     signal,

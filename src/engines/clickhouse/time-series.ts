@@ -9,7 +9,7 @@ import {
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
 import type { ClickHouse } from './client.ts';
-import { countedCustomers, type Generation, groupedPurchases } from './relations.ts';
+import { type Generation, groupedPurchases } from './relations.ts';
 import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -76,13 +76,9 @@ async function readPeriods(
   const ranked = names.length === 0 ? raw('false') : sql`series in (${join(names)})`;
   const rows = await clickhouse.query(
     sql`
-      select counts.series, counts.period, purchase_count, revenue, customers
-      from (
-        select * from ${groupedPurchases(generation, filters, keys)}
-        where series is null or ${ranked}
-      ) as counts
-      join ${countedCustomers(generation, filters, keys)} as counted
-        on counted.series <=> counts.series and counted.period = counts.period`,
+      select series, period, purchase_count, revenue, customer_count
+      from ${groupedPurchases(generation, filters, keys, { withCustomers: true })}
+      where series is null or ${ranked}`,
     signal,
   );
   return rows.map(([series, period, purchases, revenue, customers]) => ({
