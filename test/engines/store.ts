@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
@@ -39,13 +40,25 @@ export type OpenEngine = {
 };
 
 /** Opens the engine of this run, without purchases: over ClickHouse, or over DuckDB files. */
-export async function openEngine(database: Database, directory: string): Promise<OpenEngine> {
-  if (!hasClickHouse) {
-    const engine = await createTestDuckDBEngine(directory);
-    const createWorker = (options?: Partial<WorkerOptions>) =>
-      createTestWorker(database, directory, options);
-    return { engine, createWorker, close: engine.close };
-  }
+export const openEngine = (database: Database, directory: string): Promise<OpenEngine> =>
+  hasClickHouse ? openClickHouseEngine(database, directory) : openDuckDBEngine(database, directory);
+
+/** Opens all engines of this run that a worker publishes for. */
+export const openEngines = async (database: Database, directory: string): Promise<OpenEngine[]> => [
+  ...(hasClickHouse ? [await openClickHouseEngine(database, join(directory, 'clickhouse'))] : []),
+  await openDuckDBEngine(database, join(directory, 'duckdb')),
+];
+
+async function openDuckDBEngine(database: Database, directory: string): Promise<OpenEngine> {
+  const engine = await createTestDuckDBEngine(directory);
+  return {
+    engine,
+    createWorker: (options) => createTestWorker(database, directory, options),
+    close: engine.close,
+  };
+}
+
+async function openClickHouseEngine(database: Database, directory: string): Promise<OpenEngine> {
   const { clickhouse, options, drop } = await createTestClickHouse();
   const engine = createTestClickHouseEngine(options, directory);
   return {
