@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
+import { allEngines } from './clickhouse/all-engines.ts';
 import { clickhouse } from './clickhouse/clickhouse.ts';
 import { addBenchmarkOptions, argumentsOf, type BenchmarkOptions } from './runner/options.ts';
 import { type OutputFiles, runSuites } from './runner/run.ts';
@@ -29,6 +30,7 @@ const suites: readonly Suite[] = [
   memory,
   exports,
   clickhouse,
+  allEngines,
 ];
 
 type Options = BenchmarkOptions & OutputFiles & { readonly suite?: readonly Suite[] };

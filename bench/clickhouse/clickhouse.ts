@@ -13,7 +13,7 @@ import { startHttpServer } from '../setup/programs.ts';
 import { createClickHouseEngine } from './engine.ts';
 import { describeFigures, type Figure, figureOf, plotFigures } from './figures.ts';
 import { comparedQueries } from './queries.ts';
-import { type ClickHouse, openClickHouse } from './session.ts';
+import { type ClickHouseSession, openClickHouse } from './session.ts';
 import { statementsOf } from './statements.ts';
 import { loadClickHouse } from './table.ts';
 
@@ -83,7 +83,7 @@ export const clickhouse = defineSuite({
   },
 });
 
-async function startClickHouse(scope: Scope): Promise<ClickHouse> {
+async function startClickHouse(scope: Scope): Promise<ClickHouseSession> {
   const opening = openClickHouse(await scratchDirectory(scope), readSettings().duckdbThreads);
   scope.afterwards(async () => (await opening.catch(() => null))?.close());
   return opening;

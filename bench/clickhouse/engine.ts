@@ -22,13 +22,13 @@ import {
 import type { ClickHouseRow, ClickHouseValue } from '../../src/engines/clickhouse/client.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import { createQueryEngine } from '../queries/query-engine.ts';
-import type { ClickHouse } from './session.ts';
+import type { PlainClickHouse } from './session.ts';
 
 /**
  * Queries the organization that `loadClickHouse` has loaded, with the fastest statements that were
  * found for ClickHouse.
  */
-export const createClickHouseEngine = (clickhouse: ClickHouse): PurchaseEngine =>
+export const createClickHouseEngine = (clickhouse: PlainClickHouse): PurchaseEngine =>
   createQueryEngine({
     list: (_organizationId, query) => list(clickhouse, query),
     async get(_organizationId, purchaseId) {
@@ -48,7 +48,7 @@ function whereOf(filters: PurchaseFilters, more: readonly Sql[] = []): Sql {
 }
 
 async function list(
-  clickhouse: ClickHouse,
+  clickhouse: PlainClickHouse,
   { filters, limit, startingAfter }: PurchaseListQuery,
 ): Promise<PurchasePage> {
   const after = startingAfter === undefined ? [] : [await afterCursor(clickhouse, startingAfter)];
@@ -60,7 +60,7 @@ async function list(
 }
 
 /** Two comparisons use the primary key; a comparison of tuples does not. */
-async function afterCursor(clickhouse: ClickHouse, purchaseId: bigint): Promise<Sql> {
+async function afterCursor(clickhouse: PlainClickHouse, purchaseId: bigint): Promise<Sql> {
   const [row] = await clickhouse.query(
     sql`select toUnixTimestamp64Micro(created_at) from purchase where id = ${purchaseId}`,
   );
@@ -69,7 +69,7 @@ async function afterCursor(clickhouse: ClickHouse, purchaseId: bigint): Promise<
   return sql`created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${purchaseId})`;
 }
 
-async function readPurchases(clickhouse: ClickHouse, selection: Sql): Promise<Purchase[]> {
+async function readPurchases(clickhouse: PlainClickHouse, selection: Sql): Promise<Purchase[]> {
   const rows = await clickhouse.query(sql`select ${raw(selectList)} from purchase ${selection}`);
   return rows.map((row) => purchaseFromRow(row.map(purchaseValue)));
 }
@@ -89,7 +89,7 @@ function purchaseValue(value: ClickHouseValue, index: number): bigint | string |
 
 /** The whole result in one statement. */
 async function stats(
-  clickhouse: ClickHouse,
+  clickhouse: PlainClickHouse,
   { filters, groupBy, groupLimit }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const where = whereOf(filters);

@@ -1,13 +1,18 @@
 import { createRequire } from 'node:module';
-import type { Sql } from 'sql-template-tag';
-import { type ClickHouseRow, parametersOf, textOf } from '../../src/engines/clickhouse/client.ts';
+import {
+  type ClickHouse,
+  type ClickHouseRow,
+  parametersOf,
+  textOf,
+} from '../../src/engines/clickhouse/client.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 
+/** Where statements run. */
+export type PlainClickHouse = Pick<ClickHouse, 'query' | 'run'>;
+
 /** A ClickHouse in this process, over a folder. */
-export type ClickHouse = {
+export type ClickHouseSession = PlainClickHouse & {
   readonly version: string;
-  /** Runs one statement. A bigint is bound as Int64, a text as String. */
-  query(statement: Sql): Promise<ClickHouseRow[]>;
   close(): Promise<void>;
 };
 
@@ -27,7 +32,10 @@ type Chdb = {
 };
 
 /** Opens ClickHouse with DuckDB's number of threads, and without caches of conditions and results. */
-export async function openClickHouse(directory: string, threads: number): Promise<ClickHouse> {
+export async function openClickHouse(
+  directory: string,
+  threads: number,
+): Promise<ClickHouseSession> {
   const { Session, drainPending } = loadChdb();
   const session = new Session(directory);
   const run = async (text: string, values: Readonly<Record<string, string>> = {}) => {
@@ -42,6 +50,9 @@ export async function openClickHouse(directory: string, threads: number): Promis
   return {
     version: String(version),
     query: (statement) => run(textOf(statement), parametersOf(statement)),
+    run: async (statement) => {
+      await run(textOf(statement), parametersOf(statement));
+    },
     async close() {
       session.close();
       await drainPending();

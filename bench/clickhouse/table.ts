@@ -7,7 +7,7 @@ import sql, { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import type { ClickHouse } from './session.ts';
+import type { PlainClickHouse } from './session.ts';
 
 export type ClickHouseTableOptions = {
   readonly organizationId: bigint;
@@ -22,20 +22,20 @@ export type ClickHouseTableOptions = {
  * the minimum and maximum of each granule (which DuckDB stores by default), one part.
  */
 export async function loadClickHouse(
-  clickhouse: ClickHouse,
+  clickhouse: PlainClickHouse,
   database: Database,
   { organizationId, directory, hasCustomerIndex }: ClickHouseTableOptions,
 ): Promise<void> {
   const file = join(directory, 'purchases.tsv');
   await copyRows(database, organizationId, file);
-  await clickhouse.query(raw(createTable(hasCustomerIndex)));
+  await clickhouse.run(raw(createTable(hasCustomerIndex)));
   const names = purchaseColumns.map(({ name }) => name).join(', ');
-  await clickhouse.query(sql`
+  await clickhouse.run(sql`
     insert into purchase (${raw(names)})
     select ${raw(purchaseColumns.map(readColumn).join(', '))}
     from file(${file}, TSV, ${raw(`'${purchaseColumns.map(fileColumn).join(', ')}'`)})`);
   await rm(file);
-  await clickhouse.query(sql`optimize table purchase final`);
+  await clickhouse.run(sql`optimize table purchase final`);
 }
 
 /** Writes COPY's text format, which is ClickHouse's TSV. */

@@ -1,5 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -16,16 +18,18 @@ async function startEmbedded() {
   const directory = await temporaryDirectory();
   const child = fork(fileURLToPath(new URL('server.ts', import.meta.url)), [directory.path], {
     execArgv: ['--import', 'tsx'],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
   const exited = once(child, 'exit');
   const failed = exited.then(async () => {
     await directory.remove();
-    throw new Error('ClickHouse ended: `npm run test:clickhouse` installs it');
+    throw new Error('ClickHouse ended');
   });
   failed.catch(() => {});
-  const [port] = await Promise.race([once(child, 'message'), failed]);
+  const lines = createInterface(child.stdout as Readable);
+  const [line] = await Promise.race([once(lines, 'line') as Promise<[string]>, failed]);
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: line.replace('Listening on ', ''),
     stop: async () => {
       child.disconnect();
       await exited;

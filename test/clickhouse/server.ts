@@ -17,7 +17,18 @@ type Chdb = {
     ): Promise<{ bytes(): Uint8Array }>;
   };
 };
-const { Session } = createRequire(import.meta.url)('chdb') as Chdb;
+const { Session } = loadChdb();
+
+function loadChdb(): Chdb {
+  try {
+    return createRequire(import.meta.url)('chdb') as Chdb;
+  } catch (error) {
+    console.error(
+      `${(error as Error).message}\nnpm ci --prefix test/clickhouse installs ClickHouse.`,
+    );
+    process.exit(1);
+  }
+}
 
 /**
  * ClickHouse's HTTP interface in front of the engine of the package `chdb`: databases, bound
@@ -115,5 +126,5 @@ const server = createServer({ maxHeaderSize: 2 ** 20 }, async (request, response
 });
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
-process.send?.((server.address() as AddressInfo).port);
+console.log(`Listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 process.on('disconnect', () => process.exit());

@@ -1,0 +1,67 @@
+import { raw } from 'sql-template-tag';
+import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
+import { readSettings } from '../../src/settings.ts';
+import type { Scope } from '../runner/scope.ts';
+import { scratchDirectory } from '../setup/postgres.ts';
+import type { PreparedShops } from '../setup/prepared-shops.ts';
+import { type ProgramEnvironment, startProgram, startService } from '../setup/programs.ts';
+
+const timeoutMs = 600_000;
+
+/** The service over a ClickHouse server of its own. */
+export type ClickHouseService = {
+  readonly version: string;
+  /** A database of the same server that the service does not use. */
+  readonly plain: ClickHouse;
+  /** The service's engine in this process. */
+  readonly engine: PurchaseEngine;
+  /** For an API that reads ClickHouse. */
+  readonly environment: ProgramEnvironment;
+  /** Brings ClickHouse up to date with Postgres. */
+  sync(): Promise<void>;
+};
+
+export async function startClickHouseService(
+  scope: Scope,
+  prepared: PreparedShops,
+): Promise<ClickHouseService> {
+  const { databaseUrl } = prepared.environment;
+  const directory = await scratchDirectory(scope);
+  const server = startService(scope, 'test/clickhouse/server.ts', [directory], { databaseUrl });
+  const [, url = ''] = await server.printed(/Listening on (http\S+)/);
+  const open = (database: string) => {
+    const clickhouse = openClickHouse({ url, database, timeoutMs });
+    scope.afterwards(clickhouse.close);
+    return clickhouse;
+  };
+  const administration = open('default');
+  await administration.run(raw('create database service'));
+  await administration.run(raw('create database plain'));
+  const [version] = (await administration.query(raw('select version()')))[0] ?? [];
+  const environment = {
+    ...prepared.environment,
+    PURCHASES_ENGINE: 'clickhouse',
+    CLICKHOUSE_URL: url,
+    CLICKHOUSE_DATABASE: 'service',
+  };
+  const { queryConcurrency, queryQueueLimit, queryQueueLimitPerKey } = readSettings({});
+  const engine = createClickHouseEngine(open('service'), {
+    dataDirectory: prepared.dataDirectory,
+    concurrency: queryConcurrency,
+    queueLimit: queryQueueLimit,
+    queueLimitPerClient: queryQueueLimitPerKey,
+    timeoutMs,
+  });
+  scope.afterwards(engine.close);
+  return {
+    version: String(version),
+    plain: open('plain'),
+    engine,
+    environment,
+    sync: async () => {
+      await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
+    },
+  };
+}
