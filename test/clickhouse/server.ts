@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 
 /** The used part of `chdb`. Types are checked without the package. */
 type Chdb = {
@@ -14,7 +15,7 @@ type Chdb = {
       statement: string,
       values: Readonly<Record<string, string>>,
       options: { readonly format: string },
-    ): Promise<{ bytes(): Uint8Array }>;
+    ): Promise<Result>;
   };
 };
 const { Session } = loadChdb();
@@ -48,33 +49,13 @@ const escapes: Readonly<Record<string, string>> = {
 const decode = (text: string): string =>
   text.replace(/\\([\s\S])/g, (_, character: string) => escapes[character] ?? character);
 
+type Result = { bytes(): Uint8Array };
+
 let database = 'default';
 let previous: Promise<unknown> = Promise.resolve();
 
-/**
- * The body of a request. Of one that ends early, the complete lines: ClickHouse inserts blocks of
- * rows as they arrive, so they may stay.
- */
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    return Buffer.concat(chunks).toString();
-  } catch {
-    const received = Buffer.concat(chunks);
-    return received.subarray(0, received.lastIndexOf('\n') + 1).toString();
-  }
-}
-
-async function respond(url: URL, body: string, response: ServerResponse): Promise<void> {
-  const { searchParams } = url;
-  const inUrl = searchParams.get('query');
-  // Over HTTP, an insert without rows is no error.
-  if (inUrl !== null && body === '' && /^insert\s/i.test(inUrl)) {
-    response.end();
-    return;
-  }
-  const statement = inUrl === null ? body : `${inUrl}\n${body}`;
+/** Runs a statement of a request after all earlier ones. */
+function execute({ searchParams }: URL, statement: string): Promise<Result> {
   const wanted = searchParams.get('database') ?? 'default';
   const parameters = Object.fromEntries(
     [...searchParams]
@@ -84,18 +65,67 @@ async function respond(url: URL, body: string, response: ServerResponse): Promis
   const settings = new Map(
     [...searchParams].filter(([name]) => !name.startsWith('param_') && !notSettings.includes(name)),
   );
-  response.setHeader('X-ClickHouse-Query-Id', searchParams.get('query_id') ?? '');
-  try {
+  const result = previous.then(async () => {
     if (wanted !== database) await session.queryAsync(`use ${wanted}`);
     database = wanted;
     await applySettings(settings);
-    const result = await session.queryBindAsync(statement, parameters, { format: 'TabSeparated' });
-    response.end(result.bytes());
+    return session.queryBindAsync(statement, parameters, { format: 'TabSeparated' });
+  });
+  previous = result.catch(() => {});
+  return result;
+}
+
+/** ClickHouse inserts blocks of rows as they arrive, so those of a failed insert may stay. */
+const blockBytes = 16 * 2 ** 20;
+
+/** Complete lines of a request, in blocks. What follows the last line break counts if the body is complete. */
+async function* blocksOf(request: IncomingMessage): AsyncGenerator<string> {
+  let received: Buffer[] = [];
+  let bytes = 0;
+  const takeLines = (): string => {
+    const all = Buffer.concat(received);
+    const end = all.lastIndexOf('\n') + 1;
+    received = [all.subarray(end)];
+    bytes = all.length - end;
+    return all.subarray(0, end).toString();
+  };
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      received.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes >= blockBytes) yield takeLines();
+    }
+  } catch {
+    yield takeLines();
+    return;
+  }
+  yield Buffer.concat(received).toString();
+}
+
+/** The result of a request's last statement; null for an insert without rows, which is no error over HTTP. */
+async function run(url: URL, request: IncomingMessage): Promise<Result | null> {
+  const inUrl = url.searchParams.get('query');
+  if (inUrl === null || !/^insert\s/i.test(inUrl)) {
+    return execute(url, `${inUrl ?? ''}\n${await text(request)}`);
+  }
+  let result: Result | null = null;
+  for await (const rows of blocksOf(request)) {
+    if (rows !== '') result = await execute(url, `${inUrl}\n${rows}`);
+  }
+  return result;
+}
+
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://localhost');
+  response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? '');
+  try {
+    response.end((await run(url, request))?.bytes());
   } catch (error) {
     const { message } = error as Error;
     response.statusCode = 500;
     response.setHeader('X-ClickHouse-Exception-Code', /Code: (\d+)/.exec(message)?.[1] ?? '0');
     response.end(message);
+    request.resume();
   }
 }
 
@@ -119,11 +149,7 @@ async function applySettings(settings: ReadonlyMap<string, string>): Promise<voi
 /** Other parameters of a request are settings. */
 const notSettings = ['query', 'query_id', 'database', 'session_id', 'role'];
 
-const server = createServer({ maxHeaderSize: 2 ** 20 }, async (request, response) => {
-  const body = await bodyOf(request);
-  const url = new URL(request.url ?? '/', 'http://localhost');
-  previous = previous.then(() => respond(url, body, response));
-});
+const server = createServer({ maxHeaderSize: 2 ** 20 }, respond);
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 console.log(`Listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`);
