@@ -2,7 +2,7 @@ import { mkdtempSync, rmdirSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { PurchaseEngine } from './domain/purchase-engine.ts';
+import type { ClickHouseEngine } from './engines/clickhouse/engine.ts';
 import { createDuckDBEngine } from './engines/duckdb/engine.ts';
 import { firstAvailable } from './engines/first-available.ts';
 import { createPostgresEngine } from './engines/postgres/engine.ts';
@@ -90,10 +90,15 @@ export async function startServer(
   });
   const registry = settings.metricsListen === null ? null : createRegistry();
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
-  const metrics = registry && createApiMetrics(registry, { duckdb, pools });
+  const clickhouse = await openEngineOfClickHouse(settings, queue);
+  // Files stand still while the worker publishes in ClickHouse, so their age says nothing then.
+  const oldestAsOf = () =>
+    clickhouse === null
+      ? duckdb.current().generations.state().oldestAsOf
+      : clickhouse.servedInstants.oldest();
+  const metrics = registry && createApiMetrics(registry, { duckdb, clickhouse, oldestAsOf, pools });
   const fallback = createPostgresEngine(fallbackDatabase);
   const withFiles = firstAvailable(duckdb, fallback, metrics?.onFallback);
-  const clickhouse = await openEngineOfClickHouse(settings, queue);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
   const writeExport = createExportWriter({
     dataDirectory,
@@ -106,7 +111,7 @@ export async function startServer(
     services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
     keyDatabase,
     log,
-    oldestAsOf: () => duckdb.current().generations.state().oldestAsOf,
+    oldestAsOf,
     ...(metrics && { observer: metrics.observer }),
   });
   let listener: MetricsListener | null = null;
@@ -138,7 +143,7 @@ export async function startServer(
 async function openEngineOfClickHouse(
   settings: Settings,
   queue: QueryQueueOptions,
-): Promise<PurchaseEngine | null> {
+): Promise<ClickHouseEngine | null> {
   const options = clickHouseOptions(settings);
   if (options === null) return null;
   // Loaded only here, because other installations do not need the client.

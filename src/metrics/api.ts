@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
 import type { Unavailability } from '../engines/duckdb/served-organization.ts';
 import type { ExportOutcome, HttpObserver, Limit } from '../http/observer.ts';
@@ -9,6 +10,9 @@ import { addGauge, addZeros, durationBuckets } from './registry.ts';
 /** State that is read at each scrape. */
 export type ApiState = {
   readonly duckdb: Pick<DuckDBEngine, 'current'>;
+  readonly clickhouse: Pick<ClickHouseEngine, 'queries'> | null;
+  /** The oldest instant of purchases that are served; null if none are. */
+  readonly oldestAsOf: () => bigint | null;
   /** The connection pools by what they serve. */
   readonly pools: Readonly<Record<'keys' | 'lists' | 'purchases', Database>>;
 };
@@ -123,18 +127,19 @@ function createExportMetrics(registry: Registry): ExportObserver {
   };
 }
 
-function addState(registry: Registry, { duckdb, pools }: ApiState): void {
+function addState(registry: Registry, { duckdb, clickhouse, oldestAsOf, pools }: ApiState): void {
   addGauge(
     registry,
     'crm_queries',
     'Purchase queries that run, or wait in the queue',
     ['state'],
     () => {
-      const { running, waiting } = duckdb.current().queries.state();
-      return [
-        [{ state: 'running' }, running],
-        [{ state: 'waiting' }, waiting],
-      ];
+      const ofFiles = duckdb.current().queries.state();
+      const ofClickHouse = clickhouse?.queries.state() ?? { running: 0, waiting: 0 };
+      return (['running', 'waiting'] as const).map((state) => [
+        { state },
+        ofFiles[state] + ofClickHouse[state],
+      ]);
     },
   );
   addGauge(
@@ -147,13 +152,11 @@ function addState(registry: Registry, { duckdb, pools }: ApiState): void {
   addGauge(
     registry,
     'crm_data_age_seconds',
-    'Age of the oldest X-Data-As-Of among the organizations whose files are read; none if none is',
+    'Age of the oldest X-Data-As-Of of the organizations that are served; none if none is',
     [],
     () => {
-      const { oldestAsOf } = duckdb.current().generations.state();
-      return oldestAsOf === null
-        ? []
-        : [[{}, Math.max(0, Date.now() / 1000 - Number(oldestAsOf) / 1e6)]];
+      const asOf = oldestAsOf();
+      return asOf === null ? [] : [[{}, Math.max(0, Date.now() / 1000 - Number(asOf) / 1e6)]];
     },
   );
   addGauge(registry, 'crm_postgres_connections', 'Connections to Postgres', ['pool', 'state'], () =>

@@ -10,6 +10,7 @@ import { recordedLog } from '../http/recorded-log.ts';
 import { expectRefusal } from '../http/refusal.ts';
 import { createTestApi } from '../support/api.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
+import { scraperOf } from '../support/metrics.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
@@ -191,6 +192,47 @@ describe('the API over ClickHouse', () => {
     ]);
     // Postgres has none any more.
     expect(await countPurchases()).toBe(1);
+    await api.end('SIGTERM');
+  });
+
+  it('is not ready, and its metrics show why, while purchases are older than allowed', async ({
+    program,
+    server,
+    database,
+    directory,
+    newShop: { organizationId, secret },
+    newCustomerId,
+  }) => {
+    const worker = await createClickHouseWorker(server.clickhouse, database.pool, directory);
+    await worker.once([organizationId]).finally(() => worker.close());
+    const api = program('src/commands/api.ts', [], {
+      ...server.environment,
+      DATA_DIR: directory,
+      METRICS_LISTEN: '127.0.0.1:0',
+      READY_MAX_LAG_SECONDS: '3',
+    });
+    const [, url] = await api.printed(/Listening on (\S+)/);
+    const { scrape } = await scraperOf(api);
+    expect((await checkedFetch(`${url}/readyz`)).status).toBe(200);
+    expect((await scrape()).value('crm_data_age_seconds')).toBeUndefined();
+    const headers = { authorization: `Bearer ${secret}` };
+    await vi.waitFor(async () => {
+      expect((await checkedFetch(`${url}/v1/purchases`, { headers })).status).toBe(200);
+      const ready = await checkedFetch(`${url}/readyz`);
+      expect([ready.status, await ready.text()]).toEqual([
+        503,
+        expect.stringContaining('READY_MAX_LAG_SECONDS allows 3 s'),
+      ]);
+    }, 30_000);
+    expect((await scrape()).value('crm_data_age_seconds')).toBeGreaterThan(3);
+    const following = await createClickHouseWorker(server.clickhouse, database.pool, directory);
+    await vi.waitFor(async () => {
+      await addPurchase(database.pool, organizationId, { customer_id: newCustomerId });
+      await following.once([organizationId]);
+      expect((await checkedFetch(`${url}/v1/purchases`, { headers })).status).toBe(200);
+      expect((await checkedFetch(`${url}/readyz`)).status).toBe(200);
+    }, 30_000);
+    await following.close();
     await api.end('SIGTERM');
   });
 

@@ -12,6 +12,7 @@ import type { ClickHouse } from './client.ts';
 import { newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import type { Generation } from './relations.ts';
+import { createServedInstants, type ServedInstants } from './served-instants.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
@@ -20,12 +21,19 @@ export type ClickHouseEngineOptions = QueryQueueOptions & {
   readonly dataDirectory: string;
 };
 
+/** The engine, and its state for metrics and probes. */
+export type ClickHouseEngine = PurchaseEngine & {
+  readonly queries: Pick<QueryQueue, 'state'>;
+  readonly servedInstants: Pick<ServedInstants, 'oldest'>;
+};
+
 /** Reads the generations that the sync worker publishes in ClickHouse. `close` closes the client. */
 export function createClickHouseEngine(
   clickhouse: ClickHouse,
   options: ClickHouseEngineOptions,
-): PurchaseEngine {
+): ClickHouseEngine {
   const queries = createQueryQueue(options);
+  const servedInstants = createServedInstants();
   const exports = createAbortableTasks();
   const find: FindGeneration = async (organizationId, source, signal) => {
     const deadline = AbortSignal.timeout(options.timeoutMs);
@@ -35,7 +43,9 @@ export function createClickHouseEngine(
       if (error !== deadline.reason) throw error;
       throw new StoreUnavailableError(`ClickHouse did not respond in ${options.timeoutMs} ms`);
     });
-    return source === null || generation?.source === source ? generation : null;
+    if (generation === null || (source !== null && generation.source !== source)) return null;
+    servedInstants.record(organizationId, generation.asOf);
+    return generation;
   };
   const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>
     required(await find(organizationId, source, signal)).asOf;
@@ -44,6 +54,8 @@ export function createClickHouseEngine(
   return {
     ...createReader(readerOptions, null),
     forSource: (source) => createReader(readerOptions, source),
+    queries,
+    servedInstants,
     async close() {
       await exports.close();
       await queries.close();
