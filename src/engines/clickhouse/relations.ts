@@ -110,9 +110,10 @@ export function countedParts(
     ${inBase(generation, filters)} group by ${names}`;
   if (!hasChanges(generation)) return sql`(${inLoad(raw('uniqExactState(customer_id)'))})`;
   // Of a purchase in a group, with its customer: the changes add it (1), remove it (-1), or neither.
+  const purchase = raw(withCustomers ? ', id, customer_id' : '');
   const changed = sql`
-    select ${columns}, id, customer_id, sum(toInt64(sign)) as added, sum(sign * ${value}) as change
-    ${inChanges(generation, filters)} group by ${names}, id, customer_id`;
+    select ${columns} ${purchase}, sum(toInt64(sign)) as added, sum(sign * ${value}) as change
+    ${inChanges(generation, filters)} group by ${names} ${purchase}`;
   const removed = sql`(select id from (${changed}) where added < 0)`;
   return sql`(
     ${inLoad(sql`uniqExactStateIf(customer_id, id not in ${removed})`)}
