@@ -19,7 +19,7 @@ import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
 import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
 import { resources } from './resources/resources.ts';
-import { clickHouseOptions, type Settings } from './settings.ts';
+import { clickHouseOptions, queryQueueOptions, type Settings } from './settings.ts';
 
 type Server = {
   /** Such as http://127.0.0.1:3000. */
@@ -74,12 +74,7 @@ export async function startServer(
     statementTimeoutMs: settings.queryTimeoutMs,
     onError,
   });
-  const queue = {
-    concurrency: settings.queryConcurrency,
-    queueLimit: settings.queryQueueLimit,
-    queueLimitPerClient: settings.queryQueueLimitPerKey,
-    timeoutMs: settings.queryTimeoutMs,
-  };
+  const queue = queryQueueOptions(settings);
   const duckdb = await createDuckDBEngine({
     ...queue,
     dataDirectory,

@@ -200,6 +200,14 @@ export function clickHouseOptions(settings: Settings) {
   };
 }
 
+/** The options of an engine's queue of purchase queries. */
+export const queryQueueOptions = (settings: Settings) => ({
+  concurrency: settings.queryConcurrency,
+  queueLimit: settings.queryQueueLimit,
+  queueLimitPerClient: settings.queryQueueLimitPerKey,
+  timeoutMs: settings.queryTimeoutMs,
+});
+
 /** Variables with passwords. */
 const secretVariables = ['DATABASE_URL', 'CLICKHOUSE_URL', 'CLICKHOUSE_PASSWORD'];
 

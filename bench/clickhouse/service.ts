@@ -2,7 +2,9 @@ import { raw } from 'sql-template-tag';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
-import { readSettings } from '../../src/settings.ts';
+import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
+import { hasChanges } from '../../src/engines/clickhouse/relations.ts';
+import { queryQueueOptions, readSettings } from '../../src/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import { scratchDirectory } from '../setup/postgres.ts';
 import type { PreparedShops } from '../setup/prepared-shops.ts';
@@ -21,6 +23,8 @@ export type ClickHouseService = {
   readonly environment: ProgramEnvironment;
   /** Brings ClickHouse up to date with Postgres. */
   sync(): Promise<void>;
+  /** Whether an organization has changes beside its load. */
+  hasChanges(organizationId: bigint): Promise<boolean>;
 };
 
 export async function startClickHouseService(
@@ -40,20 +44,18 @@ export async function startClickHouseService(
   await administration.run(raw('create database service'));
   await administration.run(raw('create database plain'));
   const [version] = (await administration.query(raw('select version()')))[0] ?? [];
+  // A folder is one reader of the change log: of changes that it has in files, the log has none left.
+  const dataDirectory = await scratchDirectory(scope);
   const environment = {
     ...prepared.environment,
+    DATA_DIR: dataDirectory,
     PURCHASES_ENGINE: 'clickhouse',
     CLICKHOUSE_URL: url,
     CLICKHOUSE_DATABASE: 'service',
   };
-  const { queryConcurrency, queryQueueLimit, queryQueueLimitPerKey } = readSettings({});
-  const engine = createClickHouseEngine(open('service'), {
-    dataDirectory: prepared.dataDirectory,
-    concurrency: queryConcurrency,
-    queueLimit: queryQueueLimit,
-    queueLimitPerClient: queryQueueLimitPerKey,
-    timeoutMs,
-  });
+  const service = open('service');
+  const queue = queryQueueOptions(readSettings({}));
+  const engine = createClickHouseEngine(service, { ...queue, dataDirectory, timeoutMs });
   scope.afterwards(engine.close);
   return {
     version: String(version),
@@ -62,6 +64,10 @@ export async function startClickHouseService(
     environment,
     sync: async () => {
       await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
+    },
+    hasChanges: async (organizationId) => {
+      const generation = await newestGeneration(service, organizationId, scope.signal);
+      return generation !== null && hasChanges(generation);
     },
   };
 }

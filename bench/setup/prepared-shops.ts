@@ -1,6 +1,6 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
-import { childEnvironment, readSettings } from '../../src/settings.ts';
+import { childEnvironment, queryQueueOptions, readSettings } from '../../src/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import type { Bench } from '../runner/suite.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';
@@ -44,9 +44,7 @@ export async function openDuckDBEngine(
     dataDirectory,
     threads: settings.duckdbThreads,
     memoryLimit: settings.duckdbMemoryLimit,
-    concurrency: settings.queryConcurrency,
-    queueLimit: settings.queryQueueLimit,
-    queueLimitPerClient: settings.queryQueueLimitPerKey,
+    ...queryQueueOptions(settings),
     timeoutMs: 60_000,
     onError: (_organizationId, error) => scope.fail(error),
   });
