@@ -1,11 +1,10 @@
-import { createRequire } from 'node:module';
 import {
   type ClickHouse,
   type ClickHouseRow,
   parametersOf,
   textOf,
 } from '../../src/engines/clickhouse/client.ts';
-import { OperatorError } from '../../src/operator-error.ts';
+import { loadChdb } from '../../test/clickhouse/chdb.ts';
 
 /** Where statements run. */
 export type PlainClickHouse = Pick<ClickHouse, 'query' | 'run'>;
@@ -14,21 +13,6 @@ export type PlainClickHouse = Pick<ClickHouse, 'query' | 'run'>;
 export type ClickHouseSession = PlainClickHouse & {
   readonly version: string;
   close(): Promise<void>;
-};
-
-/** The used part of the package `chdb`, which `npm run bench:clickhouse` installs. */
-type Chdb = {
-  readonly Session: new (
-    directory: string,
-  ) => {
-    queryBindAsync(
-      statement: string,
-      values: Readonly<Record<string, string>>,
-      options: { readonly format: string },
-    ): Promise<{ text(): string }>;
-    close(): void;
-  };
-  drainPending(): Promise<void>;
 };
 
 /** Opens ClickHouse with DuckDB's number of threads, and without caches of conditions and results. */
@@ -58,16 +42,4 @@ export async function openClickHouse(
       await drainPending();
     },
   };
-}
-
-function loadChdb(): Chdb {
-  try {
-    const ofPackage = createRequire(new URL('../../test/clickhouse/package.json', import.meta.url));
-    return ofPackage('chdb') as Chdb;
-  } catch (error) {
-    const { message } = error as Error;
-    throw new OperatorError(
-      `ClickHouse cannot be loaded: ${message}\nnpm run bench:clickhouse installs it, on Linux with glibc and on macOS.`,
-    );
-  }
 }

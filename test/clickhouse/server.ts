@@ -1,35 +1,11 @@
 import { once } from 'node:events';
 // biome-ignore lint/style/noRestrictedImports: a server, and no client of the API.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { type ChdbResult, loadChdb } from './chdb.ts';
 
-/** The used part of `chdb`. Types are checked without the package. */
-type Chdb = {
-  readonly Session: new (
-    directory: string | undefined,
-  ) => {
-    queryAsync(statement: string): Promise<unknown>;
-    queryBindAsync(
-      statement: string,
-      values: Readonly<Record<string, string>>,
-      options: { readonly format: string },
-    ): Promise<Result>;
-  };
-};
 const { Session } = loadChdb();
-
-function loadChdb(): Chdb {
-  try {
-    return createRequire(import.meta.url)('chdb') as Chdb;
-  } catch (error) {
-    console.error(
-      `${(error as Error).message}\nnpm ci --prefix test/clickhouse installs ClickHouse.`,
-    );
-    process.exit(1);
-  }
-}
 
 /**
  * ClickHouse's HTTP interface in front of the engine of the package `chdb`: databases, bound
@@ -49,13 +25,11 @@ const escapes: Readonly<Record<string, string>> = {
 const decode = (text: string): string =>
   text.replace(/\\([\s\S])/g, (_, character: string) => escapes[character] ?? character);
 
-type Result = { bytes(): Uint8Array };
-
 let database = 'default';
 let previous: Promise<unknown> = Promise.resolve();
 
 /** Runs a statement of a request after all earlier ones. */
-function execute({ searchParams }: URL, statement: string): Promise<Result> {
+function execute({ searchParams }: URL, statement: string): Promise<ChdbResult> {
   const wanted = searchParams.get('database') ?? 'default';
   const parameters = Object.fromEntries(
     [...searchParams]
@@ -103,12 +77,12 @@ async function* blocksOf(request: IncomingMessage): AsyncGenerator<string> {
 }
 
 /** The result of a request's last statement; null for an insert without rows, which is no error over HTTP. */
-async function run(url: URL, request: IncomingMessage): Promise<Result | null> {
+async function run(url: URL, request: IncomingMessage): Promise<ChdbResult | null> {
   const inUrl = url.searchParams.get('query');
   if (inUrl === null || !/^insert\s/i.test(inUrl)) {
     return execute(url, `${inUrl ?? ''}\n${await text(request)}`);
   }
-  let result: Result | null = null;
+  let result: ChdbResult | null = null;
   for await (const rows of blocksOf(request)) {
     if (rows !== '') result = await execute(url, `${inUrl}\n${rows}`);
   }

@@ -22,6 +22,7 @@ import {
 } from '../support/awkward-purchases.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { mixtures } from './mixtures.ts';
 import { hasClickHouse, type OpenEngine, openEngines } from './store.ts';
 
 /** Random queries of each test. The embedded ClickHouse takes longer for each. */
@@ -32,95 +33,6 @@ const day = 86_400_000_000n;
 /** Byte for byte: bigints as digits, nulls as nulls, the order of everything kept. */
 const asText = (answer: unknown): string =>
   JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
-
-/** The parts that hold an organization's rows. `prepare` writes them. */
-const mixtures: readonly {
-  readonly name: string;
-  prepare(shop: {
-    readonly add: (count: number, seed: number) => Promise<void>;
-    readonly query: (statement: string) => Promise<unknown>;
-    readonly sync: () => Promise<void>;
-    readonly compact: () => Promise<void>;
-    /** Another organization, and a customer of it. */
-    readonly other: bigint;
-    readonly otherCustomer: bigint;
-  }): Promise<void>;
-}[] = [
-  {
-    name: 'in the base',
-    prepare: async ({ add, sync }) => {
-      await add(250, 1);
-      await sync();
-    },
-  },
-  {
-    name: 'in the delta',
-    prepare: async ({ add, sync }) => {
-      await sync();
-      await add(250, 2);
-      await sync();
-    },
-  },
-  {
-    name: 'in base and delta, updated and deleted',
-    prepare: async ({ add, query, sync }) => {
-      await add(200, 3);
-      await sync();
-      await add(100, 4);
-      await sync();
-      await query(`update purchases set utm_source = 'summer', payment_status = null,
-        purchase_value_in_cents = purchase_value_in_cents / 2 where id % 5 = 0`);
-      await query('delete from purchases where id % 11 = 0');
-      await sync();
-      // Some for the second time.
-      await query(`update purchases set utm_source = null, payment_status = 'paid',
-        created_at = '2025-05-05', updated_at = now() where id % 10 < 3`);
-      await sync();
-    },
-  },
-  {
-    name: 'in base and delta, inserted again and moved away and back',
-    prepare: async ({ add, query, sync, other, otherCustomer }) => {
-      await add(200, 5);
-      await sync();
-      await query('create temp table kept as table purchases');
-      await query('delete from purchases where id % 3 = 0');
-      await query(
-        `update purchases set organization_id = ${other}, customer_id = ${otherCustomer} where id % 4 = 1`,
-      );
-      await sync();
-      await query(`insert into purchases overriding system value
-        select * from kept where id % 3 = 0 and id % 2 = 0`);
-      await query(`update purchases set organization_id = kept.organization_id,
-        customer_id = kept.customer_id, payment_status = 'voided'
-        from kept where kept.id = purchases.id and kept.id % 8 = 1`);
-      await sync();
-    },
-  },
-  {
-    name: 'in a base whose rows are all superseded',
-    prepare: async ({ add, query, sync }) => {
-      await add(200, 6);
-      await sync();
-      await query('delete from purchases where id % 2 = 0');
-      await query(`update purchases set currency = 'USD', utm_source = 'new'`);
-      await sync();
-    },
-  },
-  {
-    name: 'in a base that was compacted, and in a delta',
-    prepare: async ({ add, query, sync, compact }) => {
-      await add(200, 7);
-      await sync();
-      await add(100, 8);
-      await query(`update purchases set payment_status = 'refunded' where id % 3 = 0`);
-      await query('delete from purchases where id % 7 = 0');
-      await compact();
-      await query(`update purchases set utm_source = 'VERÃO', currency = null where id % 4 = 0`);
-      await sync();
-    },
-  },
-];
 
 const tested = hasClickHouse ? 'engines over ClickHouse and DuckDB' : 'DuckDB engine';
 
