@@ -1,4 +1,4 @@
-import sql, { empty, raw } from 'sql-template-tag';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type Purchase, purchaseColumns, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
@@ -14,17 +14,52 @@ export async function listPurchases(
   { filters, limit, startingAfter }: PurchaseListQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchasePage> {
-  const condition =
+  const before =
     startingAfter === undefined
       ? empty
-      : sql`and (created_at, id) <
-          (${await creationOf(clickhouse, generation, startingAfter, signal)}, ${startingAfter})`;
-  const clauses = sql`${newestFirst} limit ${raw(String(limit + 1))}`;
-  const statement = currentPurchases(generation, filters, purchaseNames, { condition, clauses });
-  const rows = await clickhouse.query(statement, signal);
+      : after(await creationOf(clickhouse, generation, startingAfter, signal), startingAfter);
+  // A load is of one organization. ClickHouse reads in the tables' order, and no more than the page,
+  // only if a condition fixes the first column of that order.
+  const condition = sql`and organization_id = ${generation.organizationId} ${before}`;
+  const rows = await readNewest(
+    clickhouse,
+    generation,
+    filters,
+    { condition, limit: limit + 1 },
+    signal,
+  );
   const purchases = rows.map(readPurchase);
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
 }
+
+/** Changes are read in the time of as many rows of the load, and in all of it if these are too few. */
+async function readNewest(
+  clickhouse: ClickHouse,
+  generation: Generation,
+  filters: PurchaseFilters,
+  { condition, limit }: { readonly condition: Sql; readonly limit: number },
+  signal: AbortSignal | undefined,
+): Promise<readonly ClickHouseRow[]> {
+  const clauses = sql`${newestFirst} limit ${raw(String(limit))}`;
+  const read = (narrowed: Sql) => {
+    const options = { condition: narrowed, clauses };
+    return clickhouse.query(currentPurchases(generation, filters, purchaseNames, options), signal);
+  };
+  // One customer's purchases are few and spread over all time.
+  if (hasChanges(generation) && filters.customerId === undefined) {
+    const inLoad = sql`select created_at ${inBase(generation, filters)} ${condition} ${clauses}`;
+    const rows = await read(sql`${condition} and created_at >= (
+      select if(count() = ${raw(String(limit))}, min(created_at), ${firstInstant}) from (${inLoad}))`);
+    if (rows.length === limit) return rows;
+  }
+  return read(condition);
+}
+
+const firstInstant = raw('toInt64(-9223372036854775808)');
+
+/** The primary key narrows the search by the first condition alone, not by a comparison of tuples. */
+const after = (createdAt: bigint, id: bigint): Sql =>
+  sql`and created_at <= ${createdAt} and (created_at, id) < (${createdAt}, ${id})`;
 
 export async function findPurchase(
   clickhouse: ClickHouse,

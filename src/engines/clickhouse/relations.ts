@@ -43,6 +43,7 @@ export const inChanges = ({ loadId, batches }: GenerationRows, filters: Purchase
 /**
  * A query of the matching purchases: rows of the load that did not change, and the last row of each
  * purchase that did. `condition` narrows both parts, and `clauses` apply to each and to the whole.
+ * A change has the complete row that it replaces, so the changes of matching rows are enough.
  */
 export function currentPurchases(
   generation: Generation,
@@ -50,17 +51,17 @@ export function currentPurchases(
   columns: Sql,
   { condition = empty, clauses = empty }: { readonly condition?: Sql; readonly clauses?: Sql } = {},
 ): Sql {
-  const base = inBase(generation, filters);
-  if (!hasChanges(generation)) return sql`select ${columns} ${base} ${condition} ${clauses}`;
-  const changes = inChanges(generation, {});
+  const base = sql`${inBase(generation, filters)} ${condition}`;
+  if (!hasChanges(generation)) return sql`select ${columns} ${base} ${clauses}`;
+  const changes = sql`${inChanges(generation, filters)} ${condition}`;
   return sql`
     select * from (
       select * from (
-        select ${columns} ${base} ${condition} and id not in (select id ${changes}) ${clauses}
+        select ${columns} ${base} and id not in (select id ${changes} and sign < 0) ${clauses}
       )
       union all
       select * from (
-        select ${columns} ${inChanges(generation, filters)} ${condition} and sign > 0
+        select ${columns} ${changes} and sign > 0
           and (id, batch) in (select id, max(batch) ${changes} group by id)
         ${clauses}
       )
