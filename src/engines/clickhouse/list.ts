@@ -14,20 +14,15 @@ export async function listPurchases(
   { filters, limit, startingAfter }: PurchaseListQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchasePage> {
-  const before =
+  const afterCursor =
     startingAfter === undefined
       ? empty
-      : after(await creationOf(clickhouse, generation, startingAfter, signal), startingAfter);
+      : isAfter(await creationOf(clickhouse, generation, startingAfter, signal), startingAfter);
   // A load is of one organization. ClickHouse reads in the tables' order, and no more than the page,
   // only if a condition fixes the first column of that order.
-  const condition = sql`and organization_id = ${generation.organizationId} ${before}`;
-  const rows = await readNewest(
-    clickhouse,
-    generation,
-    filters,
-    { condition, limit: limit + 1 },
-    signal,
-  );
+  const condition = sql`and organization_id = ${generation.organizationId} ${afterCursor}`;
+  const options = { condition, limit: limit + 1 };
+  const rows = await readNewest(clickhouse, generation, filters, options, signal);
   const purchases = rows.map(readPurchase);
   return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
 }
@@ -47,18 +42,17 @@ async function readNewest(
   };
   // One customer's purchases are few and spread over all time.
   if (hasChanges(generation) && filters.customerId === undefined) {
-    const inLoad = sql`select created_at ${inBase(generation, filters)} ${condition} ${clauses}`;
-    const rows = await read(sql`${condition} and created_at >= (
-      select if(count() = ${raw(String(limit))}, min(created_at), ${firstInstant}) from (${inLoad}))`);
+    const last = sql`
+      select created_at ${inBase(generation, filters)} ${condition}
+      ${newestFirst} limit 1 offset ${raw(String(limit - 1))}`;
+    const rows = await read(sql`${condition} and created_at >= (${last})`);
     if (rows.length === limit) return rows;
   }
   return read(condition);
 }
 
-const firstInstant = raw('toInt64(-9223372036854775808)');
-
 /** The primary key narrows the search by the first condition alone, not by a comparison of tuples. */
-const after = (createdAt: bigint, id: bigint): Sql =>
+const isAfter = (createdAt: bigint, id: bigint): Sql =>
   sql`and created_at <= ${createdAt} and (created_at, id) < (${createdAt}, ${id})`;
 
 export async function findPurchase(
