@@ -72,28 +72,28 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
       '/v1/purchases?limit=100',
       '/v1/customers',
       '/v1/purchases/stats?group_by=day',
-      '/v1/purchases/export?format=csv&min_value_in_cents=19990',
+      '/v1/purchases/export?format=csv&min_value_in_cents=40000',
     ];
     let isStopping = false;
     let served = 0;
     let count = 0;
-    const load = paths
-      .flatMap((path) => [path, path])
-      .map(async (path) => {
-        for (;;) {
-          count += 1;
-          const url = path.includes('?') ? `${path}&max_value_in_cents=${100_000 + count}` : path;
-          // Rejects if the response is cut off.
-          const answers = await client.sendBytes(request(url));
-          // The API has not accepted the connection.
-          if (answers.length === 0 && isStopping) return;
-          expect([200, 429]).toContain(answers[0]?.status);
-          served += 1;
-        }
-      });
+    // Few clients: the export process has a low priority, and would get no processor time.
+    const load = Array.from({ length: 3 }, async () => {
+      for (;;) {
+        count += 1;
+        const path = paths[count % paths.length] as string;
+        const url = path.includes('?') ? `${path}&max_value_in_cents=${100_000 + count}` : path;
+        // Rejects if the response is cut off.
+        const answers = await client.sendBytes(request(url));
+        // The API has not accepted the connection.
+        if (answers.length === 0 && isStopping) return;
+        expect([200, 429]).toContain(answers[0]?.status);
+        served += 1;
+      }
+    });
     const exporting = client.openSocket(request('/v1/purchases/export?format=csv'));
     await once(exporting, 'readable');
-    await expect.poll(() => served, { timeout: 30_000 }).toBeGreaterThan(50);
+    await expect.poll(() => served, { timeout: 30_000 }).toBeGreaterThan(30);
     const children = childrenOf(api);
     expect(children.length).toBeGreaterThan(0);
     isStopping = true;
