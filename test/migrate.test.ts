@@ -45,6 +45,7 @@ describe('migrate', () => {
       '008.do.customer-of-organization.sql',
       '009.do.totals.sql',
       '010.do.key-rolls.sql',
+      '011.do.change-log-indexes.sql',
     ]);
     expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
@@ -85,7 +86,12 @@ describe('migrate', () => {
     await addMembers(pool, 'tag', one, tag, [own, others]);
 
     expect(await migrate(url)).toMatchObject({
-      applied: ['008.do.customer-of-organization.sql', '009.do.totals.sql', '010.do.key-rolls.sql'],
+      applied: [
+        '008.do.customer-of-organization.sql',
+        '009.do.totals.sql',
+        '010.do.key-rolls.sql',
+        '011.do.change-log-indexes.sql',
+      ],
       mixedTables: ['customer_tags', 'purchases'],
     });
     const again = addPurchase(pool, one, { customer_id: others });

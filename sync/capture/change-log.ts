@@ -52,8 +52,9 @@ export async function readChangeLog(
         where pruned_below > pg_snapshot_xmin(${since}::pg_snapshot)
       ) as organizations,
       array(
-        select unnest(${tokens}::uuid[]) except select token from purchase_changes
-      )::text[] as lost_tokens`,
+        select token::text from unnest(${tokens}::uuid[]) as published (token)
+        where not ${isTokenKnown(sql`published.token`)}
+      ) as lost_tokens`,
     ),
   );
   const row = rows[0] as (typeof rows)[number];

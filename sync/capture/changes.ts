@@ -3,10 +3,15 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { type SourceRow, stream } from './row-stream.ts';
 
-/** A condition: the log entry is of a transaction that the snapshot `since` cannot see. */
+/**
+ * A condition: the log entry is of a transaction that the snapshot `since` cannot see. The upper
+ * bound excludes no visible entry. With one bound alone, Postgres assumes that a third of the log
+ * matches if it has no statistics: a poll of three million entries took 35 ms instead of 0.2.
+ */
 export const unseenBy = (since: string): Sql =>
   sql`token is null
       and transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
+      and transaction_id < pg_snapshot_xmax(pg_current_snapshot())
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
 /**
