@@ -132,6 +132,46 @@ describe('a compaction', () => {
     expect(walked).toEqual(ids.toReversed());
   });
 
+  it('keeps the totals exact for a customer without purchases, who has one again later', async ({
+    database,
+    shop,
+    folder,
+    ids,
+    sync,
+    engine,
+  }) => {
+    const add = (customer: bigint) =>
+      addPurchase(database.pool, shop.organizationId, { customer_id: customer });
+    const expectSameTotals = async () => {
+      const file = readPublished(folder)?.file;
+      while ((await engine.version(shop.organizationId))?.name !== file) await sleep(10);
+      const query = { filters: {}, groupLimit: 1 };
+      const postgres = createPostgresEngine(database.pool);
+      expect((await engine.stats(shop.organizationId, query)).result).toEqual(
+        (await postgres.stats(shop.organizationId, query)).result,
+      );
+    };
+    const customer = await addCustomer(database.pool, shop.organizationId);
+    const purchase = await add(customer);
+    await sync();
+    await expectSameTotals();
+
+    await database.pool.query('delete from purchases where id = $1', [purchase]);
+    await database.pool.query('update purchases set order_number = id where id = any ($1)', [ids]);
+    await sync(0);
+    await expectSameTotals();
+
+    // The new base knows the customer's key, and has no row with it.
+    await add(customer);
+    await add(await addCustomer(database.pool, shop.organizationId));
+    await sync();
+    await expectSameTotals();
+
+    await database.pool.query('delete from purchases where customer_id = $1', [customer]);
+    await sync();
+    await expectSameTotals();
+  });
+
   it('ends the use of a deleted purchase as a cursor', async ({
     database,
     directory,

@@ -11,13 +11,17 @@ import {
   type PublishedGeneration,
 } from '../../purchase-store/published-generation.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
-import { createGeneration, type Generation } from './generation.ts';
-import { createFileLabels, type FileLabels } from './labels.ts';
+import {
+  type BaseCache,
+  createBaseCache,
+  createGeneration,
+  type Generation,
+} from './generation.ts';
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
-/** What belongs to an attached base: the open file, and the labels that were read from it. */
-type Base = { readonly descriptor: number; readonly labels: FileLabels };
+/** What belongs to an attached base. */
+type Base = { readonly descriptor: number; readonly cache: BaseCache };
 
 /** A generation that queries can read. */
 export type AttachedGeneration = {
@@ -53,7 +57,7 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
   const bases = createSharedFiles(instance, {
     async open(connection, catalog, path) {
       await requireBase(connection, catalog, basename(path));
-      return { descriptor: openSync(path, 'r'), labels: createFileLabels() };
+      return { descriptor: openSync(path, 'r'), cache: createBaseCache() };
     },
     close: ({ descriptor }: Base) => closeSync(descriptor),
   });
@@ -83,7 +87,7 @@ export function createAttachments(instance: DuckDBInstance, dataDirectory: strin
         await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
         const generation = await openGeneration(connection, catalogs, organizationId, published, {
           warm,
-          labels: base.content.labels,
+          ofBase: base.content.cache,
         });
         const descriptors = { base: base.content.descriptor, delta: descriptor };
         return { generation, published, base, descriptors, users: 0, isRetired: false };
@@ -119,7 +123,7 @@ async function openGeneration(
   catalogs: StoreCatalogs,
   organizationId: bigint,
   { file, base }: PublishedGeneration,
-  { warm, labels }: { readonly warm: boolean; readonly labels: FileLabels },
+  { warm, ofBase }: { readonly warm: boolean; readonly ofBase: BaseCache },
 ): Promise<Generation> {
   try {
     const [watermark] = await queryRows(
@@ -130,7 +134,7 @@ async function openGeneration(
     if (organization !== organizationId || layout !== layoutVersion || baseOfDelta !== base) {
       throw new Error(`${file} is not the organization's file, or not complete`);
     }
-    const generation = await createGeneration(connection, catalogs, labels);
+    const generation = await createGeneration(connection, catalogs, ofBase);
     // The first queries on a new file are slow, so no request should run them.
     if (warm) {
       await purchaseStats(connection, generation, { filters: {}, groupLimit: 1 });

@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
-import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
+import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary } from '../../purchase-store/layout.ts';
@@ -12,9 +12,30 @@ export type Generation = {
   readonly catalogs: StoreCatalogs;
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
+  readonly ofBase: BaseCache;
   /** The unfiltered totals, after the first query for them. */
   totals: PurchaseTotals | null;
 };
+
+/** What queries have read from a base, for all generations that share it. */
+export type BaseCache = {
+  readonly labels: FileLabels;
+  /** Null before the first query for unfiltered totals. */
+  totals: BaseTotals | null;
+};
+
+/** The totals of all purchases of a base. */
+export type BaseTotals = {
+  /** By the key of the currency. */
+  readonly sums: ReadonlyMap<number, PurchaseSums>;
+  readonly customers: bigint;
+  /** The greatest key of a customer; -1 without customers. */
+  readonly greatestCustomer: number;
+  /** Some customers of the dictionary have no purchase in the base. */
+  readonly hasUnusedCustomers: boolean;
+};
+
+export const createBaseCache = (): BaseCache => ({ labels: createFileLabels(), totals: null });
 
 /** Aggregates that DuckDB reads without a scan of the base when the files are attached. */
 export type GenerationSummary = {
@@ -30,7 +51,7 @@ export type GenerationSummary = {
 export async function createGeneration(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
-  labelsOfBase: FileLabels = createFileLabels(),
+  ofBase = createBaseCache(),
 ): Promise<Generation> {
   const { base, delta } = catalogs;
   const bounds = raw(`min(created_at) as first, max(created_at) as last,
@@ -52,7 +73,8 @@ export async function createGeneration(
   );
   const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
   const summary = { purchases: Number(purchases), first, last, currency };
-  return { catalogs, labels: createLabelCache(catalogs, labelsOfBase), summary, totals: null };
+  const labels = createLabelCache(catalogs, ofBase.labels);
+  return { catalogs, labels, summary, ofBase, totals: null };
 }
 
 /** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */

@@ -21,10 +21,12 @@ import {
   groupedPurchases,
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
+import { countGone, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
-import type { LabelCache } from './labels.ts';
+import { currencyOf } from './labels.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
+import { unfilteredTotals } from './unfiltered-totals.ts';
 
 export async function purchaseStats(
   connection: DuckDBConnection,
@@ -34,13 +36,10 @@ export async function purchaseStats(
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.catalogs, filters);
   if (matching === null) return emptyStats;
-  const coversAll = isUnfiltered(filters);
   const ranking = await readRanking(connection, generation, matching, query);
-  const totals =
-    (coversAll ? generation.totals : null) ??
-    (await readTotals(connection, generation, filters, matching, ranking));
-  // A generation never changes, so later queries reuse its totals.
-  if (coversAll) generation.totals = totals;
+  const totals = isUnfiltered(filters)
+    ? await unfilteredTotals(connection, generation)
+    : await readTotals(connection, generation, filters, matching, ranking);
   const groups = ranking?.groups ?? [];
   return {
     ...totals,
@@ -76,13 +75,13 @@ async function readTotals(
   if (purchaseCount === 0n) return emptyStats;
   const currencies =
     summary.currency === null
-      ? await readCurrencies(connection, labels, leastKey, greatestKey)
+      ? await currencyOf(connection, labels, leastKey, greatestKey)
       : { currency: summary.currency, mixedCurrencies: false };
   if (customerId !== undefined) {
     return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
   }
   const [customers, candidates] = values as [bigint, string | null];
-  const gone = await countGone(connection, catalogs, matching, candidates);
+  const gone = await countGone(connection, catalogs, candidates, matching);
   return { purchaseCount, customerCount: customers - gone, revenueInCents, ...currencies };
 }
 
@@ -99,63 +98,6 @@ function sumsPart(catalogs: StoreCatalogs, matching: Sql, isCurrencyKnown: boole
       min(key) filter (key <> ${raw(String(noLabel))}), max(key) filter (key <> ${raw(String(noLabel))})
     from ${groupedPurchases(catalogs, matching, keys)} as grouped
   ) as summed`;
-}
-
-async function readCurrencies(
-  connection: DuckDBConnection,
-  labels: LabelCache,
-  least: number | null,
-  greatest: number | null,
-): Promise<Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'>> {
-  if (least === null) return { currency: null, mixedCurrencies: false };
-  if (least !== greatest) return { currency: null, mixedCurrencies: true };
-  const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([least])]]));
-  return { currency: nameOf('currency', least), mixedCurrencies: false };
-}
-
-/**
- * Selects the number of customers with a matching purchase in the base or in the delta, and a
- * JSON list of customers that this may count in vain: the delta supersedes matching purchases of
- * theirs, and adds none. DuckDB hashes `count(distinct …)` beside other aggregates, but groups
- * dense keys by direct addressing. The row of sign 0, one customer too many, is always read.
- */
-function customersPart({ base, delta }: StoreCatalogs, matching: Sql): Sql {
-  const changed = (sign: string) =>
-    sql`select customer_key from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${matching})`;
-  return sql`(
-    select count(*) - 1 from (
-      select customer_key from (
-        select customer_key from ${raw(base)}.purchase where ${matching}
-        union all
-        ${changed('>')} or sign = 0
-      ) group by customer_key
-    )
-  ) as customers, (
-    select list(customer_key)::varchar
-    from (${changed('<')}) anti join (${changed('>')}) using (customer_key)
-  ) as candidates`;
-}
-
-/** The number of these customers whose matching purchases in the base are all superseded. */
-async function countGone(
-  connection: DuckDBConnection,
-  { base, delta }: StoreCatalogs,
-  matching: Sql,
-  candidates: string | null,
-): Promise<bigint> {
-  if (candidates === null) return 0n;
-  const countedOf = (table: string, sign: string) => sql`
-    select customer_key, count(*) as purchases from ${raw(table)}
-    where customer_key in (select unnest(${candidates}::integer[])) and ${matching} ${raw(sign)}
-    group by customer_key`;
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select count(*)
-      from (${countedOf(`${base}.purchase`, '')})
-      join (${countedOf(`${delta}.change`, 'and sign < 0')}) using (customer_key, purchases)`,
-  );
-  return row?.[0] as bigint;
 }
 
 /** The first groups of the ranking, and the sums over all groups; null without a dimension. */
