@@ -8,6 +8,12 @@ export type ListenAddress = { readonly host: string; readonly port: number };
 export const urlOf = ({ host, port }: ListenAddress): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
+/** The URL of the API's own page on this machine. Browsers cannot open 0.0.0.0 everywhere. */
+export function ownAppUrl({ host, port }: ListenAddress): string {
+  const isWildcard = host === '0.0.0.0' || host === '::';
+  return `${urlOf({ host: isWildcard ? '127.0.0.1' : host, port })}/app`;
+}
+
 /** An OperatorError if the address cannot be used. The last of the `variables` sets the port. */
 export function listenFailure(
   error: unknown,

@@ -9,7 +9,7 @@ import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
-import { type ListenAddress, listen, listenFailure, urlOf } from './listen-address.ts';
+import { type ListenAddress, listen, listenFailure, ownAppUrl, urlOf } from './listen-address.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
@@ -100,10 +100,19 @@ export async function startServer(
     threads: settings.duckdbThreads,
     memoryLimit: settings.exportMemoryLimit,
   });
+  const address = { host: settings.host, port: settings.port };
   const app = createApp({
     ...settings,
     resources,
-    services: { database, purchases, writeExport, publicAppUrl: settings.publicAppUrl },
+    services: {
+      database,
+      purchases,
+      writeExport,
+      // With PORT=0, the port is known after the server listens.
+      get publicAppUrl() {
+        return settings.publicAppUrl ?? ownAppUrl(address);
+      },
+    },
     keyDatabase,
     log,
     oldestAsOf,
@@ -130,8 +139,8 @@ export async function startServer(
     await close();
     throw error;
   }
-  const { port } = app.server.address() as AddressInfo;
-  return { url: urlOf({ host: settings.host, port }), close };
+  address.port = (app.server.address() as AddressInfo).port;
+  return { url: urlOf(address), close };
 }
 
 /** Null if DuckDB files have the purchases. */

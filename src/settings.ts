@@ -69,14 +69,14 @@ const definitions = {
     'READY_MAX_LAG_SECONDS',
     wholeNumber(0, 86_400, 0).transform((seconds) => seconds * 1000),
   ],
-  /** The base of `html_url`, without a slash at its end. */
+  /** The base of `html_url`, without a slash at its end. Undefined: the API's own page. */
   publicAppUrl: [
     'PUBLIC_APP_URL',
     z
       .string()
       .refine(isPlainAddress, 'must be an http or https address such as https://app.example.com')
       .transform((address) => address.replace(/\/+$/, ''))
-      .default('http://127.0.0.1:3000/app'),
+      .optional(),
   ],
   logLevel: [
     'LOG_LEVEL',

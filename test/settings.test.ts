@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { ownAppUrl } from '../src/listen-address.ts';
 import { readSettings } from '../src/settings.ts';
 
 describe('PUBLIC_APP_URL', () => {
   it('is an http or https address, with or without a path, kept without its last slash', () => {
     const read = (address: string) => readSettings({ PUBLIC_APP_URL: address }).publicAppUrl;
-    expect(readSettings({}).publicAppUrl).toBe('http://127.0.0.1:3000/app');
     expect(read('https://app.example.com')).toBe('https://app.example.com');
     expect(read('https://example.com/crm/app/')).toBe('https://example.com/crm/app');
     expect(read('http://[::1]:8080/')).toBe('http://[::1]:8080');
@@ -21,6 +21,17 @@ describe('PUBLIC_APP_URL', () => {
     'https://exa mple.com',
   ])('refuses %s, to which no path can be added', (address) => {
     expect(() => readSettings({ PUBLIC_APP_URL: address })).toThrow(/^PUBLIC_APP_URL is /);
+  });
+
+  it.each([
+    ['127.0.0.1', 'http://127.0.0.1:4000/app'],
+    ['localhost', 'http://localhost:4000/app'],
+    ['::1', 'http://[::1]:4000/app'],
+    ['0.0.0.0', 'http://127.0.0.1:4000/app'],
+    ['::', 'http://127.0.0.1:4000/app'],
+  ])('is the page of the API by default, at HOST %s and PORT', (host, url) => {
+    expect(readSettings({}).publicAppUrl).toBeUndefined();
+    expect(ownAppUrl({ host, port: 4000 })).toBe(url);
   });
 });
 

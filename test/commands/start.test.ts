@@ -74,11 +74,16 @@ describe('npm start', { timeout: 120_000 }, () => {
       expect(response.status).toBe(200);
     }
     const [, header, value, url] = curls[2] as RegExpMatchArray;
+    const headers = { [header as string]: value as string };
+    const customers = await checkedFetch(new URL('/v1/customers?limit=1', url), { headers });
+    const [{ html_url: link }] = ((await customers.json()) as { data: [{ html_url: string }] })
+      .data;
+    const view = await checkedFetch(link, { headers: { accept: 'text/html' } });
+    expect(view.status).toBe(200);
+    expect(view.headers.get('content-type')).toMatch(/^text\/html/);
     const count = async () => {
       const total = new URL('/v1/purchases/stats', url);
-      const response = await checkedFetch(total, {
-        headers: { [header as string]: value as string },
-      });
+      const response = await checkedFetch(total, { headers });
       return ((await response.json()) as { purchase_count: number }).purchase_count;
     };
     const until = async (expected: number) => {

@@ -1,13 +1,11 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { readSettings } from '../../src/settings.ts';
 import { addKey } from '../support/shop.ts';
 import { axeSource, hasBrowser } from './browser.ts';
 import { hostile, test as it, originOf } from './opened-page.ts';
 
 const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
 const folders = ['customers', 'segments', 'flows', 'email-campaigns', 'template-campaigns'];
-const appFolder = new URL(readSettings({}).publicAppUrl).pathname;
 
 const problems = (page: Page) => page.locator('.problem:visible, .banner:visible');
 
@@ -63,7 +61,7 @@ describe.runIf(hasBrowser)('a browser', () => {
     async (folder, { open, api, fullShop }) => {
       const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
       const [{ html_url: url }] = list.json().data;
-      const { page, enter } = await open(appFolder + new URL(url).pathname);
+      const { page, enter } = await open(`/app${new URL(url).pathname}`);
       await enter(fullShop.secret);
       expect(await page.locator('h1').textContent()).toContain(`${hostile} name`);
       expect(await page.title()).toBe(`${hostile} name`);
@@ -74,7 +72,7 @@ describe.runIf(hasBrowser)('a browser', () => {
   );
 
   it('is told that a record does not exist', async ({ open, fullShop }) => {
-    const { page, enter } = await open(`${appFolder}/customers/cus_nobody`);
+    const { page, enter } = await open('/app/customers/cus_nobody');
     await enter(fullShop.secret);
     expect(await problems(page).textContent()).toMatch(/^There is no such record/);
   });
