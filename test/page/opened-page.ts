@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import type {
   Browser,
@@ -15,6 +16,12 @@ import { launchBrowser } from './browser.ts';
 /** Text that would run if the page read it as HTML. */
 export const hostile = `<img src=x onerror="document.title='run'">'"&`;
 
+/** Purchases of 0 to 26 reais, one a day from 1 January in UTC. */
+export const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
+/** The parameters of this period. */
+export const januaryBounds =
+  'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-31T23:59:59.999999Z';
+
 export type OpenedPage = {
   readonly page: Page;
   readonly context: BrowserContext;
@@ -26,6 +33,8 @@ export type OpenedPage = {
   enter(secret: string): Promise<void>;
   /** Waits until the page shows the data of its URL. */
   loaded(): Promise<void>;
+  /** Clicks a button that downloads, and returns the file. */
+  save(button: string): Promise<{ readonly name: string; readonly bytes: Buffer }>;
 };
 
 export type OpenPage = (
@@ -72,6 +81,12 @@ async function openPage(
       await page.getByLabel('API key').fill(secret);
       await page.getByRole('button', { name: 'Show data' }).click();
       await loaded();
+    },
+    save: async (button) => {
+      const started = page.waitForEvent('download');
+      await page.locator(`[data-download=${button}]`).click();
+      const file = await started;
+      return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
     },
   };
 }

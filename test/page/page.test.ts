@@ -1,19 +1,8 @@
-import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
-import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { fileReader } from '../http/formats/reading.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';
-import { hostile, test as it } from './opened-page.ts';
-
-const run = promisify(execFile);
-
-/** Purchases of 0 to 26 reais, one a day from 1 January in UTC. */
-const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=UTC';
-const selection =
-  'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-31T23:59:59.999999Z';
+import { hostile, test as it, january } from './opened-page.ts';
 
 const card = (page: Page, name: string) =>
   page.locator('#totals button', { hasText: name }).locator('.card-value');
@@ -99,52 +88,6 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(stateOf(page)).toMatchObject({ period: 'last30' });
     await page.goForward();
     await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();
-  });
-
-  it('shows requests for curl, without the key, that return what it shows', async ({
-    open,
-    fullShop,
-  }) => {
-    const { page, enter } = await open(
-      `${january}&utm_campaign=${encodeURIComponent(`${hostile} campaign 3`)}`,
-    );
-    await enter(fullShop.secret);
-    expect(await card(page, 'Revenue').textContent()).toBe('R$3.00');
-    await page.getByText('Requests of this view').click();
-    const lines = await page.locator('#requests pre').allTextContents();
-    expect(lines).toHaveLength(3);
-    expect(lines.join()).not.toContain(fullShop.secret);
-    const env = { ...process.env, API_KEY: fullShop.secret };
-    const { stdout } = await run('sh', ['-c', String(lines[0])], { env });
-    expect(JSON.parse(stdout)).toMatchObject({ purchase_count: 1, revenue_in_cents: 300 });
-  });
-
-  it('downloads what it shows as CSV, and the whole selection as Parquet', async ({
-    open,
-    fullShop,
-    api,
-  }) => {
-    const { page, enter } = await open(`${january}&status=paid`);
-    await page.evaluate('delete window.showSaveFilePicker');
-    await enter(fullShop.secret);
-    const save = async (name: string) => {
-      const started = page.waitForEvent('download');
-      await page.locator(`[data-download=${name}]`).click();
-      const file = await started;
-      return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
-    };
-    const csv = await save('ranking');
-    const query = `group_by=utm_source&${selection}&status=paid&format=csv_excel`;
-    const expected = await api.get(`/v1/purchases/stats?${query}`, fullShop.secret);
-    expect(csv.name).toBe('ranking.csv');
-    expect(csv.bytes.equals(expected.rawPayload)).toBe(true);
-    const parquet = await save('parquet');
-    expect(parquet.name).toBe('purchases.parquet');
-    await page.getByText(/ saved$/).waitFor();
-    const files = await fileReader();
-    const { rows } = await files.readParquet(parquet.bytes);
-    await files.close();
-    expect(rows).toHaveLength(9);
   });
 
   it('keeps amounts of several currencies apart, exact to the cent', async ({

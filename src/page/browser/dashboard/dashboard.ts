@@ -3,7 +3,7 @@ import { formatDays } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
 import { createChart } from '../statistics/chart.ts';
 import { daysOf } from '../view/period.ts';
-import { requestsOf } from '../view/requests.ts';
+import { initiallyShown, requestsOf, type Shown } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { connectControls } from './controls.ts';
 import { connectDownloads } from './downloads.ts';
@@ -18,11 +18,13 @@ export function openDashboard(refuse: ProblemHandling['refuse']): void {
   const results = byId('results');
   const chart = createChart(byId('chart'));
   let state = readState();
+  let shown = initiallyShown();
+  const requests = () => requestsOf(state, shown);
   let loading = new AbortController();
   const handling = { refuse, retry: () => void show() };
   const onProblem = (error: unknown) => showProblem(error, handling);
   const showControls = connectControls(() => state, change);
-  connectDownloads(() => requestsOf(state), refuse);
+  connectDownloads(requests, refuse);
   byId('refresh').addEventListener('click', () => void show());
   history.replaceState(null, '', hashOf(state));
   // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
@@ -42,18 +44,28 @@ export function openDashboard(refuse: ProblemHandling['refuse']): void {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    const days = daysOf(state);
+    const initial = initiallyShown();
+    shown = initial;
+    const days = daysOf(state, initial.at);
     showControls(state);
     byId('dates-shown').textContent = days === null ? 'All time' : formatDays(days);
-    renderRequests(requestsOf(state));
+    renderRequests(requests());
     results.ariaBusy = 'true';
-    const data = await loadDashboard(state, signal);
+    const data = await loadDashboard(state, initial, signal);
     if (signal.aborted || !results.isConnected) return;
+    updateShown({ ...initial, hasSeveralCurrencies: data.hasSeveralCurrencies });
     clearProblems();
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.
     if (!results.isConnected) return;
-    await renderResults({ data, state, chart, change, onProblem }).catch(onProblem);
+    const onMorePurchases = (purchaseCount: number) => updateShown({ purchaseCount });
+    const view = { data, state, chart, requests: requests(), change, onMorePurchases, onProblem };
+    await renderResults(view).catch(onProblem);
     if (!signal.aborted) results.ariaBusy = 'false';
+  }
+
+  function updateShown(patch: Partial<Shown>): void {
+    shown = { ...shown, ...patch };
+    renderRequests(requests());
   }
 }

@@ -1,7 +1,6 @@
 import { get, type Snapshot } from '../api/api.ts';
 import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
-import { isMoney } from '../statistics/totals.ts';
-import { requestsOf } from '../view/requests.ts';
+import { requestsOf, type Shown } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 
 /** The parts of the dashboard. A part that failed is null. */
@@ -12,11 +11,16 @@ export type DashboardData = {
   readonly currencies: Stats | null;
   readonly series: { readonly current: TimeSeries; readonly previous: TimeSeries | null } | null;
   readonly purchases: Page<Purchase> | null;
+  readonly hasSeveralCurrencies: boolean;
   readonly problems: readonly unknown[];
 };
 
-export async function loadDashboard(state: ViewState, signal: AbortSignal): Promise<DashboardData> {
-  const requests = requestsOf(state);
+export async function loadDashboard(
+  state: ViewState,
+  shown: Shown,
+  signal: AbortSignal,
+): Promise<DashboardData> {
+  const requests = requestsOf(state, shown);
   const problems: unknown[] = [];
   const read = async <Body>(path: string | null | undefined): Promise<Snapshot<Body> | null> => {
     if (path == null) return null;
@@ -32,16 +36,17 @@ export async function loadDashboard(state: ViewState, signal: AbortSignal): Prom
     read<TimeSeries>(requests.previous?.series),
     read<Page<Purchase>>(requests.purchases),
   ]);
-  const isMixed = ranking?.body.mixed_currencies === true;
-  const currencies = isMixed ? await read<Stats>(requests.currencies) : null;
-  const isSplit = isMixed && isMoney(state.measure);
-  const series = isSplit ? await read<TimeSeries>(requests.currencySeries) : current;
+  const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;
+  const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;
+  const { series: path } = requestsOf(state, { ...shown, hasSeveralCurrencies });
+  const series = path === requests.series ? current : await read<TimeSeries>(path);
   return {
     ranking,
     previous: previous?.body ?? null,
     currencies: currencies?.body ?? null,
     series: series && { current: series.body, previous: before?.body ?? null },
     purchases: purchases?.body ?? null,
+    hasSeveralCurrencies,
     problems,
   };
 }

@@ -1,3 +1,4 @@
+import { pageLimits } from '../../../domain/purchase-query.ts';
 import { announce, byId, element } from '../display/elements.ts';
 import { formatCount } from '../display/format.ts';
 import { renderPurchases } from '../display/purchase-list.ts';
@@ -8,7 +9,7 @@ import { renderRanking } from '../statistics/ranking.ts';
 import { renderSeries } from '../statistics/series-view.ts';
 import { renderTotals } from '../statistics/totals.ts';
 import { filterNamed } from '../view/filters.ts';
-import { requestsOf } from '../view/requests.ts';
+import type { Requests } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 import type { DashboardData } from './load.ts';
 
@@ -16,7 +17,9 @@ export type DashboardView = {
   readonly data: DashboardData;
   readonly state: ViewState;
   readonly chart: Chart;
+  readonly requests: Requests;
   change(patch: Partial<ViewState>): void;
+  onMorePurchases(count: number): void;
   onProblem(error: unknown): void;
 };
 
@@ -26,17 +29,25 @@ export async function renderResults(view: DashboardView): Promise<void> {
   await renderChart(view);
 }
 
-function renderLatest({ data, state, onProblem }: DashboardView): void {
+function renderLatest({ data, state, requests, ...view }: DashboardView): void {
   const place = byId('purchases');
-  const { purchases: path } = requestsOf(state);
+  const { purchases: path } = requests;
   const { purchases: page } = data;
-  const download = document.querySelector<HTMLButtonElement>('[data-download=purchases]');
-  if (download !== null) download.disabled = path === null;
+  const download = byId<HTMLButtonElement>('download-purchases');
+  download.textContent = 'CSV';
+  download.disabled = path === null;
   if (path === null) {
     const text = 'Purchases cannot be listed by UTM values. The download below has all of them.';
     place.replaceChildren(element('p', { className: 'empty' }, text));
   } else if (page === null) showNotLoaded(place);
-  else renderPurchases(place, { path, page, timeZone: state.timezone, onProblem });
+  else {
+    const onMore = (count: number) => {
+      if (count > pageLimits.max) download.textContent = `CSV of the latest ${pageLimits.max}`;
+      view.onMorePurchases(count);
+    };
+    const { onProblem } = view;
+    renderPurchases(place, { path, page, timeZone: state.timezone, onMore, onProblem });
+  }
 }
 
 function renderStatistics({ data, state, change }: DashboardView): void {

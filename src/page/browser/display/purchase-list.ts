@@ -9,6 +9,8 @@ export type PurchaseList = {
   readonly page: Page<Purchase>;
   readonly timeZone?: string;
   readonly isOfCustomer?: boolean;
+  /** After another page is shown. */
+  onMore?(count: number): void;
   onProblem(error: unknown): void;
 };
 
@@ -41,6 +43,7 @@ function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList)
       const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`, signal);
       if (!body.isConnected) return;
       body.append(...next.body.data.map((purchase) => rowOf(purchase, list)));
+      list.onMore?.(body.childElementCount);
       last = next.body.data.at(-1)?.id;
       if (!next.body.has_more) button.remove();
     } catch (error) {

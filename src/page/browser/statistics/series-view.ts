@@ -11,9 +11,9 @@ import {
   formatTick,
 } from '../display/format.ts';
 import { numberCell, tableOf } from '../display/table.ts';
-import type { MeasureName } from '../view/view-state.ts';
+import { isMoney, type MeasureName } from '../view/view-state.ts';
 import type { Chart, ChartLine } from './chart.ts';
-import { isMoney, measureLabels } from './totals.ts';
+import { measureLabels } from './totals.ts';
 
 /** The measure over time: as a chart, with its legend, and as a table. */
 export async function renderSeries(

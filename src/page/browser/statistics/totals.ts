@@ -1,7 +1,7 @@
 import type { Stats, Totals } from '../api/responses.ts';
 import { element } from '../display/elements.ts';
 import { formatChange, formatCount, formatMoney } from '../display/format.ts';
-import { type MeasureName, measureNames } from '../view/view-state.ts';
+import { isMoney, type MeasureName, measureNames } from '../view/view-state.ts';
 
 export const measureLabels: Readonly<Record<MeasureName, string>> = {
   revenue_in_cents: 'Revenue',
@@ -9,8 +9,6 @@ export const measureLabels: Readonly<Record<MeasureName, string>> = {
   customer_count: 'Customers',
   average_ticket_in_cents: 'Average ticket',
 };
-
-export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_cents');
 
 export type TotalsView = {
   readonly current: Totals;

@@ -1,37 +1,52 @@
 import { trackingLabels } from '../../../domain/purchase.ts';
+import { pageLimits } from '../../../domain/purchase-query.ts';
 import { pathOf } from '../api/api.ts';
 import { boundsOf, daysBefore, daysOf, intervalFor } from './period.ts';
-import type { ViewState } from './view-state.ts';
+import { isMoney, type ViewState } from './view-state.ts';
 
-/** The API requests of a view, as paths. */
+/** The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. */
 export type Requests = {
   readonly ranking: string;
+  /** One series for each currency if the chart shows amounts of several. */
   readonly series: string;
   /** Null for all time, which nothing precedes. */
   readonly previous: { readonly totals: string; readonly series: string } | null;
   readonly currencies: string;
-  readonly currencySeries: string;
   /** Null with a tracking filter, which lists do not have. */
   readonly purchases: string | null;
   readonly parquet: string;
   readonly all: string;
 };
 
-const purchasesShown = 10;
+/** What the page shows of a state depends on its responses and on `Load more`. */
+export type Shown = {
+  /** When the page was loaded: a period such as 30 days ends then. */
+  readonly at: number;
+  readonly hasSeveralCurrencies: boolean;
+  readonly purchaseCount: number;
+};
 
-export function requestsOf(state: ViewState): Requests {
+/** Before the first response. */
+export const initiallyShown = (): Shown => ({
+  at: Date.now(),
+  hasSeveralCurrencies: false,
+  purchaseCount: 10,
+});
+
+export function requestsOf(state: ViewState, shown: Shown): Requests {
   const { timezone, group_by, group_limit, filters } = state;
-  const days = daysOf(state);
+  const days = daysOf(state, shown.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
   const before = days === null ? null : boundsOf(daysBefore(days), timezone);
   const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
   const stats = (parameters: object) => pathOf('/purchases/stats', { ...parameters });
   const series = (parameters: object) =>
     pathOf('/purchases/timeseries', { interval, timezone, ...parameters });
+  const isSplit = shown.hasSeveralCurrencies && isMoney(state.measure);
   const file = (format: string) => pathOf('/purchases/export', { ...selection, format });
   return {
     ranking: stats({ group_by, group_limit, timezone, ...selection }),
-    series: series(selection),
+    series: series(isSplit ? { group_by: 'currency', group_limit: '5', ...selection } : selection),
     previous:
       before === null
         ? null
@@ -40,10 +55,12 @@ export function requestsOf(state: ViewState): Requests {
             series: series({ ...selection, ...before }),
           },
     currencies: stats({ group_by: 'currency', ...selection }),
-    currencySeries: series({ group_by: 'currency', group_limit: '5', ...selection }),
     purchases: trackingLabels.some((label) => label in filters)
       ? null
-      : pathOf('/purchases', { limit: String(purchasesShown), ...selection }),
+      : pathOf('/purchases', {
+          limit: String(Math.min(shown.purchaseCount, pageLimits.max)),
+          ...selection,
+        }),
     parquet: file('parquet'),
     all: file('csv_excel'),
   };

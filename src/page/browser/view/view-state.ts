@@ -63,6 +63,8 @@ export const measureNames = [
 ] as const;
 export type MeasureName = (typeof measureNames)[number];
 
+export const isMoney = (measure: MeasureName): boolean => measure.endsWith('_in_cents');
+
 /** The time zone is always included, so a shared link shows the same days everywhere. */
 export function hashOf({ filters: values, from, to, ...state }: ViewState): string {
   const dates = state.period === 'custom' ? { from, to } : {};

@@ -1,0 +1,164 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect } from 'vitest';
+import { fileReader } from '../http/formats/reading.ts';
+import {
+  addCustomer,
+  addKey,
+  addOrganization,
+  addPurchase,
+  addPurchases,
+} from '../support/shop.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { hasBrowser } from './browser.ts';
+import { hostile, test as it, january, januaryBounds } from './opened-page.ts';
+
+const run = promisify(execFile);
+
+describe.runIf(hasBrowser)('the page', () => {
+  it('downloads what each panel shows as CSV, also after more purchases are loaded', async ({
+    open,
+    fullShop,
+    api,
+  }) => {
+    const { page, enter, save } = await open(january);
+    await enter(fullShop.secret);
+    const isAsResponse = async (button: string, file: string, path: string) => {
+      const { name, bytes } = await save(button);
+      expect(name).toBe(file);
+      const query = `${januaryBounds}&format=csv_excel`;
+      const expected = await api.get(`/v1/purchases${path}${query}`, fullShop.secret);
+      expect(expected.statusCode).toBe(200);
+      expect(bytes.equals(expected.rawPayload), path).toBe(true);
+    };
+    await isAsResponse('series', 'series.csv', '/timeseries?interval=day&timezone=UTC&');
+    await isAsResponse('ranking', 'ranking.csv', '/stats?group_by=utm_source&');
+    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=10&');
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.locator('#purchases tbody tr').nth(19).waitFor();
+    await isAsResponse('purchases', 'latest-purchases.csv', '?limit=20&');
+  });
+
+  it('downloads the latest 100 purchases if more are shown, and says so', async ({
+    open,
+    database,
+    worker,
+    api,
+  }) => {
+    const organizationId = await addOrganization(database.pool, 'Large');
+    const customerId = await addCustomer(database.pool, organizationId);
+    await addPurchases(database.pool, organizationId, customerId, 105);
+    const { secret } = await addKey(database.pool, organizationId);
+    await worker.syncAll();
+    const { page, enter, save } = await open('/#period=all&timezone=UTC');
+    await enter(secret);
+    const button = page.locator('[data-download=purchases]');
+    for (let shown = 10; shown < 105; shown += 10) {
+      expect(await button.textContent()).toBe('CSV');
+      await page.getByRole('button', { name: 'Load more' }).click();
+      await page
+        .locator('#purchases tbody tr')
+        .nth(Math.min(shown + 10, 105) - 1)
+        .waitFor();
+    }
+    expect(await button.textContent()).toBe('CSV of the latest 100');
+    const { bytes } = await save('purchases');
+    const expected = await api.get('/v1/purchases?limit=100&format=csv_excel', secret);
+    expect(bytes.toString()).toBe(expected.body);
+  });
+
+  it('downloads amounts of several currencies apart, as the chart shows them', async ({
+    open,
+    database,
+    worker,
+    api,
+  }) => {
+    const organizationId = await addOrganization(database.pool, 'Mixed');
+    const customer_id = await addCustomer(database.pool, organizationId);
+    for (const currency of ['BRL', 'EUR']) {
+      const values = { customer_id, currency, created_at: '2026-01-10T12:00:00Z' };
+      await addPurchase(database.pool, organizationId, values);
+    }
+    const { secret } = await addKey(database.pool, organizationId);
+    await worker.syncAll();
+    const { page, enter, loaded, save } = await open(january);
+    await enter(secret);
+    const path = `/v1/purchases/timeseries?interval=day&timezone=UTC&${januaryBounds}`;
+    const expected = async (parameters: string) => (await api.get(path + parameters, secret)).body;
+    const line = () => page.locator('#requests pre').nth(1).textContent();
+    const split = await save('series');
+    expect(split.bytes.toString()).toBe(await expected('&group_by=currency&format=csv_excel'));
+    expect(await line()).toContain('/timeseries?interval=day&timezone=UTC&group_by=currency&');
+
+    await page.getByRole('button', { name: /^Purchases/ }).click();
+    await loaded();
+    const counts = await save('series');
+    expect(counts.bytes.toString()).toBe(await expected('&format=csv_excel'));
+    expect(await line()).not.toContain('group_by');
+  });
+
+  it.for([
+    { filter: 'status=paid', count: 9, hasList: true },
+    // Lists have no filter for UTM values.
+    {
+      filter: `utm_campaign=${encodeURIComponent(`${hostile} campaign 3`)}`,
+      count: 1,
+      hasList: false,
+    },
+  ])(
+    'shows requests for curl, without the key, that return what it shows: $filter',
+    async ({ filter, count, hasList }, { open, fullShop, api, onTestFinished }) => {
+      const folder = await temporaryDirectory();
+      const files = await fileReader();
+      onTestFinished(async () => {
+        await files.close();
+        await folder.remove();
+      });
+      const { page, enter } = await open(`${january}&${filter}`);
+      await enter(fullShop.secret);
+      await page.getByText('Requests of this view').click();
+      const titles = await page.locator('#requests h3').allTextContents();
+      const lines = await page.locator('#requests pre').allTextContents();
+      expect(lines.join()).not.toContain(fullShop.secret);
+
+      const expected = (path: string) =>
+        api.get(`/v1/purchases${path}${januaryBounds}&${filter}`, fullShop.secret);
+      const stats = await expected('/stats?group_by=utm_source&');
+      expect(stats.json().purchase_count).toBe(count);
+      const series = await expected('/timeseries?interval=day&timezone=UTC&');
+      const bodies = new Map([
+        ['Totals and ranking', stats.body],
+        ['Time series', series.body],
+        ...(hasList ? [['Latest purchases', (await expected('?limit=10&')).body] as const] : []),
+        ['All purchases, as Parquet', ''],
+      ]);
+      expect(titles).toEqual([...bodies.keys()]);
+      const env = { ...process.env, API_KEY: fullShop.secret };
+      for (const [index, title] of titles.entries()) {
+        const line = lines[index] as string;
+        const { stdout } = await run('sh', ['-c', line], { cwd: folder.path, env });
+        expect(stdout, title).toBe(bodies.get(title));
+      }
+      const saved = await readFile(join(folder.path, 'purchases.parquet'));
+      const { rawPayload } = await expected('/export?format=parquet&');
+      const { rows } = await files.readParquet(saved);
+      expect(rows).toHaveLength(count);
+      expect(rows).toEqual((await files.readParquet(rawPayload)).rows);
+    },
+  );
+
+  it('downloads the whole selection as Parquet', async ({ open, fullShop }) => {
+    const { page, enter, save } = await open(`${january}&status=paid`);
+    await page.evaluate('delete window.showSaveFilePicker');
+    await enter(fullShop.secret);
+    const { name, bytes } = await save('parquet');
+    expect(name).toBe('purchases.parquet');
+    await page.getByText(/ saved$/).waitFor();
+    const files = await fileReader();
+    const { rows } = await files.readParquet(bytes);
+    await files.close();
+    expect(rows).toHaveLength(9);
+  });
+});
