@@ -119,6 +119,25 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await page.locator('#mixed-currencies').isVisible()).toBe(false);
   });
 
+  it('marks data as old after five minutes without newer data', async ({
+    open,
+    fullShop,
+    worker,
+  }) => {
+    const { page, context, enter, loaded } = await open(january);
+    await worker.syncAll();
+    await enter(fullShop.secret);
+    const freshness = page.locator('#freshness');
+    expect(await freshness.getAttribute('class')).toBe('freshness');
+    await context.clock.fastForward('10:00');
+    expect(await freshness.getAttribute('class')).toBe('freshness old');
+    expect(await freshness.textContent()).toMatch(/ \(1\d min\. ago\)$/);
+    await worker.syncAll();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await loaded();
+    expect(await freshness.getAttribute('class')).toBe('freshness');
+  });
+
   it('says what to do if nothing matches', async ({ open, fullShop }) => {
     const { page, enter, loaded } = await open('/#period=last7&timezone=UTC&utm_source=none');
     await enter(fullShop.secret);
