@@ -1,4 +1,4 @@
-import { byId } from '../display/elements.ts';
+import { byId, moveFocus, runOnce } from '../display/elements.ts';
 import { type ProblemHandling, showProblem } from '../display/problems.ts';
 import type { Requests } from '../view/requests.ts';
 import { download } from './download.ts';
@@ -44,7 +44,6 @@ export function connectDownloads(
       cancel.onclick = () => aborting.abort();
       cancel.hidden = !isLarge;
       problem.hidden = true;
-      button.disabled = true;
       const onProgress = (bytes: number) => {
         if (isLarge) progress.textContent = megabytes.format(bytes / 1e6);
       };
@@ -53,13 +52,14 @@ export function connectDownloads(
         if (isLarge) progress.textContent += ' saved';
       } catch (error) {
         progress.textContent = '';
-        showFailure(error, isLarge, { refuse, retry: () => void start() });
+        showFailure(error, isLarge, { refuse, retry });
       } finally {
-        button.disabled = false;
+        moveFocus(cancel, button);
         cancel.hidden = true;
       }
     };
-    button.addEventListener('click', () => void start());
+    const retry = () => void runOnce(button, start);
+    button.addEventListener('click', retry);
   }
 
   function showFailure(error: unknown, isLarge: boolean, handling: ProblemHandling): void {

@@ -1,5 +1,5 @@
 import { pageLimits } from '../../../domain/purchase-query.ts';
-import { announce, byId, element } from '../display/elements.ts';
+import { announce, byId, element, moveFocus } from '../display/elements.ts';
 import { formatCount } from '../display/format.ts';
 import { renderPurchases } from '../display/purchase-list.ts';
 import type { Chart } from '../statistics/chart.ts';
@@ -93,7 +93,7 @@ async function renderChart({ data, state, chart, change }: DashboardView): Promi
   const isEmpty = data.ranking !== null && Number(data.ranking.body.purchase_count) === 0;
   place.ariaHidden = String(data.series !== null && !isEmpty);
   // The button of an empty view is about to disappear.
-  if (place.contains(document.activeElement)) byId('chart-title').focus();
+  moveFocus(place, byId('chart-title'));
   if (data.series !== null && !isEmpty) {
     await renderSeries(chart, state.measure, data.series.current, data.series.previous);
     return;

@@ -27,6 +27,20 @@ export function option(value: string, label = value): HTMLOptionElement {
   return element('option', { value }, label);
 }
 
+/** Moves the focus out of content that disappears, where the browser would drop it. */
+export function moveFocus(from: HTMLElement, to: HTMLElement): void {
+  if (from.contains(document.activeElement)) to.focus();
+}
+
+/** Runs an action once at a time. The button keeps the focus, which `disabled` would drop. */
+export async function runOnce(button: HTMLElement, action: () => Promise<void>): Promise<void> {
+  if (button.ariaDisabled === 'true') return;
+  button.ariaDisabled = 'true';
+  await action().finally(() => {
+    button.ariaDisabled = null;
+  });
+}
+
 /** A message for screen readers. */
 export function announce(text: string): void {
   byId('status').textContent = text;

@@ -1,11 +1,12 @@
 import { ApiProblem } from '../api/api.ts';
 import { filterNamed } from '../view/filters.ts';
-import { byId } from './elements.ts';
+import { byId, moveFocus } from './elements.ts';
 
 /** Shows why requests failed, next to the control of the parameter at fault. */
 
 export function clearProblems(): void {
   for (const place of document.querySelectorAll<HTMLElement>('main .problem, main .banner')) {
+    moveFocus(place, byId('main'));
     place.hidden = true;
   }
 }

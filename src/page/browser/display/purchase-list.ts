@@ -1,6 +1,6 @@
 import { get } from '../api/api.ts';
 import type { Page, Purchase } from '../api/responses.ts';
-import { element } from './elements.ts';
+import { element, moveFocus, runOnce } from './elements.ts';
 import { formatInstant, formatMoney } from './format.ts';
 import { numberCell, tableOf } from './table.ts';
 
@@ -36,8 +36,7 @@ export function renderPurchases(container: HTMLElement, list: PurchaseList): voi
 function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList): HTMLElement {
   let last = page.data.at(-1)?.id;
   const button = element('button', { type: 'button', className: 'quiet more' }, 'Load more');
-  button.addEventListener('click', async () => {
-    button.disabled = true;
+  const loadMore = async () => {
     try {
       const { signal } = new AbortController();
       const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`, signal);
@@ -45,12 +44,14 @@ function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList)
       body.append(...next.body.data.map((purchase) => rowOf(purchase, list)));
       list.onMore?.(body.childElementCount);
       last = next.body.data.at(-1)?.id;
-      if (!next.body.has_more) button.remove();
+      if (next.body.has_more) return;
+      moveFocus(button, body.closest('.scroll') as HTMLElement);
+      button.remove();
     } catch (error) {
       list.onProblem(error);
     }
-    button.disabled = false;
-  });
+  };
+  button.addEventListener('click', () => void runOnce(button, loadMore));
   return button;
 }
 

@@ -1,10 +1,12 @@
-import { byId, element } from '../display/elements.ts';
+import { byId, element, moveFocus } from '../display/elements.ts';
 
 /** Says that amounts of several currencies must not be added up. */
 export function showMixedCurrencies(isMixed: boolean, rankedBy: string, onRank: () => void): void {
   const place = byId('mixed-currencies');
-  place.hidden = !isMixed || rankedBy === 'currency';
-  if (place.hidden) return;
+  const isHidden = !isMixed || rankedBy === 'currency';
+  if (isHidden) moveFocus(place, byId('ranking-title'));
+  place.hidden = isHidden;
+  if (isHidden) return;
   place.replaceChildren(
     element(
       'p',

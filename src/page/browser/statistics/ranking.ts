@@ -1,6 +1,6 @@
 import type { Group, Stats } from '../api/responses.ts';
 import { dimensionLabel, groupLabel } from '../display/dimensions.ts';
-import { byId, element } from '../display/elements.ts';
+import { byId, element, moveFocus } from '../display/elements.ts';
 import { formatCount, formatMoney, formatShare } from '../display/format.ts';
 import { numberCell, tableOf } from '../display/table.ts';
 
@@ -17,7 +17,7 @@ const numbers = ['Revenue', 'Share', 'Purchases', 'Avg. ticket'];
 export function renderRanking(container: HTMLElement, view: RankingView): void {
   const { stats, onMore } = view;
   // The group that had the focus may be gone.
-  if (container.contains(document.activeElement)) byId('ranking-title').focus();
+  moveFocus(container, byId('ranking-title'));
   if (stats.groups.length === 0) {
     container.replaceChildren(element('p', { className: 'empty' }, 'There is nothing to rank.'));
     return;

@@ -39,8 +39,9 @@ export const dayAt = (instant: number, timeZone: string): string =>
 
 const utcOf = (day: string): number => Date.parse(`${day}T00:00:00Z`);
 
+/** Without years before 1000: while a year is typed, the control has 0002, 0020 and 0202. */
 export const isDay = (text: string): boolean =>
-  /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(utcOf(text));
+  /^[1-9]\d{3}-\d\d-\d\d$/.test(text) && !Number.isNaN(utcOf(text));
 
 export const addDays = (day: string, count: number): string =>
   new Date(utcOf(day) + count * dayMs).toISOString().slice(0, 10);

@@ -1,0 +1,132 @@
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { hasBrowser } from './browser.ts';
+import { hostile, test as it, january } from './opened-page.ts';
+
+/** The id of the element that has the focus. Without an id, its data, label, value or text. */
+const focused = (page: Page): Promise<string> =>
+  page.evaluate(`(() => {
+    const { id, dataset, ariaLabel, value, textContent } = document.activeElement;
+    if (document.activeElement === document.body) return 'nothing';
+    return id || dataset.measure || ariaLabel || value || textContent;
+  })()`);
+
+/** Presses Tab until an element has the focus. */
+async function tabTo(page: Page, element: string, key = 'Tab'): Promise<void> {
+  const passed = [await focused(page)];
+  while (passed.at(-1) !== element && passed.length < 60) {
+    await page.keyboard.press(key);
+    passed.push(await focused(page));
+  }
+  expect(passed.at(-1), passed.join()).toBe(element);
+}
+
+describe.runIf(hasBrowser)('the page', () => {
+  it('can be used by keyboard alone', async ({ open, fullShop }) => {
+    const { page, requests, loaded } = await open('/#period=last30&timezone=UTC');
+    const press = (key: string) => page.keyboard.press(key);
+    const state = () => new URLSearchParams(new URL(page.url()).hash.slice(1));
+
+    expect(await focused(page)).toBe('key');
+    await page.keyboard.type(fullShop.secret);
+    await press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('main');
+
+    // The period: arrows, then the days of another one.
+    await press('Tab');
+    expect(await focused(page)).toBe('last30');
+    await press('ArrowLeft');
+    await loaded();
+    expect(await focused(page)).toBe('last7');
+    expect(state().get('period')).toBe('last7');
+    await press('ArrowLeft');
+    await loaded();
+    expect(await focused(page)).toBe('custom');
+    await press('Tab');
+    expect(await focused(page)).toBe('from');
+    await page.keyboard.type('01012026');
+    await loaded();
+    expect(await focused(page)).toBe('from');
+    expect(state().get('from')).toBe('2026-01-01');
+    // A year is typed digit by digit.
+    const urls = requests.map((request) => request.url());
+    expect(urls.filter((url) => url.includes('created_since=0'))).toEqual([]);
+
+    // A filter: cancelled, added and removed.
+    await tabTo(page, 'add-filter');
+    await press('Enter');
+    expect(await focused(page)).toBe('filter-name');
+    await press('Escape');
+    expect(await focused(page)).toBe('add-filter');
+    await press('Enter');
+    await press('Tab');
+    expect(await focused(page)).toBe('filter-input');
+    await page.keyboard.type('paid');
+    await press('Tab');
+    expect(await focused(page)).toBe('Apply');
+    await press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('add-filter');
+    expect(state().get('status')).toBe('paid');
+    await press('Shift+Tab');
+    expect(await focused(page)).toBe('Remove the filter Payment status paid');
+    await press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('add-filter');
+    expect(state().get('status')).toBeNull();
+
+    // The measure, the purchases, and a group of the ranking.
+    await tabTo(page, 'purchase_count');
+    await press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('purchase_count');
+    expect(state().get('measure')).toBe('purchase_count');
+    await tabTo(page, 'download-purchases');
+    const download = page.waitForEvent('download');
+    await press('Enter');
+    await download;
+    expect(await focused(page)).toBe('download-purchases');
+    for (const shown of [20, 27]) {
+      await tabTo(page, 'Load more');
+      await press('Enter');
+      await page
+        .locator('#purchases tbody tr')
+        .nth(shown - 1)
+        .waitFor();
+      // The last page has no button any more.
+      expect(await focused(page)).toBe(shown < 27 ? 'Load more' : 'Purchases');
+    }
+    await tabTo(page, `${hostile} source`, 'Shift+Tab');
+    await press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('ranking-title');
+    expect(state().get('utm_source')).toBe(`${hostile} source`);
+  });
+
+  it('keeps the focus near a button that disappears', async ({ open, database, worker }) => {
+    const organizationId = await addOrganization(database.pool, 'Mixed');
+    const customer_id = await addCustomer(database.pool, organizationId);
+    for (const currency of ['BRL', 'EUR']) {
+      const values = { customer_id, currency, created_at: '2026-01-10T12:00:00Z' };
+      await addPurchase(database.pool, organizationId, values);
+    }
+    const { secret } = await addKey(database.pool, organizationId);
+    await worker.syncAll();
+    const { page, context, enter, loaded } = await open(january);
+    await enter(secret);
+    await page.getByRole('button', { name: 'Rank by currency' }).press('Enter');
+    await loaded();
+    expect(await focused(page)).toBe('ranking-title');
+
+    await context.setOffline(true);
+    await page.getByRole('button', { name: 'Refresh' }).press('Enter');
+    const again = page.getByRole('button', { name: 'Try again' });
+    await again.waitFor();
+    await context.setOffline(false);
+    await again.press('Enter');
+    await again.waitFor({ state: 'hidden' });
+    expect(await focused(page)).toBe('main');
+  });
+});
