@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { packageFile } from '../../src/package-files.ts';
 
 const require = createRequire(import.meta.url);
@@ -53,5 +53,15 @@ async function unpackBrowser(): Promise<string> {
   return join(folder, 'chromium');
 }
 
-/** The source of axe-core, which finds accessibility violations. */
-export const axeSource = (): string => readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+/** The accessibility violations that axe-core finds. */
+export async function violationsOf(page: Page): Promise<unknown> {
+  await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'));
+  return page.evaluate(`axe.run().then(({ violations }) =>
+    violations.map(({ id, nodes }) => [id, ...nodes.map(({ html, failureSummary }) => [html, failureSummary])]))`);
+}
+
+/** By how many pixels the content of an element is wider than the element. */
+export const overflowOf = (page: Page, selector = 'html'): Promise<number> =>
+  page.locator(selector).evaluate((element: { scrollWidth: number; clientWidth: number }) => {
+    return element.scrollWidth - element.clientWidth;
+  });

@@ -1,18 +1,12 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { addKey } from '../support/shop.ts';
-import { axeSource, hasBrowser } from './browser.ts';
+import { hasBrowser, overflowOf, violationsOf } from './browser.ts';
 import { hostile, test as it, january, januaryBounds, originOf } from './opened-page.ts';
 
 const folders = ['customers', 'segments', 'flows', 'email-campaigns', 'template-campaigns'];
 
 const problems = (page: Page) => page.locator('.problem:visible, .banner:visible');
-
-async function violationsOf(page: Page): Promise<unknown> {
-  await page.evaluate(axeSource());
-  return page.evaluate(`axe.run().then(({ violations }) =>
-    violations.map(({ id, nodes }) => [id, ...nodes.map(({ html, failureSummary }) => [html, failureSummary])]))`);
-}
 
 describe.runIf(hasBrowser)('a browser', () => {
   it('transfers less than 100 KB before a key is entered', async ({ open, origin }) => {
@@ -67,6 +61,10 @@ describe.runIf(hasBrowser)('a browser', () => {
       // Without the logo.
       expect(await page.locator('main img').count()).toBe(0);
       expect(await violationsOf(page)).toEqual([]);
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.emulateMedia({ colorScheme: 'dark' });
+      expect(await violationsOf(page)).toEqual([]);
+      expect(await overflowOf(page)).toBe(0);
     },
   );
 
@@ -75,34 +73,6 @@ describe.runIf(hasBrowser)('a browser', () => {
     await enter(fullShop.secret);
     expect(await problems(page).textContent()).toMatch(/^There is no such record/);
   });
-
-  it.for([
-    ['light', 1440],
-    ['dark', 1440],
-    ['light', 390],
-    ['dark', 390],
-  ] as const)(
-    'finds no accessibility violation and nothing wider than the window: %s, %i pixels',
-    async ([colorScheme, width], { open, fullShop }) => {
-      const viewport = { width, height: 900 };
-      const { page, enter, loaded } = await open(`${january}&status=paid`, {
-        colorScheme,
-        viewport,
-      });
-      expect(await violationsOf(page)).toEqual([]);
-      await enter(fullShop.secret);
-      await page.getByText('Show as a table').click();
-      await page.getByText('Requests of this view').click();
-      await page.getByRole('button', { name: 'Add filter' }).click();
-      expect(await violationsOf(page)).toEqual([]);
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(
-        width,
-      );
-      await page.getByText('All time').click();
-      await loaded();
-      expect(await page.locator('#chart canvas').count()).toBe(1);
-    },
-  );
 
   it('is told why a key is refused, at first and later', async ({ open, database, fullShop }) => {
     const { page, enter, loaded } = await open(january);

@@ -87,7 +87,7 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
     width: container.clientWidth,
     height,
     legend: { show: false },
-    padding: [12, 16, 0, 4],
+    padding: [12, 28, 0, 4],
     scales: {
       x: { time: false, range: (_plot, min, max) => (isPoint ? [-1, 1] : [min, max]) },
       y: { range: (_plot, min, max) => [Math.min(0, min), Math.max(max * 1.08, min < 0 ? 0 : 1)] },
@@ -95,7 +95,8 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
     axes: [
       {
         ...axis,
-        size: 28,
+        size: 34,
+        gap: 9,
         grid: { show: false },
         splits: (plot) => ticksOf(data.periods.length, plot.width),
         values: (_plot, splits) => splits.map((index) => data.ticks[index] ?? ''),
