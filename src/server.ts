@@ -37,6 +37,9 @@ const generationConnections = 16;
 /** A key check takes a millisecond. After this time it only occupies its connection. */
 const keyCheckTimeoutMs = 5_000;
 
+/** After the last response: to record the uses of keys, and to close connections to Postgres. */
+export const closeTimeoutMs = 10_000;
+
 /** The API's requirements on its database. */
 export function databaseNeeds(settings: Settings): DatabaseNeeds {
   return {

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { Logger } from 'pino';
 
 /** Ctrl-C sends two signals at once: the terminal's, and npm's. */
 const repeatedSignalMs = 1_000;
@@ -26,6 +27,18 @@ export function untilStopped(): AbortSignal {
     process.channel.unref();
   }
   return controller.signal;
+}
+
+/**
+ * Kills this process if it still runs `timeoutMs` after `stopped` is aborted. A kill loses and
+ * duplicates no change. `process.exit` would wait for statements of DuckDB.
+ */
+export function boundShutdown(stopped: AbortSignal, timeoutMs: number, log: Logger): void {
+  const end = () => {
+    log.error('stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the process ends at once');
+    process.kill(process.pid, 'SIGKILL');
+  };
+  void untilAborted(stopped).then(() => setTimeout(end, timeoutMs).unref());
 }
 
 export async function untilAborted(signal: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ import { createRegistry } from '../src/metrics/registry.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
 import { readSettings, type Settings } from '../src/settings.ts';
-import { untilStopped } from '../src/stop-signals.ts';
+import { boundShutdown, untilStopped } from '../src/stop-signals.ts';
 import { repairsOf } from './commands/repairs.ts';
 import { publishedContentsOf, withPublishedStatus } from './commands/stores.ts';
 import { verifyAll } from './commands/verify-command.ts';
@@ -53,7 +53,7 @@ program
     const metrics = await startMetrics(settings);
     try {
       await withWorkerContext(settings, { server: 'primary', stopped }, async (context) => {
-        boundShutdown(context, stopped);
+        boundShutdown(stopped, settings.shutdownTimeoutMs, context.log);
         if (metrics !== null) context.log.info({ url: metrics.url }, 'serving metrics');
         const observed = { ...workerOptions(context, options), ...metrics?.options };
         await followChanges(context, observed, stopped);
@@ -122,19 +122,6 @@ program
   });
 
 await runProgram(program);
-
-/**
- * Kills this process if it takes too long to stop. A kill loses and duplicates no change.
- * `process.exit` would wait for statements of DuckDB.
- */
-function boundShutdown({ log, settings }: WorkerContext, stopped: AbortSignal): void {
-  const end = () => {
-    log.error('stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the worker ends at once');
-    process.kill(process.pid, 'SIGKILL');
-  };
-  const startTimer = () => setTimeout(end, settings.shutdownTimeoutMs).unref();
-  stopped.addEventListener('abort', startTimer, { once: true });
-}
 
 /** Null without SYNC_METRICS_LISTEN. */
 async function startMetrics({ syncMetricsListen: address }: Settings) {

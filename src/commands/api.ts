@@ -1,8 +1,8 @@
 import { createLog } from '../log.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
-import { databaseNeeds, startServer } from '../server.ts';
+import { closeTimeoutMs, databaseNeeds, startServer } from '../server.ts';
 import { readSettings, requireDatabaseUrl } from '../settings.ts';
-import { untilAborted, untilStopped } from '../stop-signals.ts';
+import { boundShutdown, untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 
@@ -11,6 +11,7 @@ const program = createProgram('npm run api', 'Serves the HTTP API.').action(asyn
   const databaseUrl = requireDatabaseUrl(settings);
   const stopped = untilStopped();
   const log = createLog('api', settings.logLevel);
+  boundShutdown(stopped, settings.shutdownTimeoutMs + closeTimeoutMs, log);
   const wait = loggedWait(settings, log, stopped);
   const isUsable = await requireDatabase(databaseUrl, databaseNeeds(settings), wait);
   if (!isUsable) return;

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../domain/public-id.ts';
-import { startEmbeddedPostgres } from '../embedded-postgres/cluster.ts';
+import { startEmbeddedPostgres, stopTimeoutMs } from '../embedded-postgres/cluster.ts';
 import { createLog } from '../log.ts';
 import { OperatorError } from '../operator-error.ts';
 import { createApiKey } from '../postgres/api-keys.ts';
@@ -11,9 +11,9 @@ import { listOrganizations, type Organization } from '../postgres/organizations.
 import { createPool, type Database } from '../postgres/pool.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
 import { writePrivateFile } from '../private-files.ts';
-import { requireFreePorts, requireWritable, startServer } from '../server.ts';
+import { closeTimeoutMs, requireFreePorts, requireWritable, startServer } from '../server.ts';
 import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
-import { untilAborted, untilStopped } from '../stop-signals.ts';
+import { boundShutdown, untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 import { superviseWorker } from './worker-supervisor.ts';
@@ -34,8 +34,11 @@ const program = createProgram(
   /** Aborted if the embedded Postgres ends by itself. */
   const databaseEnded = new AbortController();
   const ended = AbortSignal.any([stopped, databaseEnded.signal]);
+  const log = createLog('start', settings.logLevel);
+  // The worker, then the API, then Postgres. They also end if this process is killed.
+  const timeoutMs = 2 * settings.shutdownTimeoutMs + closeTimeoutMs + stopTimeoutMs;
+  boundShutdown(ended, timeoutMs, log);
   try {
-    const log = createLog('start', settings.logLevel);
     const databaseUrl = await startDatabase(settings, started, databaseEnded);
     const isUsable = await requireDatabase(
       databaseUrl,

@@ -33,7 +33,8 @@ type EmbeddedPostgresOptions = {
 };
 
 const startTimeoutMs = 60_000;
-const stopTimeoutMs = 20_000;
+/** Then the shutdown is immediate. */
+export const stopTimeoutMs = 20_000;
 
 /**
  * Starts the Postgres of the npm package. If there is no cluster, creates it. The server ends with

@@ -32,6 +32,9 @@ const leftovers = (directory: string): string[] =>
     /^spill\/.|\.tmp$|^\.probe/.test(name),
   );
 
+const isKilled =
+  /"msg":"stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the process ends at once"\}\n$/;
+
 const it = test
   .extend('startedApi', async ({ program }) => async (environment: Record<string, string> = {}) => {
     const api = program('src/commands/api.ts', [], {
@@ -42,6 +45,18 @@ const it = test
     });
     const [, port] = await api.printed(/Listening on http:\/\/127\.0\.0\.1:(\d+)/);
     return { api, client: await connectTo(Number(port)) };
+  })
+  /** A proxy of Postgres. After `freeze`, no connection gets a response. */
+  .extend('proxy', async ({ database }, { onCleanup }) => {
+    const proxy = await createPostgresProxy(database.url);
+    onCleanup(proxy.close);
+    return {
+      ...proxy,
+      freeze: () => {
+        proxy.mode = 'discard';
+        proxy.freeze();
+      },
+    };
   })
   .extend('request', ({ shop }) => (path: string) => {
     const authorization = `Authorization: Bearer ${shop.secret}`;
@@ -126,6 +141,50 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(leftovers(directory)).toEqual([]);
   });
 
+  it('ends the API 10 s after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen', async ({
+    startedApi,
+    proxy,
+    request,
+  }) => {
+    const { api, client } = await startedApi({
+      DATABASE_URL: proxy.url,
+      SHUTDOWN_TIMEOUT_SECONDS: '1',
+    });
+    // When the API stops, it records the use of the key, and closes idle connections.
+    expect((await client.sendBytes(request('/v1/customers')))[0]?.status).toBe(200);
+    proxy.freeze();
+    await api.end('SIGTERM');
+    client.close();
+    expect(api.child.signalCode).toBe('SIGKILL');
+    expect(api.output()).toMatch(isKilled);
+  });
+
+  it('ends npm start and its worker, although Postgres is frozen', async ({
+    newDirectory,
+    program,
+    proxy,
+    request,
+  }) => {
+    const all = program('src/commands/start.ts', [], {
+      DATABASE_URL: proxy.url,
+      DATA_DIR: newDirectory,
+      SHUTDOWN_TIMEOUT_SECONDS: '1',
+    });
+    const [, port] = await all.printed(
+      /The API is at http:\/\/127\.0\.0\.1:(\d+)[\s\S]*Ctrl-C stops everything/,
+    );
+    const client = await connectTo(Number(port));
+    expect((await client.sendBytes(request('/v1/customers')))[0]?.status).toBe(200);
+    const children = childrenOf(all);
+    expect(children).toHaveLength(1);
+    proxy.freeze();
+    await all.end('SIGTERM');
+    client.close();
+    expect(all.child.signalCode).toBe('SIGKILL');
+    expect(all.output()).toMatch(isKilled);
+    expect(children.filter(isRunning)).toEqual([]);
+  });
+
   it('ends the worker during a load and during changes, without a rest', async ({
     database,
     newDirectory,
@@ -171,14 +230,11 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
   });
 
   it('ends the worker after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen during a load', async ({
-    database,
     newDirectory,
     program,
     execute,
-    onTestFinished,
+    proxy,
   }) => {
-    const proxy = await createPostgresProxy(database.url);
-    onTestFinished(proxy.close);
     const loading = program('sync/main.ts', ['run'], {
       DATABASE_URL: proxy.url,
       DATA_DIR: newDirectory,
@@ -186,13 +242,10 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
       LOG_LEVEL: 'debug',
     });
     await loading.printed(/"msg":"loading"/);
-    proxy.mode = 'discard';
     proxy.freeze();
     await loading.end('SIGTERM');
     expect(loading.child.signalCode).toBe('SIGKILL');
-    expect(loading.output()).toMatch(
-      /"msg":"stopping takes longer than SHUTDOWN_TIMEOUT_SECONDS; the worker ends at once"\}\n$/,
-    );
+    expect(loading.output()).toMatch(isKilled);
     await proxy.close();
     for (const command of ['once', 'verify']) {
       const { code, output } = await execute('sync', [command], { DATA_DIR: newDirectory });
