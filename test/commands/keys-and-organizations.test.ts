@@ -7,6 +7,14 @@ import { addCustomer, addKey, addOrganization, addPurchase } from '../support/sh
 
 const it = test
   .extend('organization', ({ newShop }) => encodeId('organization', newShop.organizationId))
+  /** Rolls a key. Returns the new key, and the command's first line. */
+  .extend('roll', ({ execute }) => async (id: string, overlap: string) => {
+    const { code, lines } = await execute('keys', ['roll', id, '--overlap', overlap]);
+    expect(code).toBe(0);
+    const [line = '', secret = ''] = [lines[0], lines.at(-1)];
+    expect(secret).toMatch(/^crm_live_\w{42}$/);
+    return { id: /bak_\w+/.exec(line)?.[0] as string, secret, line };
+  })
   /** Runs `list --json` as a role that may only read. */
   .extend('list', { scope: 'file' }, async ({ database }, { onCleanup }) => {
     const reader = await createReaderRole(database);
@@ -50,6 +58,7 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     database,
     execute,
     newShop: { organizationId },
+    roll,
     startApi,
   }) => {
     const expiresAt = new Date(Date.now() + 90 * 86_400_000);
@@ -58,12 +67,6 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     const apis = [await startApi(), await startApi({ rateLimitStore: 'postgres' })];
     const statuses = async (secret: string) =>
       Promise.all(apis.map(async (api) => (await api.get('/v1/me', secret)).statusCode));
-    const roll = async (id: string, overlap: string) => {
-      const { code, lines } = await execute('keys', ['roll', id, '--overlap', overlap]);
-      expect(code).toBe(0);
-      expect(lines.at(-1)).toMatch(/^crm_live_\w{42}$/);
-      return { id: /bak_\w+/.exec(lines[0] as string)?.[0] as string, secret: `${lines.at(-1)}` };
-    };
     const oldId = encodeId('api_key', old.id);
     const second = await roll(oldId, '24h');
     expect(await statuses(old.secret)).toEqual([200, 200]);
@@ -87,6 +90,38 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     const days = (key: Record<string, string>) =>
       (Date.parse(key.expires_at as string) - Date.parse(key.created_at as string)) / 86_400_000;
     expect([days(keys[1]), days(keys[3])].map((count) => Math.round(count))).toEqual([1, 90]);
+  });
+
+  it('roll a key: the old one is refused as soon as its overlap has ended', async ({
+    database,
+    newShop: { organizationId },
+    roll,
+    startApi,
+  }) => {
+    const old = await addKey(database.pool, organizationId);
+    const apis = [await startApi(), await startApi({ rateLimitStore: 'postgres' })];
+    const statuses = async (secret: string) =>
+      Promise.all(apis.map(async (api) => (await api.get('/v1/me', secret)).statusCode));
+    const rolled = await roll(encodeId('api_key', old.id), '1h');
+    expect(await statuses(old.secret)).toEqual([200, 200]);
+    await database.pool.query('update api_keys set expires_at = now() where id = $1', [old.id]);
+    expect(await statuses(old.secret)).toEqual([401, 401]);
+    expect(await statuses(rolled.secret)).toEqual([200, 200]);
+  });
+
+  it('roll a key that expires before the overlap ends, without a later expiry', async ({
+    database,
+    newShop: { organizationId },
+    roll,
+  }) => {
+    const expiresAt = new Date(Date.now() + 3_600_000);
+    const { id } = await addKey(database.pool, organizationId, { expiresAt });
+    const { line } = await roll(encodeId('api_key', id), '24h');
+    expect(line).toContain(`which expires at ${expiresAt.toISOString()}`);
+    const { rows } = await database.pool.query('select expires_at from api_keys where id = $1', [
+      id,
+    ]);
+    expect(rows).toEqual([{ expires_at: expiresAt }]);
   });
 
   it('roll a key once, of two commands at the same time', async ({
