@@ -155,4 +155,19 @@ describe.each(engines)('a time series of the engine %s', (name) => {
     expect((await days(createdSince)).series[0]?.periods).toHaveLength(1_000);
     await expect(days(createdSince - 1n)).rejects.toThrow(new TooManyPeriodsError(1_001));
   });
+
+  it('refuses more than a thousand periods from its first purchase on', async () => {
+    const { organization } = await store.shop([
+      { created_at: '2023-06-05T12:00:00Z' },
+      { created_at: '2026-03-01T12:00:00Z' },
+    ]);
+    const days = (filters: PurchaseFilters) => seriesOf(organization, { filters });
+    const createdUntil = instant('2026-03-01T23:00:00Z');
+    for (const filters of [{}, { createdUntil }]) {
+      await expect(days(filters)).rejects.toThrow(new TooManyPeriodsError(1_001));
+    }
+    const lastDay = 86_400_000_000n;
+    const { series } = await days({ createdUntil: createdUntil - lastDay });
+    expect(series[0]?.periods).toHaveLength(1_000);
+  });
 });

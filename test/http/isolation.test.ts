@@ -64,6 +64,8 @@ describe.each(servings)('one organization, %s,', (serving) => {
       );
       const stats = (await api.get('/v1/purchases/stats', shop.secret)).json();
       expect(stats.purchase_count).toBe(shop.purchaseIds.length);
+      const series = (await api.get('/v1/purchases/timeseries?interval=week', shop.secret)).json();
+      expect(series.purchase_count).toBe(shop.purchaseIds.length);
       const me = (await api.get('/v1/me', shop.secret)).json();
       expect(me.organization.id).toBe(encodeId('organization', shop.organizationId));
       expect(me.organization.id).not.toBe(encodeId('organization', theirs.organizationId));
@@ -78,6 +80,10 @@ describe.each(servings)('one organization, %s,', (serving) => {
       ...own.purchaseIds.map((id) => `/v1/purchases/${encodeId('purchase', id)}`),
       `/v1/customers/${encodeId('customer', own.customerId)}/purchases`,
       ...dimensions.map((name) => `/v1/purchases/stats?group_by=${name}&group_limit=50`),
+      '/v1/purchases/timeseries?interval=day',
+      ...dimensions
+        .filter((name) => name !== 'day')
+        .map((name) => `/v1/purchases/timeseries?interval=day&group_by=${name}&group_limit=50`),
     ]) {
       const response = await api.get(url, own.secret);
       expect(response.statusCode).toBe(200);
@@ -122,6 +128,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
     [(id: string) => `/v1/purchases?customer_id=${id}`, 200],
     [(id: string) => `/v1/purchases/stats?customer_id=${id}`, 200],
     [(id: string) => `/v1/purchases/stats?customer_id=${id}&group_by=utm_source`, 200],
+    [(id: string) => `/v1/purchases/timeseries?interval=day&customer_id=${id}`, 200],
   ] as const;
   it.for(customerUrls.map(([urlOf, status]) => [urlOf('{customer}'), urlOf, status] as const))(
     'gets the same from %s with another’s id as with an unknown id',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
-import { statsDimensions } from '../../../src/domain/purchase-query.ts';
+import { seriesDimensions, statsDimensions } from '../../../src/domain/purchase-query.ts';
 import type { TableColumn } from '../../../src/http/formats/table.ts';
 import { purchaseTable } from '../../../src/resources/purchase-table.ts';
 import { awkwardPurchase } from '../../support/awkward-purchases.ts';
@@ -15,6 +15,22 @@ const statsColumns: TableColumn[] = [
   { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
   { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
 ];
+
+const seriesColumns: TableColumn[] = [
+  { name: 'starts_at', kind: 'instant', absent: 'never' },
+  { name: 'key', kind: 'label', absent: 'null' },
+  { name: 'purchase_count', kind: 'integer', absent: 'never' },
+  { name: 'customer_count', kind: 'integer', absent: 'never' },
+  { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
+  { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+];
+
+/** The periods of a time series in JSON, each with the key of its series. */
+const periodsIn = (json: string): string[] =>
+  objectsIn(json, 'series').flatMap((series) => {
+    const [, key] = /^\{("key":(?:null|"(?:[^"\\]|\\.)*"))/.exec(series) ?? [];
+    return objectsIn(series, 'periods').map((period) => `${period.slice(0, -1)},${key}}`);
+  });
 
 describe('all formats of a response', () => {
   let csv: Awaited<ReturnType<typeof fileReader>>;
@@ -33,11 +49,12 @@ describe('all formats of a response', () => {
             return response;
           };
           const json = (await getFormat('json')).body;
-          const isGrouped = !json.includes('"group_by":null');
-          const objects = isGrouped ? objectsIn(json, member) : [json.replace('{', '{"key":null,')];
+          const isTotal = member === 'groups' && json.includes('"group_by":null');
+          const listed = member === 'series' ? periodsIn(json) : objectsIn(json, member);
+          const objects = isTotal ? [json.replace('{', '{"key":null,')] : listed;
           const rows = rowsOfJson(columns, objects);
           const more = JSON.parse(json);
-          const hasMore = String(more.has_more ?? more.groups_truncated);
+          const hasMore = String(more.has_more ?? more.groups_truncated ?? more.series_truncated);
 
           const names = columns.map(({ name }) => name);
           const [plain, lines, arrow] = [
@@ -48,7 +65,7 @@ describe('all formats of a response', () => {
           expect(await csv.readCsv(plain.rawPayload)).toEqual({ names, rows });
           const objectsOfLines = lines.body.split('\n').slice(0, -1);
           expect(rowsOfJson(columns, objectsOfLines)).toEqual(rows);
-          if (isGrouped) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
+          if (!isTotal) expect(objectsOfLines.map(exactly)).toEqual(objects.map(exactly));
           expect(readArrow(arrow.rawPayload).rows).toEqual(rows);
           for (const response of [plain, lines, arrow]) {
             expect(response.headers['x-has-more']).toBe(hasMore);
@@ -126,6 +143,34 @@ describe('all formats of a response', () => {
       ),
       { numRuns: 25 },
     );
+  });
+
+  it('show the same time series', async ({ expectAgreement }) => {
+    const url = (parameters: object) => `/v1/purchases/timeseries?${query(parameters)}`;
+    // The purchases of these months include the last microsecond of a day.
+    const bounds = { created_since: '2024-01-15T00:00:00Z', created_until: '2024-03-15T00:00:00Z' };
+    await fc.assert(
+      fc.asyncProperty(
+        filters,
+        fc.constantFrom('day', 'week', 'month'),
+        fc.constantFrom('UTC', 'America/Sao_Paulo', 'Asia/Kathmandu'),
+        fc.option(fc.constantFrom(...seriesDimensions), { nil: undefined }),
+        fc.integer({ min: 1, max: 50 }),
+        (filter, interval, timezone, dimension, limit) => {
+          const grouping = dimension === undefined ? {} : { group_by: dimension };
+          const parameters = { ...filter, ...bounds, interval, timezone, ...grouping };
+          return expectAgreement(
+            url({ ...parameters, group_limit: limit }),
+            seriesColumns,
+            'series',
+          );
+        },
+      ),
+      { numRuns: 15 },
+    );
+    // No purchase, and no bound: no period.
+    const none = url({ interval: 'day', min_value_in_cents: 2n ** 60n });
+    await expectAgreement(none, seriesColumns, 'series');
   });
 
   it('have columns of the documented types', async ({ api }) => {

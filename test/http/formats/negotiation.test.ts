@@ -104,17 +104,18 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
   });
 
   it('gives each format its own ETag, and 304 for this tag only', async () => {
-    const url = urls[2] as string;
-    const tags = new Map<string, string>();
-    for (const format of Object.keys(mediaTypes)) {
-      tags.set(format, String((await get(`${url}&format=${format}`)).headers.etag));
-    }
-    expect(new Set(tags.values()).size).toBe(tags.size);
-    for (const [format, tag] of tags) {
-      for (const [other] of tags) {
-        const response = await get(`${url}&format=${other}`, { 'if-none-match': tag });
-        expect(response.statusCode).toBe(other === format ? 304 : 200);
-        if (other === format) expect(response.rawPayload).toHaveLength(0);
+    for (const url of urls.filter((url) => /\/(stats|timeseries)/.test(url))) {
+      const tags = new Map<string, string>();
+      for (const format of Object.keys(mediaTypes)) {
+        tags.set(format, String((await get(`${url}&format=${format}`)).headers.etag));
+      }
+      expect(new Set(tags.values()).size).toBe(tags.size);
+      for (const [format, tag] of tags) {
+        for (const [other] of tags) {
+          const response = await get(`${url}&format=${other}`, { 'if-none-match': tag });
+          expect(response.statusCode).toBe(other === format ? 304 : 200);
+          if (other === format) expect(response.rawPayload).toHaveLength(0);
+        }
       }
     }
   });
