@@ -1,9 +1,14 @@
+import { pino } from 'pino';
 import { describe, expect, test as it } from 'vitest';
+import { encodeId } from '../src/domain/public-id.ts';
+import { ApiError } from '../src/http/response/errors.ts';
+import { createTestApi } from './support/api.ts';
 import { createRecordedLog } from './support/logged-lines.ts';
 import { createTestDatabase, type TestDatabase } from './support/postgres.ts';
 import { runProgram } from './support/program.ts';
 import { addRow } from './support/rows.ts';
 import { addKey, addOrganization, addPurchase } from './support/shop.ts';
+import { temporaryDirectory } from './support/temporary-directory.ts';
 
 /** A database of a shop, and the texts that no log may contain. */
 async function createShop() {
@@ -19,7 +24,7 @@ async function createShop() {
   };
   const customer_id = await addRow(pool, 'customers', { organization_id, ...customer });
   await addPurchase(pool, organization_id, { customer_id, order_number: 'PED-2207' });
-  return { database, secret, customer };
+  return { database, organizationId: organization_id, secret, customer };
 }
 
 type PlantedShop = Awaited<ReturnType<typeof createShop>>;
@@ -51,10 +56,51 @@ describe('a test whose service logs', () => {
     expect(await drop(shop.database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
   });
 
-  it('personal data in a program fails', async () => {
+  it.for(['log', 'error'])('personal data in an %s of a program fails', async (form) => {
     const { database, customer } = await createShop();
-    await runProgram('test/support/log-a-value.ts', [customer.name], {}).exited();
+    // An error's text is no JSON.
+    const value = form === 'error' ? customer.default_address.street : customer.name;
+    await runProgram('test/support/log-a-value.ts', [value, form], {}).exited();
     expect(await drop(database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
+  });
+
+  it('the secret of a key that a command has created fails', async () => {
+    const { database, organizationId } = await createShop();
+    const owner = ['--organization', encodeId('organization', organizationId)];
+    const environment = { DATABASE_URL: database.url };
+    const keys = runProgram(
+      'src/commands/keys.ts',
+      ['create', ...owner, '--name', 'BI'],
+      environment,
+    );
+    expect(await keys.exited(), keys.output()).toBe(0);
+    const [, secret] = /^crm_live_(\w+)$/m.exec(keys.stdout()) ?? [];
+    createRecordedLog().info({ value: secret }, 'a leak');
+    expect(await drop(database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
+  });
+
+  it('a text of a row that was deleted fails', async () => {
+    const { database } = await createShop();
+    await database.pool.query('delete from purchases');
+    createRecordedLog().info({ value: 'PED-2207' }, 'a leak');
+    expect(await drop(database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
+  });
+
+  it('personal data in a label of a metric fails', async () => {
+    const { database, customer } = await createShop();
+    const directory = await temporaryDirectory();
+    const silent = { log: pino({ enabled: false }) };
+    const api = await createTestApi(database.pool, directory.path, silent);
+    // The pattern of the route is a label.
+    api.app.get(`/${customer.email}`, async () => {
+      throw new ApiError('not_found', 'There is nothing.');
+    });
+    expect((await api.get(`/${customer.email}`)).statusCode).toBe(404);
+    await api.close();
+    await directory.remove();
+    expect(await drop(database)).toMatch(
+      /lines of logs and metrics.*\n.*route="\/LIA@quintanilha"/,
+    );
   });
 
   it('requests, their statuses and ids passes', async () => {

@@ -1,5 +1,4 @@
 import { describe, expect } from 'vitest';
-import { createApiKey } from '../src/postgres/api-keys.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
 import { createTestApi } from './support/api.ts';
@@ -13,6 +12,7 @@ import {
 import { sectionsWithSql } from './support/markdown.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { addMembers, addRow } from './support/rows.ts';
+import { addKey } from './support/shop.ts';
 
 const document = 'docs/your-data.md';
 
@@ -21,12 +21,7 @@ const blocks = (heading: string) => documentedBlocks(document, heading);
 const it = documentedTest
   .override('shop', async ({ as }) => {
     const organizationId = await createOrganization(as('writer'), 'My shop');
-    const { secret } = await createApiKey(as('writer'), {
-      organizationId,
-      name: 'BI',
-      scopes: ['read'],
-      expiresAt: null,
-    });
+    const { secret } = await addKey(as('writer'), organizationId);
     const [first] = await blocks('Start');
     await as('writer').query(first as string);
     const [numbers, ...upserts] = await blocks('Upserts from another system');

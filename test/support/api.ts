@@ -1,11 +1,13 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
+import { Registry } from 'prom-client';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
+import { createApiMetrics } from '../../src/metrics/api.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createTestDuckDBEngine } from './engines.ts';
-import { createRecordedLog } from './logged-lines.ts';
+import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 import { createCheckedApp } from './openapi.ts';
 import { testServices } from './services.ts';
 
@@ -28,13 +30,18 @@ export async function createTestApi(
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
   const duckdb = await createTestDuckDBEngine(dataDirectory);
-  const purchases = firstAvailable(duckdb, createPostgresEngine(database));
+  const oldestAsOf = () => duckdb.current().generations.state().oldestAsOf;
+  const pools = { keys: database, lists: database, purchases: database };
+  const registry = new Registry();
+  const metrics = createApiMetrics(registry, { duckdb, clickhouse: null, oldestAsOf, pools });
+  const purchases = firstAvailable(duckdb, createPostgresEngine(database), metrics.onFallback);
   const app = createCheckedApp({
     services: testServices(database, purchases),
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: createRecordedLog(),
-    oldestAsOf: () => duckdb.current().generations.state().oldestAsOf,
+    oldestAsOf,
+    observer: metrics.observer,
     ...options,
   });
   return {
@@ -51,6 +58,7 @@ export async function createTestApi(
       }),
     close: async () => {
       await app.close();
+      await recordMetrics(registry);
       await purchases.close();
     },
   };

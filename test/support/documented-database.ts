@@ -3,6 +3,7 @@ import { expect, inject } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { test } from './fixtures.ts';
+import { openLeakSearch, registerSecret, requireNoLeaks } from './logged-lines.ts';
 import { sqlOf } from './markdown.ts';
 import { administer, databaseUrl } from './postgres.ts';
 
@@ -37,10 +38,12 @@ export const documentedTest = test
   .extend('as', { scope: 'file' }, async ({}, { onCleanup }) => {
     const pools = new Map<string, Database>();
     onCleanup(async () => {
-      for (const pool of pools.values()) await pool.end();
-      await administer(serverUrl, `drop database if exists ${databaseName} with (force)`);
-      for (const role of roles)
-        await administer(serverUrl, `drop role if exists ${databaseName}_${role}`);
+      await requireNoLeaks(search).finally(async () => {
+        for (const pool of pools.values()) await pool.end();
+        await administer(serverUrl, `drop database if exists ${databaseName} with (force)`);
+        for (const role of roles)
+          await administer(serverUrl, `drop role if exists ${databaseName}_${role}`);
+      });
     });
     const as = (role?: DocumentedRole): Database => {
       const url = urlOf(role);
@@ -48,6 +51,9 @@ export const documentedTest = test
       pools.set(url, pool);
       return pool;
     };
+    // The owner of the tables, whose schema the role selects.
+    const search = openLeakSearch(as('migrations'), serverUrl);
+    for (const role of roles) registerSecret(new URL(urlOf(role)).password);
     await administer(serverUrl, `create database ${databaseName}`);
     const [rolesAndSchema, grants] = await documentedBlocks(
       'docs/your-data.md',

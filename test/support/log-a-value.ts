@@ -1,4 +1,6 @@
 import { createLog } from '../../src/log.ts';
 
-/** Logs its argument, as a program of the service would that has a leak. */
-createLog('test', 'info').info({ value: process.argv[2] }, 'a leak');
+/** Prints its argument in a log line, or as the text of an error, as a program that has a leak. */
+const [, , value, form] = process.argv;
+if (form === 'error') console.error(`a leak: ${value}`);
+else createLog('test', 'info').info({ value }, 'a leak');

@@ -1,8 +1,9 @@
 import { type Logger, pino } from 'pino';
+import type { Registry } from 'prom-client';
 import { serializeError } from '../../src/error-text.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 
-/** The log lines and metrics of the service in this process and in its programs. */
+/** Log lines and metrics of the service in this process, and what its programs write to standard error. */
 let lines: string[] = [];
 let openSearches = 0;
 
@@ -10,6 +11,11 @@ let openSearches = 0;
 export function recordLines(text: string): void {
   // Without an open database, no search follows.
   if (openSearches > 0) lines.push(...text.split('\n'));
+}
+
+/** Keeps the present metrics of a registry. */
+export async function recordMetrics(registry: Registry): Promise<void> {
+  recordLines(await registry.metrics());
 }
 
 /** A log of the service, of every level, whose lines are recorded. */
@@ -24,11 +30,24 @@ export const createRecordedLog = (onLine: (line: string) => void = () => {}): Lo
     },
   );
 
-const secrets = new WeakMap<Database, string[]>();
+const secrets = new Set<string>();
+/** Texts of the newest rows that tests have added. */
+const addedTexts = new Set<string>();
+const maxAddedTexts = 500;
 
-/** Adds the secret of an API key to what the search for leaks finds. */
-export function registerSecret(database: Database, secret: string): void {
-  secrets.set(database, [...(secrets.get(database) ?? []), secret]);
+/** Adds the secret of an API key, or a password, to what the search for leaks finds. */
+export const registerSecret = (secret: string) => void secrets.add(secret);
+
+/** Adds the texts of a row, which a test may delete before the search. */
+export function registerRow(values: object): void {
+  JSON.stringify(values, (_name, value: unknown) => {
+    if (typeof value === 'string') addedTexts.add(value);
+    return typeof value === 'bigint' ? null : value;
+  });
+  for (const text of addedTexts) {
+    if (addedTexts.size <= maxAddedTexts) break;
+    addedTexts.delete(text);
+  }
 }
 
 export type LeakSearch = {
@@ -46,7 +65,8 @@ export function openLeakSearch(database: Database, databaseUrl: string): LeakSea
       const recorded = lines.slice(first);
       const needles = [
         new URL(databaseUrl).password,
-        ...(secrets.get(database) ?? []).flatMap(spellingsOfSecret),
+        ...[...secrets].flatMap(spellingsOfSecret),
+        ...[...addedTexts].map(asJson),
         ...(recorded.length === 0 ? [] : await textsOf(database)),
       ].filter(isDistinctive);
       const text = recorded.join('\n');
@@ -106,9 +126,11 @@ async function textsOf(database: Database): Promise<string[]> {
       );
       for (const { text } of rows) texts.add(text);
     }
-    return [...texts].map((text) => JSON.stringify(text).slice(1, -1));
+    return [...texts].map(asJson);
   });
 }
+
+const asJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** Whether a log contains a text only if it logs the row. A word or an instant may have another source. */
 const isDistinctive = (text: string): boolean =>

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { packageFile, programArguments } from '../../src/package-files.ts';
-import { recordLines } from './logged-lines.ts';
+import { recordLines, registerSecret } from './logged-lines.ts';
 
 export type Program = {
   readonly child: ChildProcess;
@@ -61,12 +61,12 @@ export function runProgram(
     collect(text);
   });
   child.stderr.setEncoding('utf8').on('data', collect);
-  for (const input of [child.stdout, child.stderr]) {
-    createInterface({ input }).on('line', (line) => {
-      // Commands also print, for example, the secret of a new key.
-      if (line.startsWith('{"level":')) recordLines(line);
-    });
-  }
+  createInterface({ input: child.stderr }).on('line', recordLines);
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    // Commands print the secret of a new key. Merged streams also have log lines.
+    for (const [secret] of line.matchAll(/\bcrm_live_\w+/g)) registerSecret(secret);
+    if (line.startsWith('{"level":')) recordLines(line);
+  });
   const closed = once(child, 'close');
   return {
     child,

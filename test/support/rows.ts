@@ -1,4 +1,5 @@
 import { type Connection, type Database, withConnection } from '../../src/postgres/pool.ts';
+import { registerRow } from './logged-lines.ts';
 
 /** Adds a row to a table and returns its id. Objects are stored as JSON. */
 export async function addRow(
@@ -6,6 +7,7 @@ export async function addRow(
   table: string,
   values: Record<string, unknown>,
 ): Promise<bigint> {
+  registerRow(values);
   const columns = Object.keys(values);
   const { rows } = await connection.query<{ id: bigint }>(
     `insert into ${table} (${columns.join(', ')})

@@ -1,7 +1,7 @@
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
 import { createApiKey, type Scope } from '../../src/postgres/api-keys.ts';
 import type { Connection, Database } from '../../src/postgres/pool.ts';
-import { registerSecret } from './logged-lines.ts';
+import { registerRow, registerSecret } from './logged-lines.ts';
 
 /** Adds an organization and returns its id. */
 export async function addOrganization(database: Database, name = 'Shop'): Promise<bigint> {
@@ -24,7 +24,7 @@ export async function addKey(
     scopes: options.scopes ?? ['read'],
     expiresAt: options.expiresAt ?? null,
   });
-  registerSecret(database, key.secret);
+  registerSecret(key.secret);
   return key;
 }
 
@@ -48,6 +48,7 @@ export async function addPurchase(
   values: PurchaseValues,
 ): Promise<bigint> {
   const given: PurchaseValues = { purchase_value_in_cents: 100, ...values };
+  registerRow(given);
   const columns = purchaseColumns.map(({ name }) => name).filter((name) => name in given);
   const { rows } = await connection.query<{ id: bigint }>(
     `insert into purchases (organization_id, ${columns.join(', ')})

@@ -1,12 +1,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { Registry } from 'prom-client';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore, type FileStoreOptions } from '../../sync/files/store.ts';
+import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
-import { createRecordedLog } from './logged-lines.ts';
+import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
 export type TestWorker = Worker & {
   /** Publishes the purchases of every organization. */
@@ -26,19 +28,24 @@ export async function createTestWorker(
     spillDirectory: join(dataDirectory, 'spill'),
   });
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
+  const registry = new Registry();
+  const observer = createWorkerMetrics(registry);
   const worker = createWorker({
     ...folder,
     store: createFileStore({ ...folder, instance, maxIdleFiles: 16, ...options }),
     concurrency: 2,
     pollIntervalMs: 20,
     log: createRecordedLog(),
+    observer,
     ...options,
   });
+  observer.followed({ state: worker.state, instance });
   return {
     ...worker,
     syncAll: async () => worker.once((await listOrganizations(database)).map(({ id }) => id)),
     close: async () => {
       await worker.close();
+      await recordMetrics(registry);
       instance.closeSync();
     },
   };
