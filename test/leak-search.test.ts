@@ -56,7 +56,7 @@ describe('a test whose service logs', () => {
     expect(await drop(shop.database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
   });
 
-  it.for(['log', 'error'])('personal data in an %s of a program fails', async (form) => {
+  it.for(['log', 'error'])('personal data in the %s of a program fails', async (form) => {
     const { database, customer } = await createShop();
     // An error's text is no JSON.
     const value = form === 'error' ? customer.default_address.street : customer.name;
