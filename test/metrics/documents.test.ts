@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type ApiState, createApiMetrics } from '../../src/metrics/api.ts';
@@ -38,6 +39,33 @@ describe('the documents of the metrics', () => {
     (path) => {
       const named = namedIn(path);
       expect(own.filter((name) => !named.has(name))).toEqual([]);
+    },
+  );
+});
+
+describe('the alert rules', () => {
+  it('each have a unit test', () => {
+    const names = (path: string, pattern: RegExp) =>
+      [...readFileSync(packageFile(path), 'utf8').matchAll(pattern)].map(([, name]) => name);
+    const tested = new Set(names('docs/monitoring/alerts.test.yml', /alertname: (\w+)/g));
+    const rules = names('docs/monitoring/alerts.yml', /alert: (\w+)/g);
+    expect(rules).not.toHaveLength(0);
+    expect(rules.filter((name) => !tested.has(name))).toEqual([]);
+  });
+
+  const promtool = (...args: string[]) =>
+    spawnSync('promtool', args, { cwd: packageFile('docs/monitoring'), encoding: 'utf8' });
+
+  it.skipIf(promtool('--version').status !== 0)(
+    'are valid and pass their unit tests (skipped without promtool on the PATH)',
+    () => {
+      for (const args of [
+        ['check', 'rules', 'alerts.yml'],
+        ['test', 'rules', 'alerts.test.yml'],
+      ]) {
+        const { status, stdout, stderr } = promtool(...args);
+        expect(status, stdout + stderr).toBe(0);
+      }
     },
   );
 });
