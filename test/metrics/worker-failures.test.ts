@@ -1,14 +1,16 @@
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'vitest';
 import {
+  currentFile,
   organizationDirectory,
   purchasesDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { unfinishedBasePath } from '../../sync/files/base-file.ts';
 import type { Scraper } from '../support/metrics.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { measuredTest as it } from './measured-worker.ts';
+import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
 /** Waits until a counter has counted, or a gauge is not zero. */
 const until = (service: Scraper, series: string) =>
@@ -17,9 +19,6 @@ const failures = (stage: string) => `crm_sync_failures_total{stage="${stage}"}`;
 const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;
 const verifications = (result: string) => `crm_sync_verifications_total{result="${result}"}`;
 const repairs = (repair: string) => `crm_sync_repairs_total{repair="${repair}"}`;
-
-// Not provoked: the failed stages `compact` and `verification`, the result `not_comparable`, the repair
-// `failed`, and the states that last for milliseconds, such as `compacting`.
 
 describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, () => {
   it.beforeAll(async ({ service }) => {
@@ -52,6 +51,35 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await until(service, failures('load'));
   });
 
+  it('count verifications that cannot compare, and that fail', async ({
+    service,
+    database,
+    directory,
+    shop,
+  }) => {
+    const current = currentFile(organizationDirectory(directory, shop.organizationId));
+    const published = readFileSync(current, 'utf8');
+    // As another release publishes.
+    writeFileSync(current, JSON.stringify({ ...JSON.parse(published), layoutVersion: 1 }));
+    await until(service, verifications('not_comparable'));
+    writeFileSync(current, published);
+
+    const locking = await database.pool.connect();
+    await locking.query('begin; lock table purchases in access exclusive mode');
+    await until(service, failures('verification'));
+    await locking.query('rollback');
+    locking.release();
+  });
+
+  it('count failed repairs', async ({ service, database, shop }) => {
+    const update = (instant: string) => `
+      update purchases set updated_at = '${instant}'
+      where id = (select min(id) from purchases where organization_id = ${shop.organizationId})`;
+    await withoutCapture(database.pool, update('infinity'));
+    await until(service, repairs('failed'));
+    await database.pool.query(update('2026-01-01T00:00:00Z'));
+  });
+
   it('count an unreadable file, and the rebuild that repairs it', async ({
     service,
     directory,
@@ -61,5 +89,15 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
     await until(service, verifications('unreadable'));
     await until(service, repairs('rebuild'));
+  });
+
+  it('count failed compactions', async ({ service, database, directory, shop, customerId }) => {
+    const { organizationId } = shop;
+    // The worker cannot replace a folder by a file.
+    const unfinished = unfinishedBasePath(organizationDirectory(directory, organizationId));
+    mkdirSync(unfinished);
+    await addPurchases(database.pool, organizationId, customerId, 21_000);
+    await until(service, failures('compact'));
+    rmdirSync(unfinished);
   });
 });

@@ -4,9 +4,17 @@ import { describe, expect } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
+  publishedBase,
 } from '../../src/purchase-store/published-generation.ts';
+import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
 import { scraperOf } from '../support/metrics.ts';
-import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+import {
+  addACent,
+  addCustomer,
+  addOrganization,
+  addPurchase,
+  addPurchases,
+} from '../support/shop.ts';
 import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
 describe('the metrics of the worker', () => {
@@ -31,7 +39,8 @@ describe('the metrics of the worker', () => {
     await service.until(
       ({ value }) =>
         (value('crm_sync_poll_duration_seconds_count') ?? 0) > polls &&
-        (value('crm_sync_last_poll_timestamp_seconds') ?? 0) > polledAt,
+        (value('crm_sync_last_poll_timestamp_seconds') ?? 0) > polledAt &&
+        (value('nodejs_eventloop_lag_p99_seconds') ?? 0) > 0,
     );
   });
 
@@ -58,7 +67,11 @@ describe('the metrics of the worker', () => {
   }) => {
     const organizationId = await addOrganization(database.pool);
     const values = { customer_id: await addCustomer(database.pool, organizationId) };
-    await service.until(({ value }) => value('crm_sync_organizations{state="live"}') === 2);
+    const both = await service.until(
+      ({ value }) => value('crm_sync_organizations{state="live"}') === 2,
+    );
+    const largest = both.value('crm_sync_delta_bytes{of="largest"}') ?? 0;
+    expect(both.value('crm_sync_delta_bytes{of="all"}')).toBeGreaterThan(largest);
     const id = await addPurchase(database.pool, organizationId, {
       ...values,
       created_at: 'infinity',
@@ -114,16 +127,49 @@ describe('the metrics of the worker', () => {
     );
   });
 
-  it('count rebuilds by reason', async ({ service, database, shop, customerId }) => {
-    const reason = 'the table purchases was replaced or rewritten';
-    const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
-    await database.pool.query('truncate purchases');
-    await addPurchases(database.pool, shop.organizationId, customerId, 10);
-    await service.until(({ value }) => value(rebuilds) === 2);
-  });
+  it.for([
+    ['the table purchases was replaced or rewritten', 'truncate purchases'],
+    [
+      'the triggers that capture changes were changed',
+      `alter table purchases disable trigger log_updated_purchases;
+       alter table purchases enable trigger log_updated_purchases`,
+    ],
+    [
+      'the change log does not reach back far enough',
+      `insert into purchase_change_pruning (organization_id, pruned_below)
+       select id, pg_current_xact_id() from organizations
+       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
+    ],
+    [
+      'Postgres, its change log or the data folder was restored',
+      'delete from purchase_changes where token is not null',
+    ],
+    [
+      'this is another database, or another organization has this id',
+      `update organizations set identity = gen_random_uuid(); ${addACent}`,
+    ],
+    ['the published file is damaged', null],
+  ] as const)(
+    'count rebuilds by reason: %s',
+    async ([reason, cause], { service, database, directory, shop, customerId }) => {
+      const { organizationId } = shop;
+      const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
+      await addPurchases(database.pool, organizationId, customerId, 10);
+      await service.until(
+        ({ value }) =>
+          value('crm_sync_organizations{state="live"}') === 2 &&
+          value('crm_sync_pending_organizations') === 0,
+      );
+      const base = publishedBase(organizationDirectory(directory, organizationId)) ?? '';
+      if (cause === null) sendWorkerRequest(directory, 'damaged', organizationId, base);
+      else await database.pool.query(cause);
+      await service.until(({ value }) => (value(rebuilds) ?? 0) > 0);
+    },
+  );
 
   it('count compactions', async ({ service, database, shop, customerId }) => {
-    const compactions = 'crm_sync_build_duration_seconds_count{kind="compact"}';
+    const compactions =
+      'crm_sync_build_duration_seconds_count{kind="compact",reason="the delta is large"}';
     await addPurchases(database.pool, shop.organizationId, customerId, 21_000);
     await service.until(({ value }) => value(compactions) === 1);
   });

@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
+import { requestFromWorker } from '../../sync/commands/requests.ts';
+import { isolatedTest } from '../support/fixtures.ts';
+import { scraperOf } from '../support/metrics.ts';
+import { addOrganization, addPurchases } from '../support/shop.ts';
+
+const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;
+const builds = (kind: string, reason: string) =>
+  `crm_sync_build_duration_seconds_count{kind="${kind}",reason="${reason}"}`;
+
+const it = isolatedTest
+  /** Starts a worker that builds one organization at a time. */
+  .extend(
+    'startWorker',
+    async ({ program }) =>
+      async (environment: Record<string, string> = {}) => {
+        const worker = program('sync/main.ts', ['run'], {
+          SYNC_CONCURRENCY: '1',
+          SYNC_METRICS_LISTEN: '127.0.0.1:0',
+          ...environment,
+        });
+        return { end: worker.end, ...(await scraperOf(worker)) };
+      },
+  );
+
+describe('the metrics of a worker', { timeout: 180_000 }, () => {
+  it('show each state of the organizations', async ({
+    database,
+    directory,
+    shop,
+    customerId,
+    otherShop,
+    startWorker,
+  }) => {
+    const { pool } = database;
+    const { organizationId } = shop;
+    await addPurchases(pool, organizationId, customerId, 10);
+    // Each token that the worker commits takes a second, and each build commits tokens.
+    await pool.query(`
+      create function wait_a_second() returns trigger language plpgsql
+        as $$ begin perform pg_sleep(1); return new; end $$;
+      create trigger wait_a_second before insert on purchase_changes
+        for each row when (new.token is not null) execute function wait_a_second()`);
+    const first = await startWorker();
+    await first.until(
+      ({ value }) => value(inState('loading')) === 1 && value(inState('waiting_to_load')) === 1,
+    );
+    const ids = [organizationId, otherShop.organizationId];
+    const chunks = ids.map((id) => join(organizationDirectory(directory, id), 'load-a.csv'));
+    await expect.poll(() => chunks.some(existsSync), { timeout: 60_000 }).toBe(true);
+    await first.end('SIGKILL');
+    const { until } = await startWorker();
+    await until(
+      ({ value }) =>
+        value(builds('load', 'a build was interrupted')) === 1 && value(inState('live')) === 2,
+    );
+
+    const request = { kind: 'rebuild', organizationId } as const;
+    const { signal } = new AbortController();
+    const rebuilt = requestFromWorker(directory, request, async () => true, signal);
+    await until(({ value }) => value(inState('rebuilding')) === 1);
+    expect(await rebuilt).toEqual({ failure: null });
+    await until(({ value }) => value(builds('load', 'a rebuild was requested')) === 1);
+
+    await addPurchases(pool, organizationId, customerId, 21_000);
+    await until(({ value }) => value(inState('compacting')) === 1);
+    await until(({ value }) => value(builds('compact', 'the delta is large')) === 1);
+
+    const locking = await pool.connect();
+    await locking.query('begin; lock table purchases in access exclusive mode');
+    await addOrganization(pool);
+    await until(({ value }) => value(inState('starting')) === 1);
+    await locking.query('rollback');
+    locking.release();
+    await until(({ value }) => value(inState('live')) === 3);
+  });
+
+  it('show the temporary files of a load that exceeds the memory of DuckDB', async ({
+    database,
+    shop,
+    customerId,
+    startWorker,
+  }) => {
+    await addPurchases(database.pool, shop.organizationId, customerId, 200_000);
+    const { until } = await startWorker({ DUCKDB_MEMORY_LIMIT: '48MiB' });
+    await until(({ value }) => (value('crm_duckdb_bytes{storage="disk"}') ?? 0) > 0);
+  });
+});
