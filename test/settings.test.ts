@@ -73,3 +73,14 @@ describe('VERIFY_EVERY', () => {
     }
   });
 });
+
+describe('READY_MAX_LAG_SECONDS', () => {
+  it('is a number of seconds, and 0 by default: no limit', () => {
+    const read = (text: string) => readSettings({ READY_MAX_LAG_SECONDS: text }).readyMaxLagMs;
+    expect(readSettings({}).readyMaxLagMs).toBe(0);
+    expect(read('3')).toBe(3_000);
+    for (const text of ['-1', '1.5', '3s', '86401']) {
+      expect(() => read(text)).toThrow(/^READY_MAX_LAG_SECONDS is /);
+    }
+  });
+});

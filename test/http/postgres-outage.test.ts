@@ -213,7 +213,12 @@ describe('the API during an outage of Postgres', () => {
     const { get } = start(database.url);
     expect((await get('/readyz', null)).statusCode).toBe(200);
     await refuseConnections();
-    expect((await get('/readyz', null)).statusCode).toBe(503);
+    const response = await get('/readyz', null);
+    expect(response.statusCode).toBe(503);
+    expect(response.json()).toEqual({
+      status: 'unavailable',
+      problem: 'Postgres does not respond',
+    });
     expect((await get('/healthz', null)).statusCode).toBe(200);
   });
 
