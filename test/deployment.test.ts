@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { readSettings } from '../src/settings.ts';
 import { test } from './support/fixtures.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -62,5 +63,19 @@ describe('docs/deployment', () => {
     for (const proxy of ['nginx.conf', 'Caddyfile']) {
       expect(matches(text[proxy] as string, /127\.0\.0\.1:(\d+)/g), proxy).toEqual(ports);
     }
+  });
+
+  it('serves the metrics of each process of the units at an address of its own', ({ files }) => {
+    const text = Object.fromEntries(files);
+    const addresses = ['3000', '3001'].map((port) => {
+      const unit = text['systemd/crm-data-service-api@.service']?.replaceAll('%i', port) ?? '';
+      const [METRICS_LISTEN = ''] = matches(unit, /\bMETRICS_LISTEN=(\S+)/g);
+      return readSettings({ METRICS_LISTEN }).metricsListen;
+    });
+    const worker = text['systemd/crm-data-service-worker.service'] ?? '';
+    const [SYNC_METRICS_LISTEN = ''] = matches(worker, /\bSYNC_METRICS_LISTEN=(\S+)/g);
+    expect([...addresses, readSettings({ SYNC_METRICS_LISTEN }).syncMetricsListen]).toEqual(
+      [13_000, 13_001, 9_465].map((port) => ({ host: '127.0.0.1', port })),
+    );
   });
 });
