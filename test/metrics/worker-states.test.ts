@@ -85,7 +85,7 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
     startWorker,
   }) => {
     await addPurchases(database.pool, shop.organizationId, customerId, 200_000);
-    const { until } = await startWorker({ DUCKDB_MEMORY_LIMIT: '48MiB' });
+    const { until } = await startWorker({ DUCKDB_MEMORY_LIMIT: '64MiB' });
     await until(({ value }) => (value('crm_duckdb_bytes{storage="disk"}') ?? 0) > 0);
   });
 });
