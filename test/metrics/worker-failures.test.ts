@@ -51,6 +51,18 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await until(service, failures('load'));
   });
 
+  it('count an unreadable file, and the rebuild that repairs it', async ({
+    service,
+    directory,
+    shop,
+  }) => {
+    // The worker has the base open, so the verification finds the damage first.
+    const folder = organizationDirectory(directory, shop.organizationId);
+    writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
+    await until(service, verifications('unreadable'));
+    await until(service, repairs('rebuild'));
+  });
+
   it('count verifications that cannot compare, and that fail', async ({
     service,
     database,
@@ -78,17 +90,6 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await withoutCapture(database.pool, update('infinity'));
     await until(service, repairs('failed'));
     await database.pool.query(update('2026-01-01T00:00:00Z'));
-  });
-
-  it('count an unreadable file, and the rebuild that repairs it', async ({
-    service,
-    directory,
-    shop,
-  }) => {
-    const folder = organizationDirectory(directory, shop.organizationId);
-    writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
-    await until(service, verifications('unreadable'));
-    await until(service, repairs('rebuild'));
   });
 
   it('count failed compactions', async ({ service, database, directory, shop, customerId }) => {
