@@ -45,6 +45,8 @@ export type Comparison = {
     readonly compared: readonly ComparedRange[];
     /** Purchases of the range, on either side, that are excluded because they changed. */
     readonly excluded: number;
+    /** When the comparison began, after the wait for a comparable generation; monotonic. */
+    readonly startedAt: number;
   }>;
   compareRows(range: PurchaseRange): Promise<{
     readonly published: readonly RowHash[];
@@ -68,16 +70,17 @@ export function createComparison(options: ComparisonOptions): Comparison {
   const readPostgres = async <Result>(
     whole: PurchaseRange,
     read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
-  ): Promise<{ content: PublishedContent; result: Result }> => {
+  ): Promise<{ content: PublishedContent; result: Result; startedAt: number }> => {
     const deadline = Date.now() + options.patienceMs;
     for (let pauseMs = 100; ; pauseMs *= 2) {
+      const startedAt = performance.now();
       const content = await requirePublished(options.contents);
       const unchanged = { organizationId, since: content.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
         const reason = await whyNotComparable(source, organizationId, content);
         if (reason !== null) return reason;
         await content.exclude(changedIds(source, unchanged, whole));
-        return { content, result: await read(source, unchanged) };
+        return { content, result: await read(source, unchanged), startedAt };
       });
       if (typeof found !== 'string') return found;
       if (Date.now() + pauseMs > deadline) {
@@ -92,21 +95,22 @@ export function createComparison(options: ComparisonOptions): Comparison {
     newest: () => requirePublished(options.contents),
 
     async compare(whole, ranges) {
-      const { content, result: postgres } = await readPostgres(whole, async (source, unchanged) => {
+      const readChecksums = async (source: pg.ClientBase, unchanged: UnchangedPurchases) => {
         const { rows } = await source.query<{ index: number; count: bigint; sum: string }>(
           checksumsInPostgres(ranges, unchanged),
         );
         return new Map(
           rows.map(({ index, count, sum }) => [index, { count: Number(count), sum: BigInt(sum) }]),
         );
-      });
+      };
+      const { content, result: postgres, startedAt } = await readPostgres(whole, readChecksums);
       const published = await content.checksums(ranges);
       const compared = ranges.map((range, index) => ({
         range,
         published: published[index] as Checksum,
         postgres: postgres.get(index) as Checksum,
       }));
-      return { content, compared, excluded: await content.countExcluded(whole) };
+      return { content, compared, excluded: await content.countExcluded(whole), startedAt };
     },
 
     async compareRows(range) {

@@ -103,8 +103,7 @@ async function compareInParts(
   const differing: ComparedRange[] = [];
   for (const part of await splitRange(newest, allPurchases, partRows)) {
     signal.throwIfAborted();
-    const startedAt = performance.now();
-    const { content, compared, excluded } = await comparison.compare(part, [part]);
+    const { content, compared, excluded, startedAt } = await comparison.compare(part, [part]);
     found.generation = content.generation.name;
     found.asOf = content.generation.asOf;
     found.changedSince += excluded;
