@@ -35,6 +35,11 @@ const it = test
     const worker = await createTestWorker(database.pool, directory, options);
     await worker.syncAll().finally(() => worker.close());
   })
+  /** Waits until the engine serves what is published. */
+  .extend('untilServed', ({ engine, folder, shop }) => async () => {
+    const file = readPublished(folder)?.file;
+    while ((await engine.version(shop.organizationId))?.name !== file) await sleep(10);
+  })
   .extend('ids', async ({ database, shop, sync }) => {
     const customer = await addCustomer(database.pool, shop.organizationId);
     const ids: bigint[] = [];
@@ -112,6 +117,7 @@ describe('a compaction', () => {
     ids,
     sync,
     engine,
+    untilServed,
   }) => {
     await database.pool.query(`update purchases set order_number = 'x' where id % 3 = 0`);
     await sync();
@@ -125,8 +131,7 @@ describe('a compaction', () => {
       hasMore = result.hasMore;
       if (walked.length !== 21) continue;
       await sync(0);
-      const file = readPublished(folder)?.file;
-      while ((await engine.version(shop.organizationId))?.name !== file) await sleep(10);
+      await untilServed();
     }
     expect(readPublished(folder)?.base).not.toBe(base);
     expect(walked).toEqual(ids.toReversed());
@@ -135,16 +140,15 @@ describe('a compaction', () => {
   it('keeps the totals exact for a customer without purchases, who has one again later', async ({
     database,
     shop,
-    folder,
     ids,
     sync,
     engine,
+    untilServed,
   }) => {
     const add = (customer: bigint) =>
       addPurchase(database.pool, shop.organizationId, { customer_id: customer });
     const expectSameTotals = async () => {
-      const file = readPublished(folder)?.file;
-      while ((await engine.version(shop.organizationId))?.name !== file) await sleep(10);
+      await untilServed();
       const query = { filters: {}, groupLimit: 1 };
       const postgres = createPostgresEngine(database.pool);
       expect((await engine.stats(shop.organizationId, query)).result).toEqual(
