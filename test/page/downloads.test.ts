@@ -4,13 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
 import { fileReader } from '../http/formats/reading.ts';
-import {
-  addCustomer,
-  addKey,
-  addOrganization,
-  addPurchase,
-  addPurchases,
-} from '../support/shop.ts';
+import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january, januaryBounds } from './opened-page.ts';
@@ -71,22 +65,14 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('downloads amounts of several currencies apart, as the chart shows them', async ({
     open,
-    database,
-    worker,
+    mixedSecret,
     api,
   }) => {
-    const organizationId = await addOrganization(database.pool, 'Mixed');
-    const customer_id = await addCustomer(database.pool, organizationId);
-    for (const currency of ['BRL', 'EUR']) {
-      const values = { customer_id, currency, created_at: '2026-01-10T12:00:00Z' };
-      await addPurchase(database.pool, organizationId, values);
-    }
-    const { secret } = await addKey(database.pool, organizationId);
-    await worker.syncAll();
     const { page, enter, loaded, save } = await open(january);
-    await enter(secret);
+    await enter(mixedSecret);
     const path = `/v1/purchases/timeseries?interval=day&timezone=UTC&${januaryBounds}`;
-    const expected = async (parameters: string) => (await api.get(path + parameters, secret)).body;
+    const expected = async (parameters: string) =>
+      (await api.get(path + parameters, mixedSecret)).body;
     const line = () => page.locator('#requests pre').nth(1).textContent();
     const split = await save('series');
     expect(split.bytes.toString()).toBe(await expected('&group_by=currency&format=csv_excel'));

@@ -11,6 +11,7 @@ import { expect } from 'vitest';
 import { addFullShop, type FullShop } from '../http/full-shop.ts';
 import type { TestApi } from '../support/api.ts';
 import { test as base } from '../support/fixtures.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { launchBrowser } from './browser.ts';
 
 /** Text that would run if the page read it as HTML. */
@@ -109,7 +110,18 @@ export const test = base
     file,
     ({ database }): Promise<FullShop> => addFullShop(database.pool, hostile, 27),
   )
-  .extend('origin', file, async ({ api, worker, fullShop: _ }) => {
+  /** The key of an organization with a purchase in reais, which exceeds a double, and one of 1 euro. */
+  .extend('mixedSecret', file, async ({ database: { pool } }) => {
+    const organizationId = await addOrganization(pool, 'Mixed');
+    const customer_id = await addCustomer(pool, organizationId);
+    const values = { customer_id, created_at: '2026-01-10T12:00:00Z' };
+    const large = { ...values, currency: 'BRL', purchase_value_in_cents: 2n ** 53n + 1n };
+    await addPurchase(pool, organizationId, large);
+    await addPurchase(pool, organizationId, { ...values, currency: 'EUR' });
+    const { secret } = await addKey(pool, organizationId);
+    return secret;
+  })
+  .extend('origin', file, async ({ api, worker, fullShop: _, mixedSecret: __ }) => {
     await worker.syncAll();
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     return originOf(api);

@@ -1,6 +1,5 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january } from './opened-page.ts';
 
@@ -92,19 +91,10 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('keeps amounts of several currencies apart, exact to the cent', async ({
     open,
-    database,
-    worker,
+    mixedSecret,
   }) => {
-    const organizationId = await addOrganization(database.pool, 'Mixed');
-    const customer_id = await addCustomer(database.pool, organizationId);
-    const values = { customer_id, created_at: '2026-01-10T12:00:00Z' };
-    const large = { ...values, currency: 'BRL', purchase_value_in_cents: 2n ** 53n + 1n };
-    await addPurchase(database.pool, organizationId, large);
-    await addPurchase(database.pool, organizationId, { ...values, currency: 'EUR' });
-    await worker.syncAll();
-    const { secret } = await addKey(database.pool, organizationId);
     const { page, enter, loaded } = await open(january);
-    await enter(secret);
+    await enter(mixedSecret);
     expect(await card(page, 'Revenue').locator('.line').allTextContents()).toEqual([
       'R$90,071,992,547,409.93',
       '€1.00',
