@@ -6,6 +6,7 @@ import { type Watermark, writeWatermark } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import { inTransaction } from '../files/transaction.ts';
 import { type ChangedPurchase, stage } from './staging.ts';
+import { stagedRowsOfBase } from './superseded-rows.ts';
 
 /** Bytes of text that one transaction applies: DuckDB keeps them in memory until COMMIT. */
 const partTextBytes = 64 * 2 ** 20;
@@ -70,9 +71,6 @@ export async function moveWatermark(file: DeltaFile, confirm: Confirm): Promise<
   file.watermark = watermark;
 }
 
-/** A condition on the table `purchase`. */
-export const isStaged = sql`id in (select id from staged)`;
-
 /**
  * Writes the staged purchases: supersedes their rows of the base, and adds their present rows.
  * Also removes all other purchases that match `replaced`, a condition on the table `purchase`.
@@ -80,20 +78,23 @@ export const isStaged = sql`id in (select id from staged)`;
  */
 export async function writeStaged(
   { connection, catalogs }: DeltaFile,
-  replaced: Sql = isStaged,
+  replaced?: Sql,
 ): Promise<void> {
-  const purchase = raw(`${catalogs.base}.purchase`);
   const change = raw(`${catalogs.delta}.change`);
+  const isStaged = sql`id in (select id from staged)`;
+  const isReplaced = replaced === undefined ? isStaged : sql`(${replaced}) or ${isStaged}`;
+  const superseded =
+    replaced === undefined
+      ? await stagedRowsOfBase(connection, catalogs)
+      : sql`
+          select * from ${raw(catalogs.base)}.purchase as purchase
+          where (${isReplaced}) and id not in (select id from ${change} where sign < 0)`;
+  if (superseded !== null) {
+    await runStatement(connection, sql`insert into ${change} select -1, * from (${superseded})`);
+  }
   await runStatement(
     connection,
-    sql`
-      insert into ${change}
-      select -1, * from ${purchase} as purchase
-      where (${replaced}) and id not in (select id from ${change} where sign < 0)`,
-  );
-  await runStatement(
-    connection,
-    sql`delete from ${change} as purchase where sign > 0 and (${replaced})`,
+    sql`delete from ${change} as purchase where sign > 0 and (${isReplaced})`,
   );
   await connection.run(
     `insert into ${change.text} select 1, * exclude (present) from staged where present`,

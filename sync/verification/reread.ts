@@ -2,7 +2,7 @@ import type pg from 'pg';
 import sql, { join, raw } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import { isStaged, writeStaged } from '../apply/apply-changes.ts';
+import { writeStaged } from '../apply/apply-changes.ts';
 import { type ChangedPurchase, stage } from '../apply/staging.ts';
 import { stream } from '../capture/row-stream.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
@@ -42,7 +42,7 @@ export async function rereadRanges(
     await inTransaction(connection, async () => {
       ({ purchases } = await stage(live, rows, signal));
       // A damaged row may have left its range: the ids of the staged rows find it.
-      await writeStaged(live, join([...ranges.map(inFile), isStaged], ' or '));
+      await writeStaged(live, join(ranges.map(inFile), ' or '));
     });
     return { repairable: true, purchases };
   } finally {
