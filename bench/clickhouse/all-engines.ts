@@ -27,9 +27,9 @@ export const allEngines = defineSuite({
   description:
     'over HTTP: DuckDB files, ClickHouse, Postgres (`npm ci --prefix test/clickhouse` first)',
   isQuick: false,
-  defaults: { purchases: 1_000_000, seed: 42, rounds: 5 },
+  defaults: { purchases: 1_000_000, seed: 42, rounds: 5, withoutPostgres: false },
   async run({ options, scope, server }) {
-    const { purchases, seed, rounds } = options;
+    const { purchases, seed, rounds, withoutPostgres } = options;
     const prepared = await prepareShops({ scope, server }, [{ purchases, seed, organizations: 1 }]);
     const { database, environment } = prepared;
     const shop = prepared.shops[0] as BenchmarkShop;
@@ -47,8 +47,9 @@ export const allEngines = defineSuite({
     const apis = {
       duckdb: await api(environment),
       clickhouse: await api(clickhouse.environment),
-      postgres: await api(noFiles),
+      ...(!withoutPostgres && { postgres: await api(noFiles) }),
     };
+    const { postgres } = apis;
     const queries = await commonQueries(organizationId, database.pool);
     const plain = createClickHouseEngine(clickhouse.plain);
 
@@ -65,7 +66,7 @@ export const allEngines = defineSuite({
         const tasks = {
           duckdb: timed(() => apis.duckdb.get(url, shop)),
           clickhouse: timed(() => apis.clickhouse.get(url, shop)),
-          postgres: timed(() => apis.postgres.get(url, shop)),
+          ...(postgres && { postgres: timed(() => postgres.get(url, shop)) }),
           engine: timed(() => query.run(clickhouse.engine)),
           ...(isPlain(query) && { plain: timed(() => query.run(plain)) }),
         };
@@ -121,9 +122,7 @@ async function changePurchases(database: Database, organizationId: bigint): Prom
 /** The times of one query. All ratios are of the same round. */
 type Figure = {
   readonly query: string;
-  readonly milliseconds: Readonly<Record<Exclude<keyof Times, 'plain'>, Summary>> & {
-    readonly plain?: Summary;
-  };
+  readonly milliseconds: { readonly [Name in keyof Times]: Summary };
   /** ClickHouse / DuckDB, both over HTTP. */
   readonly ratio: Summary;
   /** The engine / ClickHouse's own statement. */
@@ -131,15 +130,15 @@ type Figure = {
 };
 
 type Measurement = { readonly rows: string; readonly figures: readonly Figure[] };
-type Times = Readonly<Record<'duckdb' | 'clickhouse' | 'postgres' | 'engine', Time[]>> & {
-  readonly plain?: Time[];
+type Times = Readonly<Record<'duckdb' | 'clickhouse' | 'engine', Time[]>> & {
+  readonly [Name in 'postgres' | 'plain']?: Time[];
 };
 
 function figureOf(query: string, times: Times): Figure {
   const summaries = Object.entries(times).map(([name, each]) => [name, summaryOf(each, wall)]);
   return {
     query,
-    milliseconds: Object.fromEntries(summaries),
+    milliseconds: Object.fromEntries(summaries) as Figure['milliseconds'],
     ratio: ratioOf(times.clickhouse, times.duckdb, wall),
     plainRatio: times.plain === undefined ? null : ratioOf(times.engine, times.plain, wall),
   };
@@ -155,7 +154,8 @@ function describe({ rows, figures }: Measurement): ReportText {
       query: ({ query }) => query,
       DuckDB: ({ milliseconds }) => spread(milliseconds.duckdb),
       ClickHouse: ({ milliseconds }) => spread(milliseconds.clickhouse),
-      Postgres: ({ milliseconds }) => spread(milliseconds.postgres),
+      Postgres: ({ milliseconds: { postgres } }) =>
+        postgres === undefined ? '–' : spread(postgres),
       'ClickHouse / DuckDB': ({ ratio }) => spread(ratio, 2),
       engine: ({ milliseconds }) => decimal(milliseconds.engine.median),
       plain: ({ milliseconds }) => decimal(milliseconds.plain?.median ?? Number.NaN),

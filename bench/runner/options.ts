@@ -18,6 +18,7 @@ export type BenchmarkOptions = {
   readonly minutes?: number;
   readonly customerIndex?: boolean;
   readonly withPostgres?: boolean;
+  readonly withoutPostgres?: boolean;
 };
 
 export function addBenchmarkOptions(program: Command): Command {
@@ -40,7 +41,11 @@ export function addBenchmarkOptions(program: Command): Command {
     .option('--seconds <number>', 'duration of the measurement', positiveNumber)
     .option('--minutes <number>', 'duration of the measurement', positiveNumber)
     .option('--customer-index', 'create an index of customers in ClickHouse; DuckDB has none')
-    .option('--with-postgres', 'measure plain SQL in Postgres beside ClickHouse');
+    .option('--with-postgres', 'measure plain SQL in Postgres beside ClickHouse')
+    .option(
+      '--without-postgres',
+      'do not measure the API over Postgres, which takes seconds a query',
+    );
 }
 
 /** The options of a suite: the given ones, and its defaults. */

@@ -96,7 +96,7 @@ export function groupedPurchases(
  * A subquery with `keys`, purchases, cents and, if wanted, the state of `uniqExact` of customers. The
  * load has a row for each group of its matching purchases, and the changes a row that corrects it.
  */
-export function countedParts(
+function countedParts(
   generation: GenerationRows,
   filters: PurchaseFilters,
   keys: Keys,
@@ -122,4 +122,21 @@ export function countedParts(
     select ${names}, sum(added) as purchases, sum(change) as cents
       ${raw(withCustomers ? ', uniqExactStateIf(customer_id, added > 0) as customers' : '')}
     from (${changed}) group by ${names})`;
+}
+
+/** A query of the number of customers of matching purchases. */
+export function customerCount(generation: GenerationRows, filters: PurchaseFilters): Sql {
+  // Grouping took three quarters of the time of uniqExact.
+  const loaded = sql`
+    select customer_id, toInt64(count()) as purchases ${inBase(generation, filters)}
+    group by customer_id`;
+  if (!hasChanges(generation)) return sql`select count() from (${loaded})`;
+  // Most customers have no change, so they are joined and not grouped again.
+  return sql`
+    select countIf(ifNull(loaded.purchases, 0) + ifNull(changed.purchases, 0) > 0)
+    from (${loaded}) as loaded
+    full join (
+      select customer_id, sum(toInt64(sign)) as purchases ${inChanges(generation, filters)}
+      group by customer_id
+    ) as changed using customer_id`;
 }

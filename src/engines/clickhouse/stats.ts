@@ -1,7 +1,12 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { earliestInstant, formatInstant } from '../../domain/instant.ts';
 import { intervalLengths } from '../../domain/period.ts';
-import type { PurchaseGroup, PurchaseStats, PurchaseTotals } from '../../domain/purchase-engine.ts';
+import {
+  emptyStats,
+  type PurchaseGroup,
+  type PurchaseStats,
+  type PurchaseTotals,
+} from '../../domain/purchase-engine.ts';
 import {
   labelOfDimension,
   type PurchaseFilters,
@@ -9,10 +14,10 @@ import {
 } from '../../domain/purchase-query.ts';
 import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
-import type { ClickHouse } from './client.ts';
+import type { ClickHouse, ClickHouseRow } from './client.ts';
 import {
-  countedParts,
   currentPurchases,
+  customerCount,
   type Generation,
   groupedPurchases,
   hasChanges,
@@ -20,81 +25,67 @@ import {
   inChanges,
 } from './relations.ts';
 
+/** One query: the totals stand in each row of the ranking, which has one row without a dimension. */
 export async function purchaseStats(
   clickhouse: ClickHouse,
   generation: Generation,
   query: PurchaseStatsQuery,
   signal: AbortSignal | undefined,
 ): Promise<PurchaseStats> {
-  const { filters, groupLimit } = query;
-  const [totals, groups] = await Promise.all([
-    readTotals(clickhouse, generation, filters, signal),
-    readGroups(clickhouse, generation, query, signal),
-  ]);
+  const { filters, groupBy, groupLimit } = query;
+  const groupsBy = (key: Sql) =>
+    groupedPurchases(generation, filters, { key }, { withCustomers: false });
+  const rows = await clickhouse.query(
+    sql`
+      select sum(purchase_count) over (), sum(revenue) over (),
+        (${customerCount(generation, filters)}),
+        (select groupArray(2)(assumeNotNull(key)) from ${groupsBy(raw('currency'))} where key is not null),
+        key, purchase_count, revenue
+      from ${groupsBy(await rankedKey(clickhouse, generation, query, signal))}
+      order by revenue desc, purchase_count desc, key asc nulls last
+      limit ${raw(String(groupLimit + 1))}`,
+    signal,
+  );
+  const [first] = rows;
+  if (first === undefined) return emptyStats;
+  const groups =
+    groupBy === undefined ? [] : rows.map((row) => readGroup(row, { isDay: groupBy === 'day' }));
   return {
-    ...totals,
+    ...readTotals(first),
     groups: groups.slice(0, groupLimit),
     groupsTruncated: groups.length > groupLimit,
   };
 }
 
-async function readTotals(
+async function rankedKey(
   clickhouse: ClickHouse,
   generation: Generation,
-  filters: PurchaseFilters,
+  { filters, groupBy, timeZone }: PurchaseStatsQuery,
   signal: AbortSignal | undefined,
-): Promise<PurchaseTotals> {
-  const parts = countedParts(
-    generation,
-    filters,
-    { currency: raw('currency') },
-    { withCustomers: true },
-  );
-  const byCurrency = raw('sumMapIf(map(assumeNotNull(currency), purchases), currency is not null)');
-  const statement = sql`
-    select sum(purchases), sum(cents), uniqExactMerge(customers),
-      arraySlice(mapKeys(mapFilter((name, count) -> count > 0, ${byCurrency})), 1, 2)
-    from ${parts}`;
-  const [row] = await clickhouse.query(statement, signal);
-  const [purchases, revenue, customers, currencies] = (row ?? []) as unknown as [
-    string,
-    string,
-    string,
-    string[],
-  ];
+): Promise<Sql> {
+  if (groupBy === undefined) return raw('null');
+  if (groupBy !== 'day') return raw(labelOfDimension(groupBy));
+  return localUnits(await dayOffsets(clickhouse, generation, filters, timeZone, signal), 'day');
+}
+
+function readTotals([purchases, revenue, customers, currencies]: ClickHouseRow): PurchaseTotals {
+  const [currency = null, another] = currencies as readonly string[];
   return {
-    purchaseCount: BigInt(purchases),
-    customerCount: BigInt(customers),
-    revenueInCents: BigInt(revenue),
-    currency: currencies.length === 1 ? (currencies[0] as string) : null,
-    mixedCurrencies: currencies.length > 1,
+    purchaseCount: BigInt(purchases as string),
+    customerCount: BigInt(customers as string),
+    revenueInCents: BigInt(revenue as string),
+    currency: another === undefined ? currency : null,
+    mixedCurrencies: another !== undefined,
   };
 }
 
-async function readGroups(
-  clickhouse: ClickHouse,
-  generation: Generation,
-  { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
-  signal: AbortSignal | undefined,
-): Promise<PurchaseGroup[]> {
-  if (groupBy === undefined) return [];
-  const isDay = groupBy === 'day';
-  const key = isDay
-    ? localUnits(await dayOffsets(clickhouse, generation, filters, timeZone, signal), 'day')
-    : raw(labelOfDimension(groupBy));
-  const ranking = groupedPurchases(generation, filters, { key }, { withCustomers: false });
-  const rows = await clickhouse.query(
-    sql`
-      select key, purchase_count, revenue from ${ranking}
-      order by revenue desc, purchase_count desc, key asc nulls last
-      limit ${raw(String(groupLimit + 1))}`,
-    signal,
-  );
-  return rows.map(([key, purchases, revenue]) => ({
+function readGroup(row: ClickHouseRow, { isDay }: { readonly isDay: boolean }): PurchaseGroup {
+  const [key, purchases, revenue] = row.slice(4);
+  return {
     key: isDay ? dayText(Number(key)) : (key as string | null),
     purchaseCount: BigInt(purchases as string),
     revenueInCents: BigInt(revenue as string),
-  }));
+  };
 }
 
 /** `YYYY-MM-DD` of a number of days since 0001-01-01. */
