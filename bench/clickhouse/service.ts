@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { raw } from 'sql-template-tag';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
@@ -21,7 +22,7 @@ export type ClickHouseService = {
   readonly engine: PurchaseEngine;
   /** For an API that reads ClickHouse. */
   readonly environment: ProgramEnvironment;
-  /** Brings ClickHouse up to date with Postgres. */
+  /** Brings ClickHouse up to date with Postgres, and waits for its merges, which take processor time. */
   sync(): Promise<void>;
   /** Whether an organization has changes beside its load. */
   hasChanges(organizationId: bigint): Promise<boolean>;
@@ -64,10 +65,19 @@ export async function startClickHouseService(
     environment,
     sync: async () => {
       await startProgram(scope, 'sync/main.ts', ['once'], environment).done();
+      await untilMerged(administration, scope.signal);
     },
     hasChanges: async (organizationId) => {
       const generation = await newestGeneration(service, organizationId, scope.signal);
       return generation !== null && hasChanges(generation);
     },
   };
+}
+
+async function untilMerged(clickhouse: ClickHouse, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const [row] = await clickhouse.query(raw('select count() from system.merges'), signal);
+    if (Number(row?.[0]) === 0) return;
+    await setTimeout(500, undefined, { signal });
+  }
 }

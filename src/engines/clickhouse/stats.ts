@@ -25,7 +25,10 @@ import {
   inChanges,
 } from './relations.ts';
 
-/** One query: the totals stand in each row of the ranking, which has one row without a dimension. */
+/**
+ * One query: the totals stand in each row of the ranking, which has one row without a dimension.
+ * `groupArray` ignores null.
+ */
 export async function purchaseStats(
   clickhouse: ClickHouse,
   generation: Generation,
@@ -39,7 +42,7 @@ export async function purchaseStats(
     sql`
       select sum(purchase_count) over (), sum(revenue) over (),
         (${customerCount(generation, filters)}),
-        (select groupArray(2)(assumeNotNull(key)) from ${groupsBy(raw('currency'))} where key is not null),
+        (select groupArray(2)(key) from ${groupsBy(raw('currency'))}),
         key, purchase_count, revenue
       from ${groupsBy(await rankedKey(clickhouse, generation, query, signal))}
       order by revenue desc, purchase_count desc, key asc nulls last
