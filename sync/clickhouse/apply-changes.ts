@@ -9,16 +9,24 @@ import { insertRows } from './insert.ts';
 /** A batch of changes that no published generation names yet. */
 export type Batch = { readonly writer: string; readonly batch: bigint };
 
+export type Written = {
+  /** The number of changed purchases. */
+  readonly purchases: number;
+  /** The number of rows with sign 1 by currency. */
+  readonly currencies: ReadonlyMap<string | null, bigint>;
+};
+
 /** Changes of one request. Their ids are a parameter in its URL, of at most 42 KiB. */
 const partRows = 2_000;
 const partTextBytes = 8 * 2 ** 20;
 
 const names = purchaseColumns.map(({ name }) => name);
+const currencyAt = names.indexOf('currency');
 const signedColumns = ['organization_id', 'load_id', 'writer', 'batch', 'sign', ...names];
 
 /**
  * Adds changed purchases to a batch: with sign -1 the rows that `content` has, except those that
- * match `superseded`, and with sign 1 the present ones. Returns the number of changed purchases.
+ * match `superseded`, and with sign 1 the present ones.
  */
 export async function writeChanges(
   clickhouse: ClickHouse,
@@ -27,7 +35,8 @@ export async function writeChanges(
   changes: AsyncIterable<ChangedPurchase>,
   signal: AbortSignal,
   superseded: Sql = raw('false'),
-): Promise<number> {
+): Promise<Written> {
+  const currencies = new Map<string | null, bigint>();
   let count = 0;
   let part: ChangedPurchase[] = [];
   let textBytes = 0;
@@ -38,6 +47,11 @@ export async function writeChanges(
     await insertSuperseded(clickhouse, content, batch, sql`not (${superseded})`, ids, signal);
     await insertPresent(clickhouse, content, batch, part, signal);
     count += part.length;
+    for (const { row } of part) {
+      if (row === null) continue;
+      const currency = row[currencyAt] as string | null;
+      currencies.set(currency, (currencies.get(currency) ?? 0n) + 1n);
+    }
     part = [];
     textBytes = 0;
   };
@@ -47,7 +61,7 @@ export async function writeChanges(
     if (part.length === partRows || textBytes >= partTextBytes) await flush();
   }
   await flush();
-  return count;
+  return { purchases: count, currencies };
 }
 
 async function insertPresent(

@@ -1,8 +1,15 @@
 import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
+import { currenciesOfRows, purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { whyCompactRows } from '../load/compact.ts';
-import { type Content, currentPurchases, inChanges, inLoad, purchaseCount } from './generations.ts';
+import {
+  type Content,
+  currentPurchases,
+  inChanges,
+  inLoad,
+  purchaseCount,
+  readCurrencies,
+} from './generations.ts';
 
 /** Each start of a worker, and each failed attempt, adds a writer. Queries name all of them. */
 const maxWriters = 100;
@@ -41,13 +48,13 @@ export async function compact(
       select ${watermark.organizationId}, ${load}, * from ${currentPurchases(content, purchaseNames)}`,
     signal,
   );
-  const compacted = { load, batches: [], watermark };
   const [row] = await clickhouse.query(
     sql`
       select ${purchaseCount(content)},
-        (select count() ${inLoad(compacted)})`,
+        (select tuple(count(), ${currenciesOfRows}) ${inLoad({ ...content, load })})`,
     signal,
   );
-  if (row?.[0] === row?.[1]) return compacted;
+  const [expected, [count, ...currencies]] = row as unknown as [string, [string, ...unknown[]]];
+  if (count === expected) return { load, batches: [], ...readCurrencies(currencies), watermark };
   throw new Error('ClickHouse merged another number of purchases than the generation has');
 }

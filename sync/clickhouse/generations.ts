@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { ClickHouseError } from '@clickhouse/client';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { type ClickHouse, lacksTables } from '../../src/engines/clickhouse/client.ts';
 import {
   inChanges as changesOf,
   type GenerationRows,
@@ -19,8 +18,18 @@ export type Batches = { readonly writer: string; readonly last: bigint };
 export type Content = {
   readonly load: string;
   readonly batches: readonly Batches[];
+  /** Of all these rows that have one; null if they may have several. */
+  readonly currency: string | null;
+  /** At most as many of these rows have no currency. */
+  readonly withoutCurrency: bigint;
   readonly watermark: Watermark;
 };
+
+/** Reads `currenciesOfRows`. */
+export function readCurrencies(values: readonly unknown[] | undefined) {
+  const [currency, without] = values as [string | null, string];
+  return { currency, withoutCurrency: BigInt(without) };
+}
 
 export type StoredGeneration = Content & {
   readonly number: bigint;
@@ -43,14 +52,14 @@ export async function readNewestOf(
   const query = clickhouse.query(
     sql`
       select organization_id, number, layout_version, load_id, arrayMap(b -> b.writer, batches),
-        arrayMap(b -> b.last, batches), as_of, source, fingerprint, token, snapshot
+        arrayMap(b -> b.last, batches), currency, without_currency,
+        as_of, source, fingerprint, token, snapshot
       from generation where organization_id in ${listOfIds(organizations)}
       order by organization_id, number desc limit 1 by organization_id`,
     signal,
   );
   const rows = await query.catch((error) => {
-    // No worker has created the tables yet.
-    if (error instanceof ClickHouseError && error.type === 'UNKNOWN_TABLE') return [];
+    if (lacksTables(error)) return [];
     throw error;
   });
   const generations = rows.map(generationFrom);
@@ -66,22 +75,24 @@ export const readNewest = async (
   (await readNewestOf(clickhouse, [organizationId], signal)).get(organizationId) ?? null;
 
 function generationFrom(row: readonly unknown[]): StoredGeneration {
-  const [organizationId, number, layoutVersion, load, writers, lasts, asOf, ...rest] = row as [
+  const [organizationId, number, layoutVersion, load, writers, lasts, ...others] = row as [
     string,
     string,
     number,
     string,
     string[],
     string[],
-    string,
-    ...string[],
+    ...unknown[],
   ];
-  const [source = '', fingerprint = '', token = '', snapshot = ''] = rest;
+  const [asOf = '', source = '', fingerprint = '', token = '', snapshot = ''] = others.slice(
+    2,
+  ) as string[];
   return {
     number: BigInt(number),
     layoutVersion,
     load,
     batches: writers.map((writer, index) => ({ writer, last: BigInt(lasts[index] ?? 0) })),
+    ...readCurrencies(others),
     watermark: {
       organizationId: BigInt(organizationId),
       asOf: BigInt(asOf),
@@ -99,6 +110,8 @@ const columns = [
   'layout_version',
   'load_id',
   'batches',
+  'currency',
+  'without_currency',
   'as_of',
   'source',
   'fingerprint',
@@ -112,9 +125,10 @@ const columns = [
  */
 export async function publish(
   clickhouse: ClickHouse,
-  { load, batches, watermark }: Content,
+  content: Content,
   previous: StoredGeneration | null,
 ): Promise<StoredGeneration> {
+  const { load, batches, watermark } = content;
   const { organizationId, asOf, source, fingerprint, token, snapshot } = watermark;
   const following = (previous?.number ?? 0n) + 1n;
   const number = following > asOf ? following : asOf;
@@ -125,6 +139,8 @@ export async function publish(
       clickHouseLayoutVersion,
       load,
       batches.map(({ writer, last }) => ({ writer, last: String(last) })),
+      content.currency,
+      String(content.withoutCurrency),
       String(asOf),
       source,
       fingerprint,
@@ -132,7 +148,7 @@ export async function publish(
       snapshot,
     ],
   ]);
-  return { load, batches, watermark, number, layoutVersion: clickHouseLayoutVersion };
+  return { ...content, number, layoutVersion: clickHouseLayoutVersion };
 }
 
 const rowsOf = ({ load, batches, watermark }: Content): GenerationRows => ({

@@ -5,12 +5,13 @@ import { to as copyTo } from 'pg-copy-streams';
 import sql from 'sql-template-tag';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { currenciesOfRows } from '../../src/engines/clickhouse/schema.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import type { LoadProgress, Watermark } from '../capture/watermark.ts';
 import { configure } from '../load/copy-purchases.ts';
-import type { Content } from './generations.ts';
+import { type Content, readCurrencies } from './generations.ts';
 import { insertRows } from './insert.ts';
 
 const columns = ['organization_id', 'load_id', ...purchaseColumns.map(({ name }) => name)];
@@ -57,14 +58,14 @@ export async function loadPurchases(options: LoadOptions): Promise<Content> {
     );
     return { since, copied };
   });
-  const content = { load, batches: [], watermark: since };
   const [row] = await clickhouse.query(sql`
-    select count() from purchase where organization_id = ${organizationId} and load_id = ${load}`);
+    select count(), ${currenciesOfRows} from purchase
+    where organization_id = ${organizationId} and load_id = ${load}`);
   // COPY reports the number of rows after the last row, so it is read after COMMIT.
   if (Number(row?.[0]) !== copied.rowCount) {
     throw new Error('ClickHouse read another number of rows than Postgres wrote');
   }
-  return content;
+  return { load, batches: [], ...readCurrencies(row?.slice(1)), watermark: since };
 }
 
 async function copy(

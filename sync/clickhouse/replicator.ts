@@ -157,8 +157,8 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
           signal,
           async (source, updated, confirm) => {
             const batch = batchAfter(updated, writerId);
-            await rereadRanges(clickhouse, source, updated, batch, ranges, signal);
-            return { ...withBatch(updated, batch), watermark: await confirm() };
+            const written = await rereadRanges(clickhouse, source, updated, batch, ranges, signal);
+            return { ...withBatch(updated, batch, written), watermark: await confirm() };
           },
         );
         if (typeof update === 'string') return false;

@@ -3,7 +3,7 @@ import { join, raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { purchasesOf } from '../verification/reread.ts';
-import { type Batch, insertSuperseded, writeChanges } from './apply-changes.ts';
+import { type Batch, insertSuperseded, type Written, writeChanges } from './apply-changes.ts';
 import { inClickHouse } from './content.ts';
 import type { Content } from './generations.ts';
 
@@ -18,14 +18,14 @@ export async function rereadRanges(
   batch: Batch,
   ranges: readonly PurchaseRange[],
   signal: AbortSignal,
-): Promise<void> {
-  if (ranges.length === 0) return;
+): Promise<Written> {
+  if (ranges.length === 0) return { purchases: 0, currencies: new Map() };
   const isInRange = join(ranges.map(inClickHouse), ' or ');
   await insertSuperseded(clickhouse, content, batch, isInRange, raw('true'), signal);
   const purchases = purchasesOf(source, content.watermark.organizationId, ranges);
   try {
     // A damaged row may have left its range: its id finds it.
-    await writeChanges(clickhouse, content, batch, purchases, signal, isInRange);
+    return await writeChanges(clickhouse, content, batch, purchases, signal, isInRange);
   } finally {
     // The connection runs no other statement before the cursor is closed.
     await purchases.return(undefined);

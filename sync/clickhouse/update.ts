@@ -5,7 +5,7 @@ import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { type Batch, writeChanges } from './apply-changes.ts';
+import { type Batch, type Written, writeChanges } from './apply-changes.ts';
 import type { Content } from './generations.ts';
 
 export type Stores = { readonly database: Database; readonly clickhouse: ClickHouse };
@@ -40,9 +40,12 @@ export async function bringUpToDate(
     const batch = batchAfter(content, writer);
     const changed = streamChanges(source, organizationId, snapshot);
     try {
-      const changes = await writeChanges(clickhouse, content, batch, changed, signal);
+      const written = await writeChanges(clickhouse, content, batch, changed, signal);
+      const changes = written.purchases;
       const updated =
-        changes === 0 ? content : { ...withBatch(content, batch), watermark: await confirm() };
+        changes === 0
+          ? content
+          : { ...withBatch(content, batch, written), watermark: await confirm() };
       return { content: await then(source, updated, confirm), changes };
     } finally {
       // The connection runs no other statement before the cursor is closed.
@@ -57,7 +60,15 @@ export const batchAfter = ({ batches }: Content, writer: string): Batch => ({
   batch: batches.reduce((max, { last }) => (last > max ? last : max), 0n) + 1n,
 });
 
-export const withBatch = (content: Content, { writer, batch }: Batch): Content => ({
+export const withBatch = (
+  content: Content,
+  { writer, batch }: Batch,
+  { currencies }: Written,
+): Content => ({
   ...content,
   batches: [...content.batches.filter((each) => each.writer !== writer), { writer, last: batch }],
+  currency: [...currencies.keys()].every((each) => each === null || each === content.currency)
+    ? content.currency
+    : null,
+  withoutCurrency: content.withoutCurrency + (currencies.get(null) ?? 0n),
 });

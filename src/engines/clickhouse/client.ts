@@ -57,6 +57,11 @@ const clusterSettings = {
   distributed_product_mode: 'local',
 } as const;
 
+/** A query failed because no worker of this version has created the tables. */
+export const lacksTables = (error: unknown): boolean =>
+  error instanceof ClickHouseError &&
+  ['UNKNOWN_TABLE', 'UNKNOWN_IDENTIFIER'].includes(error.type ?? '');
+
 export function openClickHouse(options: ClickHouseOptions): ClickHouse {
   const {
     url,

@@ -14,11 +14,15 @@ export type Generation = {
   readonly loadId: string;
   /** The last batch of each writer. */
   readonly batches: readonly { readonly writer: string; readonly last: bigint }[];
+  /** Of all rows that have one; null if they may have several. */
+  readonly currency: string | null;
+  /** At most as many rows have no currency. */
+  readonly withoutCurrency: bigint;
   readonly asOf: bigint;
   readonly source: string;
 };
 
-/** The rows of a generation. */
+/** What names the rows of a generation. */
 export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'batches'>;
 
 export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;

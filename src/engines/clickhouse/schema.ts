@@ -16,6 +16,7 @@ export const clickHouseLayoutVersion = 1;
  * `last`. One row is inserted at a time, so a generation becomes visible as a whole. A writer is a
  * process of the worker, or what follows a failed insert: rows that such an insert leaves, or that
  * arrive late, are of a batch that no generation names. Batches of a load ascend over all writers.
+ * `currency` is that of all these rows besides `without_currency`, or null if they may have several.
  * The other columns are the watermark (sync/capture/watermark.ts). The row with the highest number
  * counts: merges remove the others of its organization.
  *
@@ -46,7 +47,7 @@ export function createTables(cluster: string | null): readonly string[] {
     generation: {
       engine: 'ReplacingMergeTree(number)',
       columns: `organization_id Int64, number Int64, layout_version Int32, load_id String,
-        batches Array(Tuple(writer String, last Int64)),
+        batches Array(Tuple(writer String, last Int64)), ${currencyColumns.join(', ')},
         as_of Int64, source String, fingerprint String, token String, snapshot String`,
       clauses: 'order by organization_id',
     },
@@ -56,7 +57,7 @@ export function createTables(cluster: string | null): readonly string[] {
       clauses: 'order by organization_id',
     },
   };
-  return Object.entries(tables).flatMap(([name, { engine, columns, clauses }]) => {
+  const statements = Object.entries(tables).flatMap(([name, { engine, columns, clauses }]) => {
     if (cluster === null) {
       return [`create table if not exists ${name} (${columns}) engine = ${engine} ${clauses}`];
     }
@@ -68,7 +69,23 @@ export function createTables(cluster: string | null): readonly string[] {
         engine = Distributed(${cluster}, currentDatabase(), ${local}, cityHash64(organization_id))`,
     ];
   });
+  return [...statements, ...addColumns(cluster)];
 }
+
+const currencyColumns = ['currency LowCardinality(Nullable(String))', 'without_currency Int64'];
+
+/** Adds the columns that tables of an earlier release lack. */
+function addColumns(cluster: string | null): readonly string[] {
+  const names = [...new Set([storageTable('generation', cluster), 'generation'])];
+  const onCluster = cluster === null ? '' : `on cluster ${cluster}`;
+  const columns = currencyColumns.map((column) => `add column if not exists ${column}`).join(', ');
+  return names.map((name) => `alter table ${name} ${onCluster} ${columns}`);
+}
+
+/** The only currency of the rows of a query, or null, and the number of rows without one. */
+export const currenciesOfRows = raw(
+  'if(min(currency) = max(currency), any(currency), null), countIf(currency is null)',
+);
 
 export type TableName = 'purchase' | 'purchase_change' | 'generation' | 'up_to_date';
 

@@ -38,12 +38,14 @@ export async function purchaseStats(
   const { filters, groupBy, groupLimit } = query;
   const groupsBy = (key: Sql) =>
     groupedPurchases(generation, filters, { key }, { withCustomers: false });
+  // Reading currencies took an eighth of the time of statistics of ten million purchases.
+  const { currency, withoutCurrency } = generation;
+  const currencies = sql`(select groupArray(2)(key) from ${groupsBy(raw('currency'))})`;
   const rows = await clickhouse.query(
     sql`
       select sum(purchase_count) over (), sum(revenue) over (),
         (${customerCount(generation, filters)}),
-        (select groupArray(2)(key) from ${groupsBy(raw('currency'))}),
-        key, purchase_count, revenue
+        ${currency === null ? currencies : sql`[${currency}]`}, key, purchase_count, revenue
       from ${groupsBy(await rankedKey(clickhouse, generation, query, signal))}
       order by revenue desc, purchase_count desc, key asc nulls last
       limit ${raw(String(groupLimit + 1))}`,
@@ -53,8 +55,13 @@ export async function purchaseStats(
   if (first === undefined) return emptyStats;
   const groups =
     groupBy === undefined ? [] : rows.map((row) => readGroup(row, { isDay: groupBy === 'day' }));
+  const totals = readTotals(first);
+  // Perhaps none of these purchases has a currency.
+  const isUncertain = currency !== null && totals.purchaseCount <= withoutCurrency;
+  const [row] = isUncertain ? await clickhouse.query(sql`select ${currencies}`, signal) : [];
   return {
-    ...readTotals(first),
+    ...totals,
+    ...(row && readCurrency(row[0])),
     groups: groups.slice(0, groupLimit),
     groupsTruncated: groups.length > groupLimit,
   };
@@ -72,14 +79,18 @@ async function rankedKey(
 }
 
 function readTotals([purchases, revenue, customers, currencies]: ClickHouseRow): PurchaseTotals {
-  const [currency = null, another] = currencies as readonly string[];
   return {
     purchaseCount: BigInt(purchases as string),
     customerCount: BigInt(customers as string),
     revenueInCents: BigInt(revenue as string),
-    currency: another === undefined ? currency : null,
-    mixedCurrencies: another !== undefined,
+    ...readCurrency(currencies),
   };
+}
+
+function readCurrency(currencies: ClickHouseRow[number] | undefined) {
+  const [currency = null, another] = currencies as readonly string[];
+  const mixedCurrencies = another !== undefined;
+  return { currency: mixedCurrencies ? null : currency, mixedCurrencies };
 }
 
 function readGroup(row: ClickHouseRow, { isDay }: { readonly isDay: boolean }): PurchaseGroup {
