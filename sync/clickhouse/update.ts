@@ -60,6 +60,7 @@ export const batchAfter = ({ batches }: Content, writer: string): Batch => ({
   batch: batches.reduce((max, { last }) => (last > max ? last : max), 0n) + 1n,
 });
 
+/** A content with a batch that was written. Its currency stays as long as all rows agree. */
 export const withBatch = (
   content: Content,
   { writer, batch }: Batch,

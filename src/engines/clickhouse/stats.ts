@@ -27,7 +27,8 @@ import {
 
 /**
  * One query: the totals stand in each row of the ranking, which has one row without a dimension.
- * `groupArray` ignores null.
+ * `groupArray` ignores null. Reading currencies took an eighth of the time for ten million
+ * purchases, so the generation's only currency is taken, unless perhaps no match has a currency.
  */
 export async function purchaseStats(
   clickhouse: ClickHouse,
@@ -38,7 +39,6 @@ export async function purchaseStats(
   const { filters, groupBy, groupLimit } = query;
   const groupsBy = (key: Sql) =>
     groupedPurchases(generation, filters, { key }, { withCustomers: false });
-  // Reading currencies took an eighth of the time of statistics of ten million purchases.
   const { currency, withoutCurrency } = generation;
   const currencies = sql`(select groupArray(2)(key) from ${groupsBy(raw('currency'))})`;
   const rows = await clickhouse.query(
@@ -56,7 +56,6 @@ export async function purchaseStats(
   const groups =
     groupBy === undefined ? [] : rows.map((row) => readGroup(row, { isDay: groupBy === 'day' }));
   const totals = readTotals(first);
-  // Perhaps none of these purchases has a currency.
   const isUncertain = currency !== null && totals.purchaseCount <= withoutCurrency;
   const [row] = isUncertain ? await clickhouse.query(sql`select ${currencies}`, signal) : [];
   return {
