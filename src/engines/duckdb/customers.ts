@@ -48,16 +48,18 @@ export async function countGone(
   matching: Sql = sql`true`,
 ): Promise<bigint> {
   if (candidates === null) return 0n;
+  // By the key itself, DuckDB would group by direct addressing, in a table of all customers. Of
+  // 750,000 customers and ten million purchases, 2,000 candidates took 85 ms instead of 20.
   const countedOf = (table: string, sign: string) => sql`
-    select customer_key, count(*) as purchases from ${raw(table)}
+    select xor(customer_key, 0) as customer, count(*) as purchases from ${raw(table)}
     where customer_key in (select unnest(${candidates}::integer[])) and ${matching} ${raw(sign)}
-    group by customer_key`;
+    group by customer`;
   const [row] = await queryRows(
     connection,
     sql`
       select count(*)
       from (${countedOf(`${base}.purchase`, '')})
-      join (${countedOf(`${delta}.change`, 'and sign < 0')}) using (customer_key, purchases)`,
+      join (${countedOf(`${delta}.change`, 'and sign < 0')}) using (customer, purchases)`,
   );
   return row?.[0] as bigint;
 }
