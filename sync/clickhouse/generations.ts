@@ -52,8 +52,8 @@ export async function readNewestOf(
   const query = clickhouse.query(
     sql`
       select organization_id, number, layout_version, load_id, arrayMap(b -> b.writer, batches),
-        arrayMap(b -> b.last, batches), currency, without_currency,
-        as_of, source, fingerprint, token, snapshot
+        arrayMap(b -> b.last, batches), as_of, source, fingerprint, token, snapshot,
+        currency, without_currency
       from generation where organization_id in ${listOfIds(organizations)}
       order by organization_id, number desc limit 1 by organization_id`,
     signal,
@@ -75,24 +75,23 @@ export const readNewest = async (
   (await readNewestOf(clickhouse, [organizationId], signal)).get(organizationId) ?? null;
 
 function generationFrom(row: readonly unknown[]): StoredGeneration {
-  const [organizationId, number, layoutVersion, load, writers, lasts, ...others] = row as [
+  const [organizationId, number, layoutVersion, load, writers, lasts, asOf, ...rest] = row as [
     string,
     string,
     number,
     string,
     string[],
     string[],
-    ...unknown[],
+    string,
+    ...string[],
   ];
-  const [asOf = '', source = '', fingerprint = '', token = '', snapshot = ''] = others.slice(
-    2,
-  ) as string[];
+  const [source = '', fingerprint = '', token = '', snapshot = '', ...currencies] = rest;
   return {
     number: BigInt(number),
     layoutVersion,
     load,
     batches: writers.map((writer, index) => ({ writer, last: BigInt(lasts[index] ?? 0) })),
-    ...readCurrencies(others),
+    ...readCurrencies(currencies),
     watermark: {
       organizationId: BigInt(organizationId),
       asOf: BigInt(asOf),

@@ -19,6 +19,16 @@ const it = clickHouseTest
     const generation = (await newest()) as Generation;
     return purchaseStats(clickhouse, generation, query, undefined);
   })
+  .extend(
+    'add',
+    ({ database, newShop, newCustomerId }) =>
+      (currency: string | null, cents = 100) =>
+        addPurchase(database.pool, newShop.organizationId, {
+          customer_id: newCustomerId,
+          purchase_value_in_cents: cents,
+          currency,
+        }),
+  )
   .extend('setCurrency', ({ database, newShop }) => async (currency: string | null, id: bigint) => {
     await database.pool.query(
       'update purchases set currency = $3 where organization_id = $1 and id = $2',
@@ -34,17 +44,13 @@ describe('a generation', () => {
   it('has a currency as long as no purchase has another one', async ({
     database: { pool },
     newShop: { organizationId },
-    newCustomerId,
+    add,
     sync,
     newest,
     totals,
     setCurrency,
   }) => {
-    const add = (cents: number) => {
-      const purchase = { customer_id: newCustomerId, purchase_value_in_cents: cents };
-      return addPurchase(pool, organizationId, { ...purchase, currency: 'BRL' });
-    };
-    const [first] = [await add(1), await add(2)];
+    const [first] = [await add('BRL', 1), await add('BRL', 2)];
     await sync();
     expect((await newest())?.currency).toBe('BRL');
     expect(await totals()).toMatchObject(brl);
@@ -73,25 +79,18 @@ describe('a generation', () => {
     expect(await totals({ maxValueInCents: 2n })).toMatchObject(none);
   });
 
-  it('has the currencies of its load', async ({
-    database: { pool },
-    newShop: { organizationId },
-    newCustomerId,
-    sync,
-    newest,
-    totals,
-  }) => {
-    const add = async (currency: string | null) => {
-      await addPurchase(pool, organizationId, { customer_id: newCustomerId, currency });
-      await sync({ maxDeltaRows: 0 });
-    };
+  it('has the currencies of its load', async ({ add, sync, newest, totals }) => {
+    const load = () => sync({ maxDeltaRows: 0 });
     await add(null);
+    await load();
     expect(await newest()).toMatchObject({ currency: null, withoutCurrency: 1n });
     expect(await totals()).toMatchObject(none);
     await add('BRL');
+    await load();
     expect(await newest()).toMatchObject({ currency: 'BRL', withoutCurrency: 1n, batches: [] });
     expect(await totals()).toMatchObject(brl);
     await add('USD');
+    await load();
     expect(await newest()).toMatchObject({ currency: null, batches: [] });
     expect(await totals()).toMatchObject(mixed);
   });
@@ -99,15 +98,15 @@ describe('a generation', () => {
   it('stays readable, and is followed by others, after an upgrade that adds the column', async ({
     database: { pool },
     newShop: { organizationId },
-    newCustomerId,
     clickhouse,
+    add,
     sync,
     generation,
     newest,
     totals,
     expectEqual,
   }) => {
-    await addPurchase(pool, organizationId, { customer_id: newCustomerId, currency: 'BRL' });
+    await add('BRL');
     await sync();
     const { load } = await generation();
     // The table of the earlier release.

@@ -57,7 +57,7 @@ const clusterSettings = {
   distributed_product_mode: 'local',
 } as const;
 
-/** A query failed because no worker of this version has created the tables. */
+/** A query failed because no worker of this version has created the tables and their columns. */
 export const lacksTables = (error: unknown): boolean =>
   error instanceof ClickHouseError &&
   ['UNKNOWN_TABLE', 'UNKNOWN_IDENTIFIER'].includes(error.type ?? '');
