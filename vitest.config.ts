@@ -1,9 +1,19 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
 /** Their tests leave nothing behind in the process, and replace no module. */
-const sharing = ['domain', 'engines', 'http', 'openapi', 'postgres', 'resources'].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-);
+const sharing = [
+  'commands',
+  'domain',
+  'engines',
+  'exports',
+  'http',
+  'metrics',
+  'openapi',
+  'page',
+  'postgres',
+  'resources',
+  'sync',
+].map((folder) => `test/${folder}/**/*.test.ts`);
 
 export default defineConfig({
   test: {
