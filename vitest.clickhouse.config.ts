@@ -1,8 +1,10 @@
 import { defineConfig } from 'vitest/config';
+import { tags } from './vitest.config.ts';
 
 /** The tests of ClickHouse, and the contract of engines over it. */
 export default defineConfig({
   test: {
+    tags,
     globalSetup: ['test/support/global-setup.ts', 'test/clickhouse/global-setup.ts'],
     include: [
       'test/clickhouse/**/*.test.ts',

@@ -15,8 +15,16 @@ const sharing = [
   'sync',
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
+export const tags = [
+  {
+    name: 'slow',
+    description: 'More than about a second on two cores. `npm test` leaves them out.',
+  },
+];
+
 export default defineConfig({
   test: {
+    tags,
     globalSetup: ['test/support/global-setup.ts'],
     // Processes of their own: DuckDB is a native addon.
     pool: 'forks',

@@ -10,8 +10,11 @@ import { temporaryDirectory } from './support/temporary-directory.ts';
 
 const run = promisify(execFile);
 
-/** Output of the suites that only CI runs, because they take most of the time. */
-const longTables = {
+/** A part of the output of each suite. */
+const tables = {
+  engines: 'statistics by utm_campaign',
+  micro: 'a public id from a number',
+  writes: 'insert of 500',
   growth: '100 → 1,000',
   'time-zones': 'times UTC',
   http: 'statistics, 304 Not Modified',
@@ -67,17 +70,9 @@ async function childrenOf(program: Program): Promise<number[]> {
 }
 
 describe('npm run bench', { timeout: 600_000 }, () => {
-  it('prints the results of each suite with the command that reproduces them', async ({
-    directory,
-    bench,
-    remains,
-  }) => {
-    const tables: Record<string, string> = {
-      engines: 'statistics by utm_campaign',
-      micro: 'a public id from a number',
-      writes: 'insert of 500',
-      ...(process.env.TEST_ALL_BENCHMARKS === '1' ? longTables : {}),
-    };
+  it('prints the results of each suite with the command that reproduces them', {
+    tags: ['slow'],
+  }, async ({ directory, bench, remains }) => {
     const names = Object.keys(tables);
     const json = join(directory, 'figures.json');
     const html = join(directory, 'figures.html');
@@ -117,7 +112,10 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await remains()).toEqual([]);
   });
 
-  it('removes its files and ends its processes after SIGINT', async ({ bench, remains }) => {
+  it('removes its files and ends its processes after SIGINT', { tags: ['slow'] }, async ({
+    bench,
+    remains,
+  }) => {
     const sizes = ['--organizations', '1', '--purchases-per-organization', '100'];
     const program = bench('--suite', 'memory', '--minutes', '60', ...sizes);
     await program.printed(/Sampling/);
@@ -128,10 +126,9 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     expect(await remains()).toEqual([]);
   });
 
-  it('fails, and removes its files and processes, if one of its programs fails', async ({
-    bench,
-    remains,
-  }) => {
+  it('fails, and removes its files and processes, if one of its programs fails', {
+    tags: ['slow'],
+  }, async ({ bench, remains }) => {
     const program = bench('--suite', 'engines', '--purchases', '1000000');
     await program.printed(/Seeding/);
     let seeding = await childrenOf(program);

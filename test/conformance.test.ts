@@ -78,7 +78,9 @@ describe('the table of conformance', () => {
     expect([...new Set(rows.map(({ section }) => section))]).toEqual(sections);
   });
 
-  it('lists existing tests for every clause, or states why there are none', () => {
+  it('lists existing tests for every clause, or states why there are none', {
+    tags: ['slow'],
+  }, () => {
     const problems: string[] = [];
     for (const { section, clause, shownBy } of rows) {
       if (/^not testable: \S/.test(shownBy)) continue;

@@ -68,7 +68,8 @@ async function runBlock(database: Database, block: string): Promise<void> {
   }
 }
 
-describe('docs/other-tables.md', { timeout: 120_000 }, () => {
+// Each test continues with the rows of the test before.
+describe('docs/other-tables.md', { tags: ['slow'], timeout: 120_000 }, () => {
   it('has SQL only in a section that tests run', async () => {
     expect(await sectionsWithSql(document)).toEqual([heading]);
   });

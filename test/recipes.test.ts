@@ -97,10 +97,9 @@ describe('the recipes', () => {
   };
   const withOrigin = (code: string) => code.replaceAll('http://127.0.0.1:3000', origin);
 
-  it('for curl work as printed, and DuckDB reads the files that they write', async ({
-    directory,
-    shell,
-  }) => {
+  it('for curl work as printed, and DuckDB reads the files that they write', {
+    tags: ['slow'],
+  }, async ({ directory, shell }) => {
     const [totals, pages, files, conditional] = (await codeOf('curl', 'sh')) as [
       string,
       string,

@@ -28,9 +28,9 @@ async function checksums({ pool }: TestDatabase): Promise<Record<string, string>
 }
 
 describe('seeding', () => {
-  it('adds organizations to those of another seeding, without a collision of ids', async ({
-    database,
-  }) => {
+  it('adds organizations to those of another seeding, without a collision of ids', {
+    tags: ['slow'],
+  }, async ({ database }) => {
     const first = await seedDatabase(database.url, options);
     const second = await seedDatabase(database.url, options);
     const ids = [...first, ...second].map(({ organizationId }) => organizationId);
@@ -46,7 +46,7 @@ describe('seeding', () => {
     expect(await seedDatabase(database.url, { ...none, customers: 0 })).toHaveLength(1);
   });
 
-  it('writes the same rows, ids included, for the same options', async () => {
+  it('writes the same rows, ids included, for the same options', { tags: ['slow'] }, async () => {
     const sums: Record<string, string>[] = [];
     for (const seed of [7, 7, 8]) {
       const other = await createTestDatabase();

@@ -88,7 +88,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect((await as('api').query('select from customers')).rowCount).toBe(3);
   });
 
-  it('grants each role the rights of its commands', async ({ run, start }) => {
+  it('grants each role the rights of its commands', { tags: ['slow'] }, async ({ run, start }) => {
     const [migrated, listed, keys] = await Promise.all([
       run('migrations', 'src/commands/migrate.ts'),
       run('writer', 'src/commands/organizations.ts', 'list'),
@@ -101,13 +101,9 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect(await api.end('SIGTERM')).toBe(0);
   });
 
-  it('grants the role of the API the rights for every list and for statistics', async ({
-    as,
-    directory,
-    shop: { secret },
-    run,
-    onTestFinished,
-  }) => {
+  it('grants the role of the API the rights for every list and for statistics', {
+    tags: ['slow'],
+  }, async ({ as, directory, shop: { secret }, run, onTestFinished }) => {
     await run('worker', 'sync/main.ts', 'once');
     const api = await createTestApi(as('api'), directory);
     onTestFinished(api.close);
@@ -159,9 +155,9 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     await expect(as('api').query(revive)).rejects.toMatchObject({ code: '42501' });
   });
 
-  it('grants the role of the worker the rights to publish, to verify and to read the status', async ({
-    run,
-  }) => {
+  it('grants the role of the worker the rights to publish, to verify and to read the status', {
+    tags: ['slow'],
+  }, async ({ run }) => {
     await run('worker', 'sync/main.ts', 'once');
     expect(JSON.parse(await run('worker', 'sync/main.ts', 'verify', '--json'))).toMatchObject([
       { state: 'equal', purchases: 3 },

@@ -7,14 +7,9 @@ import { openPaths, pathsBelow } from '../support/open-paths.ts';
 import { addPurchases } from '../support/shop.ts';
 
 describe('the files of API and worker', { timeout: 60_000 }, () => {
-  it('are readable by their user alone, also if an earlier version left them open', async ({
-    database,
-    directory,
-    shop,
-    customerId,
-    program,
-    execute,
-  }) => {
+  it('are readable by their user alone, also if an earlier version left them open', {
+    tags: ['slow'],
+  }, async ({ database, directory, shop, customerId, program, execute }) => {
     await addPurchases(database.pool, shop.organizationId, customerId, 10);
     const data = join(directory, 'deep', 'data');
     const environment = { DATA_DIR: data };

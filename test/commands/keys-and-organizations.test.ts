@@ -54,13 +54,9 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect((await execute('keys', ['list'])).output).toContain('revoked');
   });
 
-  it('roll a key: the old one works until the overlap ends, the new one has its attributes', async ({
-    database,
-    execute,
-    newShop: { organizationId },
-    roll,
-    startApi,
-  }) => {
+  it('roll a key: the old one works until the overlap ends, the new one has its attributes', {
+    tags: ['slow'],
+  }, async ({ database, execute, newShop: { organizationId }, roll, startApi }) => {
     const expiresAt = new Date(Date.now() + 90 * 86_400_000);
     const attributes = { name: 'BI', scopes: ['read', 'write'], expiresAt } as const;
     const old = await addKey(database.pool, organizationId, attributes);
@@ -92,12 +88,9 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect([days(keys[1]), days(keys[3])].map((count) => Math.round(count))).toEqual([1, 90]);
   });
 
-  it('roll a key: the old one is refused as soon as its overlap has ended', async ({
-    database,
-    newShop: { organizationId },
-    roll,
-    startApi,
-  }) => {
+  it('roll a key: the old one is refused as soon as its overlap has ended', {
+    tags: ['slow'],
+  }, async ({ database, newShop: { organizationId }, roll, startApi }) => {
     const old = await addKey(database.pool, organizationId);
     const apis = [await startApi(), await startApi({ rateLimitStore: 'postgres' })];
     const statuses = async (secret: string) =>
@@ -124,7 +117,7 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect(rows).toEqual([{ expires_at: expiresAt }]);
   });
 
-  it('roll a key once, of two commands at the same time', async ({
+  it('roll a key once, of two commands at the same time', { tags: ['slow'] }, async ({
     database,
     execute,
     newShop: { organizationId },
@@ -165,12 +158,9 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect((await execute('keys', ['list', ...own])).output).toMatch(/ never\n[\s\S]* 3 min ago\n/);
   });
 
-  it('create an organization, print its id alone on the last line, and list it', async ({
-    execute,
-    list,
-    newShop,
-    organization,
-  }) => {
+  it('create an organization, print its id alone on the last line, and list it', {
+    tags: ['slow'],
+  }, async ({ execute, list, newShop, organization }) => {
     const name = `Padaria ${'São José '.repeat(9)}`.trim();
     const created = await execute('organizations', ['create', '--name', name]);
     expect(created.code).toBe(0);
@@ -195,7 +185,7 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect(Math.max(...listed.lines.map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
-  it('delete an organization with --yes only, and its keys at once', async ({
+  it('delete an organization with --yes only, and its keys at once', { tags: ['slow'] }, async ({
     api,
     database,
     execute,
@@ -265,7 +255,10 @@ describe('the commands for keys and organizations', { timeout: 60_000 }, () => {
     expect(again).toMatchObject({ code: 0, output: 'Already up to date.\n' });
   });
 
-  it('seed demo data and print a working key for each organization', async ({ api, execute }) => {
+  it('seed demo data and print a working key for each organization', { tags: ['slow'] }, async ({
+    api,
+    execute,
+  }) => {
     const args = ['--organizations', '2', '--customers', '20', '--purchases', '50', '--seed', '3'];
     const seeded = await execute('seed', [...args, '--until', '2026-01-31']);
     expect(seeded.code).toBe(0);

@@ -55,10 +55,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     return { secret: stdout, url };
   };
 
-  it('starts everything in an empty folder, shows writes, and starts again on the same data', async ({
-    directory,
-    start,
-  }) => {
+  it('starts everything in an empty folder, shows writes, and starts again on the same data', {
+    tags: ['slow'],
+  }, async ({ directory, start }) => {
     const first = start();
     await first.printed(/Ctrl-C stops everything/);
     // Its own files are in the data folder, and readable by their user alone.
@@ -147,10 +146,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await processesOf(directory)).toEqual([]);
   });
 
-  it('adds neither demo data nor a key to a database with tables, and prints no password', async ({
-    database,
-    start,
-  }) => {
+  it('adds neither demo data nor a key to a database with tables, and prints no password', {
+    tags: ['slow'],
+  }, async ({ database, start }) => {
     const rows = async () =>
       (await database.pool.query('select from organizations union all select from api_keys'))
         .rowCount;
@@ -180,7 +178,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await program.exited()).toBe(0);
   });
 
-  it('leaves no process after npm receives SIGTERM', async ({ directory }) => {
+  it('leaves no process after npm receives SIGTERM', { tags: ['slow'] }, async ({ directory }) => {
     const npm = spawn('npm', ['start'], {
       env: { ...process.env, DATA_DIR: directory, PORT: '0' },
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -192,10 +190,9 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(await processesOf(directory)).toEqual([]);
   });
 
-  it('stops everything with one line if its Postgres is killed, and its processes if it is killed itself', async ({
-    directory,
-    start,
-  }) => {
+  it('stops everything with one line if its Postgres is killed, and its processes if it is killed itself', {
+    tags: ['slow'],
+  }, async ({ directory, start }) => {
     const program = start();
     await program.printed(/Ctrl-C stops everything/);
     const cluster = join(directory, 'postgres', 'cluster');
@@ -221,7 +218,10 @@ describe('npm start', { timeout: 120_000 }, () => {
     expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
   };
 
-  it('reports in one line that the port is in use', async ({ directory, start }) => {
+  it('reports in one line that the port is in use', { tags: ['slow'] }, async ({
+    directory,
+    start,
+  }) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -241,20 +241,27 @@ describe('npm start', { timeout: 120_000 }, () => {
       'postgres://me:secret@127.0.0.1:9/shop',
       /^Cannot use the database shop at/,
     ],
-  ] as const)('reports in one line that DATABASE_URL %s', async ([_what, url, line], { start }) => {
-    const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
-    await fails(program, line);
-    expect(program.output()).not.toContain('secret');
-  });
+  ] as const)(
+    'reports in one line that DATABASE_URL %s',
+    { tags: ['slow'] },
+    async ([_what, url, line], { start }) => {
+      const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
+      await fails(program, line);
+      expect(program.output()).not.toContain('secret');
+    },
+  );
 
-  it('reports in one line that DATA_DIR cannot be written to', async ({ directory, start }) => {
+  it('reports in one line that DATA_DIR cannot be written to', { tags: ['slow'] }, async ({
+    directory,
+    start,
+  }) => {
     // Root may write anywhere, but not below a file.
     const file = join(directory, 'file');
     await writeFile(file, '');
     await fails(start({ DATA_DIR: join(file, 'data') }), /^Cannot write to DATA_DIR .*file\/data/);
   });
 
-  it('reports in one line which setting is invalid', async ({ start }) => {
+  it('reports in one line which setting is invalid', { tags: ['slow'] }, async ({ start }) => {
     await fails(start({ PORT: 'http' }), /^PORT is "http" but must be a whole number/);
   });
 });

@@ -26,13 +26,9 @@ const it = isolatedTest
   });
 
 describe('the commands of sync', { timeout: 60_000 }, () => {
-  it('bring every organization up to date in one pass, and show how fresh each is', async ({
-    database,
-    buy,
-    execute,
-    organization,
-    status,
-  }) => {
+  it('bring every organization up to date in one pass, and show how fresh each is', {
+    tags: ['slow'],
+  }, async ({ database, buy, execute, organization, status }) => {
     expect(await status()).toMatchObject({
       workers: [],
       organizations: [{ organization, state: 'stopped', purchases: null }],
@@ -60,14 +56,9 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     expect(output).toMatch(/ {2}1,234 {2}\d{4}-\S+Z {2}stopped\n/);
   });
 
-  it('show the worker and the instant of responses to a role that may only read', async ({
-    api,
-    database,
-    directory,
-    execute,
-    program,
-    shop,
-  }) => {
+  it('show the worker and the instant of responses to a role that may only read', {
+    tags: ['slow'],
+  }, async ({ api, database, directory, execute, program, shop }) => {
     const reader = await createReaderRole(database);
     try {
       const status = async (...args: string[]) => {
@@ -105,13 +96,9 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     }
   });
 
-  it('show unknown changes if the change log was pruned beyond the file', async ({
-    buy,
-    database,
-    execute,
-    shop,
-    status,
-  }) => {
+  it('show unknown changes if the change log was pruned beyond the file', {
+    tags: ['slow'],
+  }, async ({ buy, database, execute, shop, status }) => {
     await buy();
     expect((await execute('sync', ['once'])).code).toBe(0);
     await buy();
@@ -128,12 +115,9 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     expect(lagSeconds).toBeGreaterThan(0);
   });
 
-  it('report an organization that fails in one line, without a stack trace', async ({
-    buy,
-    database,
-    execute,
-    organization,
-  }) => {
+  it('report an organization that fails in one line, without a stack trace', {
+    tags: ['slow'],
+  }, async ({ buy, database, execute, organization }) => {
     await buy();
     await database.pool.query('alter table purchases rename column platform to platform_name');
     const ended = await execute('sync', ['once']);
@@ -146,7 +130,10 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
 });
 
 describe('npm run api', { timeout: 60_000 }, () => {
-  it('stops with exit code 0, also during its start', async ({ database, program }) => {
+  it('stops with exit code 0, also during its start', { tags: ['slow'] }, async ({
+    database,
+    program,
+  }) => {
     const running = program('src/commands/api.ts');
     await running.printed(/Listening on http/);
     expect(await running.end('SIGTERM')).toBe(0);

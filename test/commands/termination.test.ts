@@ -76,7 +76,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     await worker.syncAll();
   });
 
-  it('ends the API after its responses, without a rest', async ({
+  it('ends the API after its responses, without a rest', { tags: ['slow'] }, async ({
     directory,
     startedApi,
     request,
@@ -124,11 +124,9 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(leftovers(directory)).toEqual([]);
   });
 
-  it('ends the API after SHUTDOWN_TIMEOUT_SECONDS, although an export runs', async ({
-    directory,
-    startedApi,
-    request,
-  }) => {
+  it('ends the API after SHUTDOWN_TIMEOUT_SECONDS, although an export runs', {
+    tags: ['slow'],
+  }, async ({ directory, startedApi, request }) => {
     const { api, client } = await startedApi({ SHUTDOWN_TIMEOUT_SECONDS: '1' });
     const unread = client.openSocket(request('/v1/purchases/export?format=csv'));
     await once(unread, 'readable');
@@ -141,11 +139,9 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(leftovers(directory)).toEqual([]);
   });
 
-  it('ends the API 10 s after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen', async ({
-    startedApi,
-    proxy,
-    request,
-  }) => {
+  it('ends the API 10 s after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen', {
+    tags: ['slow'],
+  }, async ({ startedApi, proxy, request }) => {
     const { api, client } = await startedApi({
       DATABASE_URL: proxy.url,
       SHUTDOWN_TIMEOUT_SECONDS: '1',
@@ -159,7 +155,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(api.output()).toMatch(isKilled);
   });
 
-  it('ends npm start and its worker, although Postgres is frozen', async ({
+  it('ends npm start and its worker, although Postgres is frozen', { tags: ['slow'] }, async ({
     newDirectory,
     program,
     proxy,
@@ -185,14 +181,9 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(children.filter(isRunning)).toEqual([]);
   });
 
-  it('ends the worker during a load and during changes, without a rest', async ({
-    database,
-    newDirectory,
-    program,
-    shop,
-    customerId,
-    execute,
-  }) => {
+  it('ends the worker during a load and during changes, without a rest', {
+    tags: ['slow'],
+  }, async ({ database, newDirectory, program, shop, customerId, execute }) => {
     const stores = {
       DATA_DIR: newDirectory,
       SYNC_METRICS_LISTEN: '127.0.0.1:0',
@@ -229,12 +220,9 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     }
   });
 
-  it('ends the worker after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen during a load', async ({
-    newDirectory,
-    program,
-    execute,
-    proxy,
-  }) => {
+  it('ends the worker after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen during a load', {
+    tags: ['slow'],
+  }, async ({ newDirectory, program, execute, proxy }) => {
     const loading = program('sync/main.ts', ['run'], {
       DATABASE_URL: proxy.url,
       DATA_DIR: newDirectory,

@@ -7,7 +7,7 @@ import {
 import { test as it } from '../support/fixtures.ts';
 import { addPurchase } from '../support/shop.ts';
 
-it('shows the labels of each generation that shares a base', async ({
+it('shows the labels of each generation that shares a base', { tags: ['slow'] }, async ({
   database,
   directory,
   shop: { organizationId },

@@ -119,10 +119,10 @@ const queries = (generation: Generation) =>
   }) as fc.Arbitrary<PurchaseListQuery>;
 
 describe('a page of many purchases', () => {
-  it('equals the first rows of all purchases in order', { timeout: 120_000 }, async ({
-    connection,
-    generation,
-  }) => {
+  it('equals the first rows of all purchases in order', {
+    tags: ['slow'],
+    timeout: 120_000,
+  }, async ({ connection, generation }) => {
     await fc.assert(
       fc.asyncProperty(queries(generation), async (query) => {
         const { purchases, hasMore } = await listPurchases(connection, generation, query);
@@ -136,7 +136,10 @@ describe('a page of many purchases', () => {
 });
 
 describe('a page after a purchase that was deleted', () => {
-  it('starts at the former position of the purchase', async ({ connection, generation }) => {
+  it('starts at the former position of the purchase', { tags: ['slow'] }, async ({
+    connection,
+    generation,
+  }) => {
     const deleted = BigInt(count + 17 * 1000);
     const rows = await queryRows(
       connection,

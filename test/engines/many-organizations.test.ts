@@ -101,7 +101,10 @@ async function publishCopy(
 const remaining = BigInt(purchases - purchases / 2_048);
 
 describe('an engine with more organizations than memory', { timeout: 60_000 }, () => {
-  it('serves all of them one after the other, twice', async ({ count, errors }) => {
+  it('serves all of them one after the other, twice', { tags: ['slow'] }, async ({
+    count,
+    errors,
+  }) => {
     for (const organization of [...large, ...large]) {
       expect(await count(organization)).toBe(remaining);
     }
@@ -110,6 +113,7 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
 
   it.skipIf(!canListOpenFiles)(
     'keeps the files open that it used last',
+    { tags: ['slow'] },
     async ({ published, count, errors }) => {
       for (const organization of small) expect(await count(organization)).toBe(2_047n);
       // After this query, the next file is the one that was not used for longest.
@@ -125,11 +129,9 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
     },
   );
 
-  it('serves the open generation if the next generation has an unknown layout version', async ({
-    published: directory,
-    boundedEngine: engine,
-    count,
-  }) => {
+  it('serves the open generation if the next generation has an unknown layout version', {
+    tags: ['slow'],
+  }, async ({ published: directory, boundedEngine: engine, count }) => {
     const [organization] = small as [bigint];
     expect(await count(organization)).toBe(2_047n);
     const folder = organizationDirectory(directory, organization);
@@ -147,7 +149,7 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
     }
   });
 
-  it('serves all of them concurrently', async ({ count, errors }) => {
+  it('serves all of them concurrently', { tags: ['slow'] }, async ({ count, errors }) => {
     for (let round = 0; round < 15; round += 1) {
       const counts = await Promise.all(large.map(count));
       expect(counts).toEqual(large.map(() => remaining));

@@ -66,13 +66,13 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
   }
 
   // Parquet is written from the lines of CSV.
-  it('has all of them in Parquet', async ({ directory }) => {
+  it('has all of them in Parquet', { tags: ['slow'] }, async ({ directory }) => {
     const files = await fileReader();
     expectAll((await files.readParquet(await exported('parquet', directory))).rows);
     await files.close();
   });
 
-  it('has all of them in Arrow', async ({ directory }) => {
+  it('has all of them in Arrow', { tags: ['slow'] }, async ({ directory }) => {
     expectAll(readArrow(await exported('arrow', directory)).rows);
   });
 });

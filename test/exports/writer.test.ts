@@ -89,7 +89,7 @@ describe('an export of all purchases that match', () => {
     );
   const linesOf = (bytes: Buffer): string[] => bytes.toString().split('\n').sort();
 
-  it('has the rows of the list, each once, from either engine', async () => {
+  it('has the rows of the list, each once, from either engine', { tags: ['slow'] }, async () => {
     const listed = (await storedPurchases(database.pool, organization))
       .map((purchase) => writeExactly(JSON.stringify(serializePurchase(purchase), exactBigints)))
       .sort();
@@ -102,6 +102,7 @@ describe('an export of all purchases that match', () => {
 
   it.each(['csv', 'csv_excel', 'ndjson'] as const)(
     'has the same lines from both engines for any filters: %s',
+    { tags: ['slow'] },
     async (format) => {
       const filters: fc.Arbitrary<PurchaseFilters> = fc.record(
         {
@@ -123,7 +124,9 @@ describe('an export of all purchases that match', () => {
     },
   );
 
-  it('has the same Parquet rows from both engines, which are prepared in DuckDB and in JavaScript', async () => {
+  it('has the same Parquet rows from both engines, which are prepared in DuckDB and in JavaScript', {
+    tags: ['slow'],
+  }, async () => {
     const files = await fileReader();
     const [ofDuckdb, ofPostgres] = await Promise.all(
       (['duckdb', 'postgres'] as const).map(async (name) => {
@@ -148,6 +151,7 @@ describe('an export of all purchases that match', () => {
 
   it.each(['duckdb', 'postgres'] as const)(
     'from %s ends when its signal is aborted, without an open transaction',
+    { tags: ['slow'] },
     async (name) => {
       const client = new AbortController();
       const given = exported(name, 'ndjson', {}, client.signal, () =>
@@ -175,7 +179,7 @@ describe('an export of all purchases that match', () => {
     expect(childrenOf(process.pid)).toEqual([]);
   });
 
-  it('fails if its process is killed', async () => {
+  it('fails if its process is killed', { tags: ['slow'] }, async () => {
     const reading = exported('duckdb', 'ndjson', {}, undefined, () => {
       for (const child of childrenOf(process.pid)) process.kill(child, 'SIGKILL');
     });
@@ -183,7 +187,7 @@ describe('an export of all purchases that match', () => {
     expect(childrenOf(process.pid)).toEqual([]);
   });
 
-  it('ends when its engine is closed', async () => {
+  it('ends when its engine is closed', { tags: ['slow'] }, async () => {
     const engine = await createTestDuckDBEngine(directory);
     let closed: Promise<void> | undefined;
     const given = engine.export(organization, {}, async ({ result }, signal) => {
@@ -218,28 +222,32 @@ describe('an export of all purchases that match', () => {
     ['ndjson', 'label_utm_source'],
     ['parquet', 'label_utm_source'],
     ['arrow', 'label_utm_source'],
-  ] as const)('fails if a dictionary lacks a value: %s, %s', async (format, dictionary) => {
-    const folder = organizationDirectory(directory, organization);
-    const path = join(directory, `${dictionary}-${format}.duckdb`);
-    const published = readPublished(folder);
-    await copyFile(join(folder, published?.base ?? ''), path);
-    await withoutFirstEntry(path, dictionary);
-    const file = await open(path);
-    const delta = await open(join(folder, published?.file ?? ''));
-    const read = async () => {
-      const { signal } = new AbortController();
-      for await (const _part of writeExport(filesAt(file.fd, delta.fd), {}, format, signal)) {
-        // Only the error is tested.
-      }
-    };
-    await expect(read()).rejects.toThrow(
-      format === 'arrow'
-        ? /the dictionary of utm_source has no key 1/
-        : /the file is damaged: of 4804 purchases \d+ were/,
-    );
-    await file.close();
-    await delta.close();
-  });
+  ] as const)(
+    'fails if a dictionary lacks a value: %s, %s',
+    { tags: ['slow'] },
+    async (format, dictionary) => {
+      const folder = organizationDirectory(directory, organization);
+      const path = join(directory, `${dictionary}-${format}.duckdb`);
+      const published = readPublished(folder);
+      await copyFile(join(folder, published?.base ?? ''), path);
+      await withoutFirstEntry(path, dictionary);
+      const file = await open(path);
+      const delta = await open(join(folder, published?.file ?? ''));
+      const read = async () => {
+        const { signal } = new AbortController();
+        for await (const _part of writeExport(filesAt(file.fd, delta.fd), {}, format, signal)) {
+          // Only the error is tested.
+        }
+      };
+      await expect(read()).rejects.toThrow(
+        format === 'arrow'
+          ? /the dictionary of utm_source has no key 1/
+          : /the file is damaged: of 4804 purchases \d+ were/,
+      );
+      await file.close();
+      await delta.close();
+    },
+  );
 });
 
 const filesAt = (base: number, delta = base) => ({ descriptors: { base, delta } });

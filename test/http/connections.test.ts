@@ -44,14 +44,18 @@ describe('connections', () => {
     ['sends nothing', ''],
     ['does not finish its headers', 'GET /v1/me HTTP/1.1\r\nHost: a\r\n'],
     ['sends invalid HTTP and stays connected', 'GARBAGE\r\n\r\n'],
-  ] as const)('of a client that %s are closed', async ([_name, bytes], { startServer }) => {
-    const { server, client } = await startServer({ requestTimeoutMs: 200 });
-    const connected = once(server, 'connection') as Promise<[Socket]>;
-    const socket = client.openSocket(bytes);
-    const [connection] = await connected;
-    await once(connection, 'close');
-    socket.destroy();
-  });
+  ] as const)(
+    'of a client that %s are closed',
+    { tags: ['slow'] },
+    async ([_name, bytes], { startServer }) => {
+      const { server, client } = await startServer({ requestTimeoutMs: 200 });
+      const connected = once(server, 'connection') as Promise<[Socket]>;
+      const socket = client.openSocket(bytes);
+      const [connection] = await connected;
+      await once(connection, 'close');
+      socket.destroy();
+    },
+  );
 
   it('whose request does not arrive in time receive 400', async ({ startServer }) => {
     const { client } = await startServer({ requestTimeoutMs: 200 });

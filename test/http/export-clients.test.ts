@@ -105,10 +105,9 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
       expect(written.filter(({ bytes }) => bytes > 0)).toEqual([]);
     });
 
-    it('are sent no more than they read, and have a limit of concurrent exports', async ({
-      database,
-      shop,
-    }) => {
+    it('are sent no more than they read, and have a limit of concurrent exports', {
+      tags: ['slow'],
+    }, async ({ database, shop }) => {
       const other = async () => (await addKey(database.pool, shop.organizationId)).secret;
       const [second, third] = [await other(), await other()];
       lines.length = 0;
@@ -151,7 +150,11 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     });
   });
 
-  it('that read slowly receive everything', async ({ database, directory, newShop }) => {
+  it('that read slowly receive everything', { tags: ['slow'] }, async ({
+    database,
+    directory,
+    newShop,
+  }) => {
     // One batch of more than the buffers of sockets, with texts from before migration 007.
     await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
     await database.pool.query(
@@ -181,11 +184,9 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     await api.close();
   });
 
-  it('receive an incomplete response if an export fails after its first byte, and an error before', async ({
-    database,
-    directory,
-    shop,
-  }) => {
+  it('receive an incomplete response if an export fails after its first byte, and an error before', {
+    tags: ['slow'],
+  }, async ({ database, directory, shop }) => {
     const purchases = await createTestDuckDBEngine(directory);
     const api = await createTestApi(database.pool, directory, {
       services: testServices(database.pool, purchases),

@@ -114,7 +114,7 @@ describe('the export of purchases', () => {
       },
     );
 
-    it('is complete if it has several batches', async () => {
+    it('is complete if it has several batches', { tags: ['slow'] }, async () => {
       const { body } = await get('format=ndjson');
       const ids = body.split('\n').slice(0, -1).map(idOf);
       expect(new Set(ids).size).toBe(4_650);
@@ -122,7 +122,7 @@ describe('the export of purchases', () => {
       expect(rows.map(([id]) => id).sort()).toEqual(ids.sort());
     });
 
-    it('is a file with its instant in its name, CSV by default', async () => {
+    it('is a file with its instant in its name, CSV by default', { tags: ['slow'] }, async () => {
       const plain = await get(small);
       expect(plain.headers['content-type']).toBe('text/csv; charset=utf-8; header=present');
       const instant = String(plain.headers['x-data-as-of']).replaceAll(/[-:]/g, '');

@@ -169,45 +169,44 @@ describe('a server under hostile requests', () => {
     if (secret !== undefined) expect(responseText).not.toContain(secret);
   }
 
-  it(
-    'follows the contract, keeps responding, and retains no memory',
-    async ({ api }) => {
-      const gc = garbageCollector();
-      const heap: { warm?: number } = {};
-      let batches = 0;
-      const { body } = await api.get('/openapi.json');
-      const target = { operations: describedOperations(body), own: own.ids, other: other.ids };
-      const batch = fc.array(hostileRequest(target), {
-        minLength: batchSize,
-        maxLength: batchSize,
-      });
-      const checked = await fc.check(
-        fc.asyncProperty(batch, async (requests) => {
-          await Promise.all(requests.map(expectContract));
-          batches += 1;
-          if (batches === Math.ceil(batchCount / 3)) heap.warm = heldBytes(gc);
-        }),
-        // The message contains the request that failed, so there is nothing to shrink.
-        { numRuns: batchCount, endOnFailure: true, ...replayed },
-      );
-      if (checked.failed) {
-        const { seed, counterexamplePath: path, errorInstance: cause } = checked;
-        throw new Error(`again with FUZZ_SEED=${seed} FUZZ_PATH=${path}`, { cause });
-      }
-      const grown = heap.warm === undefined ? 0 : heldBytes(gc) - heap.warm;
-      expect(grown, `grew by ${grown} bytes`).toBeLessThan(heapNoise);
+  it('follows the contract, keeps responding, and retains no memory', {
+    tags: ['slow'],
+    timeout: 120_000 + requestCount * 5,
+  }, async ({ api }) => {
+    const gc = garbageCollector();
+    const heap: { warm?: number } = {};
+    let batches = 0;
+    const { body } = await api.get('/openapi.json');
+    const target = { operations: describedOperations(body), own: own.ids, other: other.ids };
+    const batch = fc.array(hostileRequest(target), {
+      minLength: batchSize,
+      maxLength: batchSize,
+    });
+    const checked = await fc.check(
+      fc.asyncProperty(batch, async (requests) => {
+        await Promise.all(requests.map(expectContract));
+        batches += 1;
+        if (batches === Math.ceil(batchCount / 3)) heap.warm = heldBytes(gc);
+      }),
+      // The message contains the request that failed, so there is nothing to shrink.
+      { numRuns: batchCount, endOnFailure: true, ...replayed },
+    );
+    if (checked.failed) {
+      const { seed, counterexamplePath: path, errorInstance: cause } = checked;
+      throw new Error(`again with FUZZ_SEED=${seed} FUZZ_PATH=${path}`, { cause });
+    }
+    const grown = heap.warm === undefined ? 0 : heldBytes(gc) - heap.warm;
+    expect(grown, `grew by ${grown} bytes`).toBeLessThan(heapNoise);
 
-      const afterwards = await client.send(withKey(plainRequest, bearer('own')));
-      expect(afterwards.status).toBe(200);
-      expect(JSON.parse(afterwards.body).organization.id).toBe(own.ids.organization[0]);
-      // Every status occurred, and a fifth of the requests reached the data.
-      if (batches < 100) return;
-      const seen = allowedStatuses.filter((status) => status !== 429);
-      expect([...counts.keys()]).toEqual(expect.arrayContaining(seen));
-      expect(counts.get(200)).toBeGreaterThan(requestCount / 5);
-    },
-    120_000 + requestCount * 5,
-  );
+    const afterwards = await client.send(withKey(plainRequest, bearer('own')));
+    expect(afterwards.status).toBe(200);
+    expect(JSON.parse(afterwards.body).organization.id).toBe(own.ids.organization[0]);
+    // Every status occurred, and a fifth of the requests reached the data.
+    if (batches < 100) return;
+    const seen = allowedStatuses.filter((status) => status !== 429);
+    expect([...counts.keys()]).toEqual(expect.arrayContaining(seen));
+    expect(counts.get(200)).toBeGreaterThan(requestCount / 5);
+  });
 });
 
 /** Garbage is collected before the heap is measured. */

@@ -57,12 +57,13 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     while (published(of) === null) await sleep(10);
   };
 
-  /** Runs `work` beside a worker that follows the changes. */
+  /** Runs `work` beside a worker that follows the changes, after it has published `shop`. */
   const whileFollowing = async (work: (worker: TestWorker) => Promise<void>) => {
     const worker = await createTestWorker(database.pool, folder);
     const stopping = new AbortController();
     const running = worker.run(stopping.signal);
     try {
+      await untilPublished(shop);
       await work(worker);
     } finally {
       stopping.abort();
@@ -89,11 +90,10 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     expect(String(response.headers['x-data-as-of']) >= asOf).toBe(true);
   });
 
-  it('never shows a total from before the client’s own write', async () => {
+  it('never shows a total from before the client’s own write', { tags: ['slow'] }, async () => {
     const other = await addShop();
     let revenue = 100;
     await whileFollowing(async () => {
-      await untilPublished(shop);
       await withConnection(database.pool, async (slow) => {
         for (let round = 0; round < 20; round += 1) {
           // A long transaction delays nothing.
@@ -124,7 +124,9 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     });
   });
 
-  it('waits for the next generation if the first one that is published meanwhile is older', async () => {
+  it('waits for the next generation if the first one that is published meanwhile is older', {
+    tags: ['slow'],
+  }, async () => {
     for (let round = 0; round < 10; round += 1) {
       const unpublished = await addShop();
       await whileFollowing(async () => {
@@ -189,7 +191,9 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     expect((await getFresh(stats, shop, shown, shortWaitApi)).statusCode).toBe(200);
   });
 
-  it('waits for an instant in the near future, and is 409 for a distant one', async () => {
+  it('waits for an instant in the near future, and is 409 for a distant one', {
+    tags: ['slow'],
+  }, async () => {
     await whileFollowing(async () => {
       const inTwoSeconds = (parseInstant(await now(), 'up') ?? 0n) + 2_000_000n;
       expect((await getFresh(stats, shop, formatInstant(inTwoSeconds))).statusCode).toBe(200);
@@ -219,7 +223,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     expect((await getFresh(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
   });
 
-  it('succeeds for one organization while another fails', async () => {
+  it('succeeds for one organization while another fails', { tags: ['slow'] }, async () => {
     await whileFollowing(async () => {
       const failing = await addShop();
       await untilPublished(failing);

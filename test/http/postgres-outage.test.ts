@@ -106,7 +106,9 @@ describe('the API during an outage of Postgres', () => {
     }
   });
 
-  it('sends Retry-After, as a header only, for each cause of an outage', async () => {
+  it('sends Retry-After, as a header only, for each cause of an outage', {
+    tags: ['slow'],
+  }, async () => {
     const role = `limited_${name()}`;
     const server = inject('postgresUrl');
     await administer(server, `create role ${role} login password 'secret' connection limit 0`);
@@ -130,6 +132,7 @@ describe('the API during an outage of Postgres', () => {
 
   it.each(['memory', 'postgres'] as const)(
     'responds to each of many requests while Postgres is frozen (limits in %s)',
+    { tags: ['slow'] },
     async (rateLimitStore) => {
       const proxy = await createPostgresProxy(database.url);
       try {
@@ -152,7 +155,9 @@ describe('the API during an outage of Postgres', () => {
     },
   );
 
-  it('waits for a slow key check while Postgres responds to others', async () => {
+  it('waits for a slow key check while Postgres responds to others', {
+    tags: ['slow'],
+  }, async () => {
     const { get } = start(database.url, { rateLimitStore: 'postgres', databaseSilenceMs: 1_500 });
     const { secret: another } = await addKey(database.pool, await addOrganization(database.pool));
     expect((await get('/v1/me')).statusCode).toBe(200);
@@ -171,7 +176,9 @@ describe('the API during an outage of Postgres', () => {
     expect((await slow).statusCode).toBe(200);
   });
 
-  it('responds 500 without details if Postgres ends its connections and refuses new ones', async () => {
+  it('responds 500 without details if Postgres ends its connections and refuses new ones', {
+    tags: ['slow'],
+  }, async () => {
     const { get } = start(database.url);
     expect((await get('/v1/me')).statusCode).toBe(200);
     await refuseConnections();
@@ -182,7 +189,7 @@ describe('the API during an outage of Postgres', () => {
     await expectOutage(get, routes);
   });
 
-  it('logs the cause of each failure with its request id', async () => {
+  it('logs the cause of each failure with its request id', { tags: ['slow'] }, async () => {
     const { get, lines } = start(database.url);
     await refuseConnections();
     const { error } = expectRefusal(await get('/v1/me'), 'internal_error');

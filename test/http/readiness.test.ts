@@ -21,7 +21,9 @@ const old = [
 ];
 
 describe('/readyz', () => {
-  it('is 503 while Postgres is frozen, and 200 again afterwards', async ({ newDirectory }) => {
+  it('is 503 while Postgres is frozen, and 200 again afterwards', { tags: ['slow'] }, async ({
+    newDirectory,
+  }) => {
     const server = await startPostgresServer(newDirectory);
     const pool = createPool(server.url, { max: 3, applicationName: 'test' });
     const services = testServices(pool, createPostgresEngine(pool));
@@ -48,12 +50,9 @@ describe('/readyz', () => {
     }
   });
 
-  it('is 503 while served purchases are older than allowed, and 200 if a poll finds no changes', async ({
-    shop,
-    worker,
-    startApi,
-    followChanges,
-  }) => {
+  it('is 503 while served purchases are older than allowed, and 200 if a poll finds no changes', {
+    tags: ['slow'],
+  }, async ({ shop, worker, startApi, followChanges }) => {
     await worker.syncAll();
     const { app, get } = await startApi({ readyMaxLagMs: 1_000 });
     const unlimited = await startApi();
@@ -68,7 +67,11 @@ describe('/readyz', () => {
     await vi.waitFor(async () => expect(await readiness(app)).toEqual(ready), 30_000);
   });
 
-  it('does not count purchases that Postgres serves', async ({ database, startApi, shop }) => {
+  it('does not count purchases that Postgres serves', { tags: ['slow'] }, async ({
+    database,
+    startApi,
+    shop,
+  }) => {
     const { app, get } = await startApi({ readyMaxLagMs: 1_000 });
     const organizationId = await addOrganization(database.pool);
     const { secret } = await addKey(database.pool, organizationId);

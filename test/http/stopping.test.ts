@@ -56,16 +56,20 @@ describe('an API on sockets', () => {
     ['has sent nothing', ''],
     ['has sent half a request', 'GET / HTTP/1.1\r\nHo'],
     ['has sent CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n'],
-  ] as const)('stops although the client of an open connection %s', async ([_, bytes], { api }) => {
-    const socket = client.openSocket(bytes);
-    const [connection] = (await once(api.app.server, 'connection')) as [
-      { readonly bytesRead: number },
-    ];
-    while (connection.bytesRead < bytes.length) await sleep(5);
-    await api.close();
-    isClosed = true;
-    socket.destroy();
-  });
+  ] as const)(
+    'stops although the client of an open connection %s',
+    { tags: ['slow'] },
+    async ([_, bytes], { api }) => {
+      const socket = client.openSocket(bytes);
+      const [connection] = (await once(api.app.server, 'connection')) as [
+        { readonly bytesRead: number },
+      ];
+      while (connection.bytesRead < bytes.length) await sleep(5);
+      await api.close();
+      isClosed = true;
+      socket.destroy();
+    },
+  );
 
   it('stops although a client has disconnected with a pipelined request', async ({
     database,

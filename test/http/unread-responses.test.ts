@@ -45,7 +45,7 @@ describe('responses that clients do not read', () => {
     }
   }
 
-  it('are bounded for each API key, and a further one is 429', async ({
+  it('are bounded for each API key, and a further one is 429', { tags: ['slow'] }, async ({
     startServer,
     headersOf,
   }) => {
@@ -69,10 +69,9 @@ describe('responses that clients do not read', () => {
     await untilAccepted(client, headers);
   });
 
-  it('do not count when the client has read them, and one alone may exceed the bound', async ({
-    startServer,
-    headersOf,
-  }) => {
+  it('do not count when the client has read them, and one alone may exceed the bound', {
+    tags: ['slow'],
+  }, async ({ startServer, headersOf }) => {
     const { client } = await startServer({ unreadBytesPerKey: mebibyte });
     const headers = await headersOf();
     for (let count = 0; count < 2; count += 1) await untilAccepted(client, headers);
@@ -82,7 +81,7 @@ describe('responses that clients do not read', () => {
     await untilAccepted(client, headers);
   });
 
-  it('do not count after a disconnect, also if they are pipelined', async ({
+  it('do not count after a disconnect, also if they are pipelined', { tags: ['slow'] }, async ({
     startServer,
     headersOf,
   }) => {
@@ -103,7 +102,7 @@ describe('responses that clients do not read', () => {
     await untilAccepted(client, headers);
   });
 
-  it('have their connection closed', async ({ startServer, headersOf }) => {
+  it('have their connection closed', { tags: ['slow'] }, async ({ startServer, headersOf }) => {
     const { server, client } = await startServer({ queryTimeoutMs: 200 });
     const connected = once(server, 'connection') as Promise<[Socket]>;
     const socket = client.openSocket(requestBytes(large, await headersOf()));

@@ -38,11 +38,9 @@ describe('the metrics of the API', () => {
     await worker.syncAll();
   });
 
-  it('show exports that run, that end, that clients abandon and that fail', async ({
-    service,
-    send,
-    beginExport,
-  }) => {
+  it('show exports that run, that end, that clients abandon and that fail', {
+    tags: ['slow'],
+  }, async ({ service, send, beginExport }) => {
     const ended = (outcome: string) => `crm_export_duration_seconds_count{outcome="${outcome}"}`;
     const { body } = await send('/v1/purchases/export?format=csv');
     const whole = await service.until(({ value }) => value(ended('complete')) === 1);
@@ -66,7 +64,7 @@ describe('the metrics of the API', () => {
     await service.until(({ value }) => value(ended('failed')) === 1);
   });
 
-  it('count exports and unread responses beyond the limits of a key', async ({
+  it('count exports and unread responses beyond the limits of a key', { tags: ['slow'] }, async ({
     service,
     database,
     shop,

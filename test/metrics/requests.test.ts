@@ -4,7 +4,10 @@ import { addKey, addOrganization } from '../support/shop.ts';
 import { failedKeyLimit, measuredTest as it, rateLimit, uncached } from './measured-api.ts';
 
 describe('the metrics of the API', () => {
-  it('count requests and their duration by route pattern and status', async ({ service, send }) => {
+  it('count requests and their duration by route pattern and status', { tags: ['slow'] }, async ({
+    service,
+    send,
+  }) => {
     const series = (route: string, status: number) =>
       `crm_http_request_duration_seconds_count{route="${route}",status="${status}"}`;
     const routes = [
@@ -63,7 +66,7 @@ describe('the metrics of the API', () => {
     await service.until(({ value }) => value(failed) === 1);
   });
 
-  it('count failed keys, and requests beyond each limit', async ({
+  it('count failed keys, and requests beyond each limit', { tags: ['slow'] }, async ({
     service,
     database,
     shop,

@@ -21,7 +21,7 @@ const phones = ['+55 11 900000001', '5511900000001', '11900000001'];
 const email = `${mark}@shop.example`;
 
 describe('logs at the level trace, and metrics', () => {
-  it('contain no secret and no personal data', { timeout: 180_000 }, async ({
+  it('contain no secret and no personal data', { tags: ['slow'], timeout: 180_000 }, async ({
     database,
     directory,
     program,

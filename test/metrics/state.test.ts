@@ -10,7 +10,7 @@ import { addCustomer, addKey, addOrganization, addPurchases } from '../support/s
 import { measuredTest as it, uncached } from './measured-api.ts';
 
 describe('the metrics of the API', () => {
-  it('show running and waiting queries', async ({ service, send }) => {
+  it('show running and waiting queries', { tags: ['slow'] }, async ({ service, send }) => {
     let isOver = false;
     const load = Promise.all(
       Array.from({ length: 4 }, async () => {
@@ -27,7 +27,7 @@ describe('the metrics of the API', () => {
     await service.until(({ value }) => value('crm_queries') === 0);
   });
 
-  it('count queries that Postgres answers, by the reason', async ({
+  it('count queries that Postgres answers, by the reason', { tags: ['slow'] }, async ({
     service,
     database,
     directory,
@@ -151,7 +151,10 @@ describe('the metrics of the API', () => {
 });
 
 describe('a metrics address', () => {
-  it('that is in use ends the API and the worker with one line', async ({ service, program }) => {
+  it('that is in use ends the API and the worker with one line', { tags: ['slow'] }, async ({
+    service,
+    program,
+  }) => {
     const [, address = ''] =
       /"url":"http:\/\/([^"]+)\/metrics"/.exec(service.program.output()) ?? [];
     for (const [path, variable] of [

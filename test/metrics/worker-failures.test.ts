@@ -25,7 +25,11 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await until(service, inState('live'));
   });
 
-  it('count failures to prune and to write records', async ({ service, database, directory }) => {
+  it('count failures to prune and to write records', { tags: ['slow'] }, async ({
+    service,
+    database,
+    directory,
+  }) => {
     const { pool } = database;
     await pool.query(`
       create function fail() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
@@ -51,7 +55,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await until(service, failures('load'));
   });
 
-  it('count an unreadable file, and the rebuild that repairs it', async ({
+  it('count an unreadable file, and the rebuild that repairs it', { tags: ['slow'] }, async ({
     service,
     directory,
     shop,
@@ -63,7 +67,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await until(service, repairs('rebuild'));
   });
 
-  it('count verifications that cannot compare, and that fail', async ({
+  it('count verifications that cannot compare, and that fail', { tags: ['slow'] }, async ({
     service,
     database,
     directory,
@@ -83,7 +87,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     locking.release();
   });
 
-  it('count failed repairs', async ({ service, database, shop }) => {
+  it('count failed repairs', { tags: ['slow'] }, async ({ service, database, shop }) => {
     const update = (instant: string) => `
       update purchases set updated_at = '${instant}'
       where id = (select min(id) from purchases where organization_id = ${shop.organizationId})`;
@@ -92,7 +96,13 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await database.pool.query(update('2026-01-01T00:00:00Z'));
   });
 
-  it('count failed compactions', async ({ service, database, directory, shop, customerId }) => {
+  it('count failed compactions', { tags: ['slow'] }, async ({
+    service,
+    database,
+    directory,
+    shop,
+    customerId,
+  }) => {
     const { organizationId } = shop;
     // The worker cannot replace a folder by a file.
     const unfinished = unfinishedBasePath(organizationDirectory(directory, organizationId));

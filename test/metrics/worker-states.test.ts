@@ -27,7 +27,7 @@ const it = isolatedTest
   );
 
 describe('the metrics of a worker', { timeout: 180_000 }, () => {
-  it('show each state of the organizations', async ({
+  it('show each state of the organizations', { tags: ['slow'] }, async ({
     database,
     directory,
     shop,
@@ -78,12 +78,9 @@ describe('the metrics of a worker', { timeout: 180_000 }, () => {
     await until(({ value }) => value(inState('live')) === 3);
   });
 
-  it('show the temporary files of a load that exceeds the memory of DuckDB', async ({
-    database,
-    shop,
-    customerId,
-    startWorker,
-  }) => {
+  it('show the temporary files of a load that exceeds the memory of DuckDB', {
+    tags: ['slow'],
+  }, async ({ database, shop, customerId, startWorker }) => {
     await addPurchases(database.pool, shop.organizationId, customerId, 200_000);
     const { until } = await startWorker({ DUCKDB_MEMORY_LIMIT: '64MiB' });
     await until(({ value }) => (value('crm_duckdb_bytes{storage="disk"}') ?? 0) > 0);

@@ -18,7 +18,9 @@ import {
 import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
 describe('the metrics of the worker', () => {
-  it('show a load, the published generation and the polls', async ({ service }) => {
+  it('show a load, the published generation and the polls', { tags: ['slow'] }, async ({
+    service,
+  }) => {
     const loaded = await service.until(
       ({ value }) =>
         value('crm_sync_organizations{state="live"}') === 1 &&
@@ -50,7 +52,11 @@ describe('the metrics of the worker', () => {
     shop,
     customerId,
   }) => {
-    const before = await service.scrape();
+    const before = await service.until(
+      ({ value }) =>
+        value('crm_sync_organizations{state="live"}') !== 0 &&
+        value('crm_sync_pending_organizations') === 0,
+    );
     await addPurchases(database.pool, shop.organizationId, customerId, 30);
     const rows = before.value('crm_sync_delta_rows{of="all"}') ?? 0;
     const after = await service.until(
@@ -61,10 +67,9 @@ describe('the metrics of the worker', () => {
     expect(after.value('crm_sync_delta_rows{of="largest"}')).toBe(rows + 30);
   });
 
-  it('show the failing organization and its lag, until its purchase is corrected', async ({
-    service,
-    database,
-  }) => {
+  it('show the failing organization and its lag, until its purchase is corrected', {
+    tags: ['slow'],
+  }, async ({ service, database }) => {
     const organizationId = await addOrganization(database.pool);
     const values = { customer_id: await addCustomer(database.pool, organizationId) };
     const both = await service.until(
@@ -93,6 +98,7 @@ describe('the metrics of the worker', () => {
 
   // Verification pauses for 19 times as long as each part took.
   it('count a verification, the difference that it finds and the repair', {
+    tags: ['slow'],
     timeout: 180_000,
   }, async ({ service, database, shop }) => {
     const differs = 'crm_sync_verifications_total{result="differs"}';
@@ -158,7 +164,7 @@ describe('the metrics of the worker', () => {
       await addPurchases(database.pool, organizationId, customerId, 10);
       await service.until(
         ({ value }) =>
-          value('crm_sync_organizations{state="live"}') === 2 &&
+          value('crm_sync_organizations{state="live"}') !== 0 &&
           value('crm_sync_pending_organizations') === 0,
       );
       const base = publishedBase(organizationDirectory(directory, organizationId)) ?? '';
@@ -168,14 +174,14 @@ describe('the metrics of the worker', () => {
     },
   );
 
-  it('count compactions', async ({ service, database, shop, customerId }) => {
+  it('count compactions', { tags: ['slow'] }, async ({ service, database, shop, customerId }) => {
     const compactions =
       'crm_sync_build_duration_seconds_count{kind="compact",reason="the delta is large"}';
     await addPurchases(database.pool, shop.organizationId, customerId, 21_000);
     await service.until(({ value }) => value(compactions) === 1);
   });
 
-  it('show a standby without the state of the organizations', async ({
+  it('show a standby without the state of the organizations', { tags: ['slow'] }, async ({
     service,
     program,
     directory,

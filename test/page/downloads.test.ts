@@ -12,11 +12,9 @@ import { hostile, test as it, january, januaryBounds } from './opened-page.ts';
 const run = promisify(execFile);
 
 describe.runIf(hasBrowser)('the page', () => {
-  it('downloads what each panel shows as CSV, also after more purchases are loaded', async ({
-    open,
-    fullShop,
-    api,
-  }) => {
+  it('downloads what each panel shows as CSV, also after more purchases are loaded', {
+    tags: ['slow'],
+  }, async ({ open, fullShop, api }) => {
     const { page, enter, save } = await open(january);
     await enter(fullShop.secret);
     const isAsResponse = async (button: string, file: string, path: string) => {
@@ -35,12 +33,9 @@ describe.runIf(hasBrowser)('the page', () => {
     await isAsResponse('purchases', 'latest-purchases.csv', '?limit=20&');
   });
 
-  it('downloads the latest 100 purchases if more are shown, and says so', async ({
-    open,
-    database,
-    worker,
-    api,
-  }) => {
+  it('downloads the latest 100 purchases if more are shown, and says so', {
+    tags: ['slow'],
+  }, async ({ open, database, worker, api }) => {
     const organizationId = await addOrganization(database.pool, 'Large');
     const customerId = await addCustomer(database.pool, organizationId);
     await addPurchases(database.pool, organizationId, customerId, 105);
@@ -63,11 +58,9 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(bytes.toString()).toBe(expected.body);
   });
 
-  it('downloads amounts of several currencies apart, as the chart shows them', async ({
-    open,
-    mixedSecret,
-    api,
-  }) => {
+  it('downloads amounts of several currencies apart, as the chart shows them', {
+    tags: ['slow'],
+  }, async ({ open, mixedSecret, api }) => {
     const { page, enter, loaded, save } = await open(january);
     await enter(mixedSecret);
     const path = `/v1/purchases/timeseries?interval=day&timezone=UTC&${januaryBounds}`;
@@ -95,6 +88,7 @@ describe.runIf(hasBrowser)('the page', () => {
     },
   ])(
     'shows requests for curl, without the key, that return what it shows: $filter',
+    { tags: ['slow'] },
     async ({ filter, count, hasList }, { open, fullShop, api, onTestFinished }) => {
       const folder = await temporaryDirectory();
       const files = await fileReader();
@@ -135,7 +129,7 @@ describe.runIf(hasBrowser)('the page', () => {
     },
   );
 
-  it('downloads the whole selection as Parquet', async ({ open, fullShop }) => {
+  it('downloads the whole selection as Parquet', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter, save } = await open(`${january}&status=paid`);
     await page.evaluate('delete window.showSaveFilePicker');
     await enter(fullShop.secret);

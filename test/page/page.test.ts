@@ -37,7 +37,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await days.nth(26).textContent()).toBe('Jan 27, 2026R$26.00R$0.00');
   });
 
-  it('compares with as many days before', async ({ open, fullShop }) => {
+  it('compares with as many days before', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter } = await open(
       '/#period=custom&from=2026-01-15&to=2026-01-28&timezone=UTC',
     );
@@ -47,10 +47,9 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await change.textContent()).toBe('+185.7% from the previous period');
   });
 
-  it('keeps period, filters, dimension and measure in the URL, also back, after a reload and in a shared link', async ({
-    open,
-    fullShop,
-  }) => {
+  it('keeps period, filters, dimension and measure in the URL, also back, after a reload and in a shared link', {
+    tags: ['slow'],
+  }, async ({ open, fullShop }) => {
     const { page, enter, loaded } = await open();
     await enter(fullShop.secret);
     expect(stateOf(page)).toMatchObject({ period: 'last30', timezone: 'America/Sao_Paulo' });
@@ -89,7 +88,7 @@ describe.runIf(hasBrowser)('the page', () => {
     await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();
   });
 
-  it('keeps amounts of several currencies apart, exact to the cent', async ({
+  it('keeps amounts of several currencies apart, exact to the cent', { tags: ['slow'] }, async ({
     open,
     mixedSecret,
   }) => {
@@ -109,7 +108,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await page.locator('#mixed-currencies').isVisible()).toBe(false);
   });
 
-  it('marks data as old after five minutes without newer data', async ({
+  it('marks data as old after five minutes without newer data', { tags: ['slow'] }, async ({
     open,
     fullShop,
     worker,
@@ -128,7 +127,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await freshness.getAttribute('class')).toBe('freshness');
   });
 
-  it('says what to do if nothing matches', async ({ open, fullShop }) => {
+  it('says what to do if nothing matches', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter, loaded } = await open('/#period=last7&timezone=UTC&utm_source=none');
     await enter(fullShop.secret);
     expect(await card(page, 'Purchases').textContent()).toBe('0');

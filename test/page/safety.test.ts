@@ -9,7 +9,10 @@ const folders = ['customers', 'segments', 'flows', 'email-campaigns', 'template-
 const problems = (page: Page) => page.locator('.problem:visible, .banner:visible');
 
 describe.runIf(hasBrowser)('a browser', () => {
-  it('transfers less than 100 KB before a key is entered', async ({ open, origin }) => {
+  it('transfers less than 100 KB before a key is entered', { tags: ['slow'] }, async ({
+    open,
+    origin,
+  }) => {
     const { page, context } = await open('/healthz');
     const session = await context.newCDPSession(page);
     let bytes = 0;
@@ -23,11 +26,9 @@ describe.runIf(hasBrowser)('a browser', () => {
     expect(bytes).toBeLessThan(100_000);
   });
 
-  it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', async ({
-    open,
-    origin,
-    fullShop,
-  }) => {
+  it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', {
+    tags: ['slow'],
+  }, async ({ open, origin, fullShop }) => {
     const { page, context, requests, enter, loaded } = await open(january);
     await enter(fullShop.secret);
     await page.getByText('This year').click();
@@ -51,6 +52,7 @@ describe.runIf(hasBrowser)('a browser', () => {
 
   it.for(folders)(
     'shows the record of an html_url: /%s, with hostile text as text',
+    { tags: ['slow'] },
     async (folder, { open, api, fullShop }) => {
       const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
       const [{ html_url: url }] = list.json().data;
@@ -68,13 +70,17 @@ describe.runIf(hasBrowser)('a browser', () => {
     },
   );
 
-  it('is told that a record does not exist', async ({ open, fullShop }) => {
+  it('is told that a record does not exist', { tags: ['slow'] }, async ({ open, fullShop }) => {
     const { page, enter } = await open('/app/customers/cus_nobody');
     await enter(fullShop.secret);
     expect(await problems(page).textContent()).toMatch(/^There is no such record/);
   });
 
-  it('is told why a key is refused, at first and later', async ({ open, database, fullShop }) => {
+  it('is told why a key is refused, at first and later', { tags: ['slow'] }, async ({
+    open,
+    database,
+    fullShop,
+  }) => {
     const { page, enter, loaded } = await open(january);
     const input = page.getByLabel('API key');
     await input.fill(`${fullShop.secret.slice(0, -1)}!`);
@@ -94,7 +100,10 @@ describe.runIf(hasBrowser)('a browser', () => {
     await loaded();
   });
 
-  it('is shown an error beside the control that caused it', async ({ open, fullShop }) => {
+  it('is shown an error beside the control that caused it', { tags: ['slow'] }, async ({
+    open,
+    fullShop,
+  }) => {
     const { page, enter } = await open(
       '/#period=custom&from=1990-01-01&to=2026-01-31&interval=hour',
     );
@@ -112,11 +121,9 @@ describe.runIf(hasBrowser)('a browser', () => {
     );
   });
 
-  it('is told that the service cannot be reached, or for how long to wait, and can try again', async ({
-    open,
-    fullShop,
-    startApi,
-  }) => {
+  it('is told that the service cannot be reached, or for how long to wait, and can try again', {
+    tags: ['slow'],
+  }, async ({ open, fullShop, startApi }) => {
     const { page, context, enter } = await open(january);
     await enter(fullShop.secret);
     await context.setOffline(true);
@@ -136,7 +143,11 @@ describe.runIf(hasBrowser)('a browser', () => {
     );
   });
 
-  it('saves an export as it arrives where it can', async ({ open, api, fullShop }) => {
+  it('saves an export as it arrives where it can', { tags: ['slow'] }, async ({
+    open,
+    api,
+    fullShop,
+  }) => {
     const { page, enter } = await open(january);
     // A real file of the browser, in place of the dialog that only a person can answer.
     await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>

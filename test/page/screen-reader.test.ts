@@ -4,11 +4,9 @@ import { hasBrowser } from './browser.ts';
 import { test as it, january } from './opened-page.ts';
 
 describe.runIf(hasBrowser)('the page', () => {
-  it('has a name and a role for everything that a screen reader reads, and says what changes', async ({
-    open,
-    database,
-    worker,
-  }) => {
+  it('has a name and a role for everything that a screen reader reads, and says what changes', {
+    tags: ['slow'],
+  }, async ({ open, database, worker }) => {
     const organizationId = await addOrganization(database.pool, 'Livraria Ipê');
     const customer_id = await addCustomer(database.pool, organizationId);
     for (const [index, payment_status] of ['paid', 'pending'].entries()) {

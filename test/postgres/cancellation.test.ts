@@ -95,7 +95,7 @@ describe('a statement whose caller aborts', () => {
     expect(await running()).toBe(0);
   });
 
-  it('is the only statement that is cancelled', async () => {
+  it('is the only statement that is cancelled', { tags: ['slow'] }, async () => {
     const impatient = async (delay: number) => {
       const caller = new AbortController();
       setTimeout(() => caller.abort(), delay);

@@ -93,6 +93,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     ],
   ] as const)(
     'waits while Postgres %s, and reports the wait once',
+    { tags: ['slow'] },
     async ([_what, begin, end, line], { database, proxy, reader }) => {
       const server = { database, proxy, reader };
       await begin(server);
@@ -115,7 +116,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     },
   );
 
-  it('rejects with one line after the time limit', async ({ proxy }) => {
+  it('rejects with one line after the time limit', { tags: ['slow'] }, async ({ proxy }) => {
     proxy.mode = 'refuse';
     const reported: string[] = [];
     const wait = { forMs: 1_500, report: (line: string) => reported.push(line) };
@@ -240,6 +241,7 @@ describe('migrate', () => {
     ],
   ] as const)(
     'changes nothing in a schema that has %s of the same name',
+    { tags: ['slow'] },
     async ([_what, statement, line], { newDatabase: { url, create }, onTestFinished }) => {
       await create();
       const pool = createPool(url, { max: 1, applicationName: 'test' });

@@ -68,7 +68,7 @@ const errorOf = (url: string): Promise<string | null> =>
   );
 
 // Each test continues with the server of the test before.
-describe('a Postgres server', { timeout: 120_000 }, () => {
+describe('a Postgres server', { tags: ['slow'], timeout: 120_000 }, () => {
   it.for(['run', 'verify'])(
     'that is a read replica is rejected in one line by `sync %s`',
     async (command, { run }) => {

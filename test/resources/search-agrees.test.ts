@@ -142,10 +142,9 @@ function searchTexts(): fc.Arbitrary<string> {
 }
 
 describe('a search', () => {
-  it('finds what comparing every customer finds, in the same order, from any cursor', async ({
-    foundByComparing,
-    foundBySearching,
-  }) => {
+  it('finds what comparing every customer finds, in the same order, from any cursor', {
+    tags: ['slow'],
+  }, async ({ foundByComparing, foundBySearching }) => {
     const search = fc.record(
       {
         text: searchTexts(),

@@ -18,7 +18,7 @@ const it = isolatedTest.extend(
 );
 
 describe('another database', () => {
-  it('with the same organization does not use its published files', async ({
+  it('with the same organization does not use its published files', { tags: ['slow'] }, async ({
     database,
     organization,
     engine,
@@ -42,12 +42,9 @@ describe('another database', () => {
     await other.drop();
   });
 
-  it('of the same name is read by a running API, which shows nothing of the former', async ({
-    database,
-    directory,
-    organization: former,
-    startApi,
-  }) => {
+  it('of the same name is read by a running API, which shows nothing of the former', {
+    tags: ['slow'],
+  }, async ({ database, directory, organization: former, startApi }) => {
     const api = await startApi();
     const stats = async (secret: string) => {
       const response = await api.get('/v1/purchases/stats', secret);

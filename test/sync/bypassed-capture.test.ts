@@ -111,16 +111,20 @@ const noticed: readonly (readonly [string, string])[] = [
 describe('a write that bypasses capture', () => {
   it.for(noticed)(
     'is noticed by a running worker and by one that starts later: %s',
-    async ([_, statements], {
-      database,
-      organizationId,
-      engine,
-      followChanges,
-      otherWorker,
-      otherDirectory,
-      published,
-      stored,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      [_, statements],
+      {
+        database,
+        organizationId,
+        engine,
+        followChanges,
+        otherWorker,
+        otherDirectory,
+        published,
+        stored,
+      },
+    ) => {
       await otherWorker.once([organizationId]);
       followChanges();
       const before = (await engine.freshness(organizationId)) as bigint;
@@ -217,13 +221,11 @@ const uncaptured: readonly {
 describe('while changes are not captured', () => {
   it.for(uncaptured)(
     'the worker publishes nothing until capture is restored: $name',
-    async ({ statements, message, repair }, {
-      database,
-      worker,
-      organizationId,
-      published,
-      stored,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      { statements, message, repair },
+      { database, worker, organizationId, published, stored },
+    ) => {
       const before = await published();
       await database.pool.query(`begin; ${statements}; commit`);
       await database.pool.query(addACent);

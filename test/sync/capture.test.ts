@@ -50,13 +50,9 @@ const it = test
 
 // The first call of `sync` loads the organization. Later calls apply changes.
 describe('the sync worker', () => {
-  it('copies every label exactly, whether the label is new or has a dictionary key', async ({
-    database,
-    directory,
-    organizationId,
-    newCustomerId,
-    sync,
-  }) => {
+  it('copies every label exactly, whether the label is new or has a dictionary key', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizationId, newCustomerId, sync }) => {
     await sync();
     const everySecond = awkwardLabels.filter((_, index) => index % 2 === 0);
     for (const labels of [everySecond, awkwardLabels]) {
@@ -73,7 +69,11 @@ describe('the sync worker', () => {
     );
   });
 
-  it('publishes commits while an older transaction is open', async ({ begin, add, sync }) => {
+  it('publishes commits while an older transaction is open', { tags: ['slow'] }, async ({
+    begin,
+    add,
+    sync,
+  }) => {
     await sync();
     const older = await begin();
     await add(1, older);
@@ -104,7 +104,11 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([2n, 4n]);
   });
 
-  it('reads each transaction once, whatever the order of commits', async ({ begin, add, sync }) => {
+  it('reads each transaction once, whatever the order of commits', { tags: ['slow'] }, async ({
+    begin,
+    add,
+    sync,
+  }) => {
     await sync();
     const writers = await Promise.all([begin(), begin(), begin(), begin()]);
     for (const [index, writer] of writers.entries()) await add(10 + index, writer);
@@ -139,7 +143,11 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([11n]);
   });
 
-  it('moves a purchase to another organization', async ({ database, add, sync }) => {
+  it('moves a purchase to another organization', { tags: ['slow'] }, async ({
+    database,
+    add,
+    sync,
+  }) => {
     const other = await addOrganization(database.pool);
     const otherCustomer = await addCustomer(database.pool, other);
     const moved = await add(7);
@@ -151,7 +159,7 @@ describe('the sync worker', () => {
     expect([await sync(), await sync(other)]).toEqual([[], [7n]]);
   });
 
-  it('applies a change of the id and of the customer of a purchase', async ({
+  it('applies a change of the id and of the customer of a purchase', { tags: ['slow'] }, async ({
     database,
     directory,
     organizationId,
@@ -183,7 +191,11 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([]);
   });
 
-  it('loads the organization again after a TRUNCATE', async ({ database, add, sync }) => {
+  it('loads the organization again after a TRUNCATE', { tags: ['slow'] }, async ({
+    database,
+    add,
+    sync,
+  }) => {
     await add(1);
     expect(await sync()).toEqual([1n]);
     await database.pool.query('truncate purchases');
@@ -192,12 +204,9 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([2n]);
   });
 
-  it('loads the organization again if the change log was pruned beyond its watermark', async ({
-    database,
-    organizationId,
-    add,
-    sync,
-  }) => {
+  it('loads the organization again if the change log was pruned beyond its watermark', {
+    tags: ['slow'],
+  }, async ({ database, organizationId, add, sync }) => {
     await add(1);
     await sync();
     await add(2);
@@ -237,11 +246,9 @@ describe('the sync worker', () => {
     expect(rowCount).toBe(1);
   });
 
-  it('keeps at most three generations, and adds none if nothing changed', async ({
-    folder,
-    add,
-    sync,
-  }) => {
+  it('keeps at most three generations, and adds none if nothing changed', {
+    tags: ['slow'],
+  }, async ({ folder, add, sync }) => {
     for (let count = 0; count < 8; count += 1) {
       await add(count);
       await sync();
@@ -254,12 +261,9 @@ describe('the sync worker', () => {
     expect(readPublished(folder)).toEqual(published);
   });
 
-  it('rebuilds a damaged live file and a missing published file at its start', async ({
-    database,
-    directory,
-    organizationId,
-    newCustomerId,
-  }) => {
+  it('rebuilds a damaged live file and a missing published file at its start', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizationId, newCustomerId }) => {
     await addPurchase(database.pool, organizationId, { customer_id: newCustomerId });
     const syncWithNewWorker = async () => {
       const worker = await createTestWorker(database.pool, directory);

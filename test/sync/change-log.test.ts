@@ -34,7 +34,9 @@ const scansOf = (plans: readonly string[]) =>
   plans.filter((plan) => plan.includes('Seq Scan on purchase_changes'));
 
 describe('the change log', () => {
-  it('is read by its indexes during and after a large import, although its file stays large', async ({
+  it('is read by its indexes during and after a large import, although its file stays large', {
+    tags: ['slow'],
+  }, async ({
     database,
     newShop: { organizationId },
     newCustomerId,

@@ -38,6 +38,7 @@ const it = test.extend(
 
 describe('two workers during faults of processes, connections, the disk and Postgres', () => {
   it('always publish exactly the purchases of Postgres at the snapshot of the generation', {
+    tags: ['slow'],
     timeout: seconds * 1_000 + 2 * recoveryMs,
   }, async ({ harness }) => {
     const deadline = performance.now() + seconds * 1_000;

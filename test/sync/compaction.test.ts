@@ -110,7 +110,7 @@ const it = test
 const silent = new AbortController().signal;
 
 describe('a compaction', () => {
-  it('does not disturb a walk through pages', async ({
+  it('does not disturb a walk through pages', { tags: ['slow'] }, async ({
     database,
     shop,
     folder,
@@ -137,14 +137,9 @@ describe('a compaction', () => {
     expect(walked).toEqual(ids.toReversed());
   });
 
-  it('keeps the totals exact for a customer without purchases, who has one again later', async ({
-    database,
-    shop,
-    ids,
-    sync,
-    engine,
-    untilServed,
-  }) => {
+  it('keeps the totals exact for a customer without purchases, who has one again later', {
+    tags: ['slow'],
+  }, async ({ database, shop, ids, sync, engine, untilServed }) => {
     const add = (customer: bigint) =>
       addPurchase(database.pool, shop.organizationId, { customer_id: customer });
     const expectSameTotals = async () => {
@@ -176,7 +171,7 @@ describe('a compaction', () => {
     await expectSameTotals();
   });
 
-  it('ends the use of a deleted purchase as a cursor', async ({
+  it('ends the use of a deleted purchase as a cursor', { tags: ['slow'] }, async ({
     database,
     directory,
     shop,
@@ -216,7 +211,7 @@ describe('a compaction', () => {
   ] as const;
   it.for(steps)(
     'loses nothing if the worker is killed when %s',
-    { timeout: 120_000 },
+    { tags: ['slow'], timeout: 120_000 },
     async (
       [_, isReached],
       { folder, insertPurchases, changePurchases, startWorker, compacted },
@@ -234,6 +229,7 @@ describe('a compaction', () => {
   );
 
   it('is done once if a worker that has lost its lock resumes in the middle of it', {
+    tags: ['slow'],
     timeout: 120_000,
   }, async ({ database, folder, insertPurchases, changePurchases, startWorker, compacted }) => {
     await insertPurchases(3_000);
@@ -254,15 +250,9 @@ describe('a compaction', () => {
     await compacted();
   });
 
-  it('leaves the published generation if the disk is full at any step, and succeeds later', async ({
-    skip,
-    database,
-    shop,
-    disk,
-    replicator,
-    insertPurchases,
-    changePurchases,
-  }) => {
+  it('leaves the published generation if the disk is full at any step, and succeeds later', {
+    tags: ['slow'],
+  }, async ({ skip, database, shop, disk, replicator, insertPurchases, changePurchases }) => {
     if (!disk.canBeFilled) skip();
     await insertPurchases(8_000);
     await replicator.build('load', silent, () => {});

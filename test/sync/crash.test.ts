@@ -60,11 +60,9 @@ const it = test
   });
 
 describe('after a crash of Postgres', { timeout: 120_000 }, () => {
-  it('the worker publishes transactions that have the ids of lost, rolled-back transactions', async ({
-    postgres,
-    add,
-    sync,
-  }) => {
+  it('the worker publishes transactions that have the ids of lost, rolled-back transactions', {
+    tags: ['slow'],
+  }, async ({ postgres, add, sync }) => {
     await sync();
     await add(1);
     await withConnection(postgres.pool, async (connection) => {
@@ -79,12 +77,9 @@ describe('after a crash of Postgres', { timeout: 120_000 }, () => {
     expect(await sync()).toEqual([1, 2, 3]);
   });
 
-  it('Postgres has every published purchase, also those committed with synchronous_commit off', async ({
-    postgres,
-    organizationId,
-    add,
-    sync,
-  }) => {
+  it('Postgres has every published purchase, also those committed with synchronous_commit off', {
+    tags: ['slow'],
+  }, async ({ postgres, organizationId, add, sync }) => {
     await sync();
     await add(1);
     await withConnection(postgres.pool, async (connection) => {

@@ -93,11 +93,9 @@ const it = verifiedTest
 
 // Nothing changes in the organization, so no new generation replaces the damaged one.
 describe('a published file that is damaged', { timeout: 120_000 }, () => {
-  it('with a valid checksum invalidates the DuckDB instance of the API, which replaces the instance', async ({
-    published,
-    startReader,
-    startWorker,
-  }) => {
+  it('with a valid checksum invalidates the DuckDB instance of the API, which replaces the instance', {
+    tags: ['slow'],
+  }, async ({ published, startReader, startWorker }) => {
     const { pool } = published.database;
     const other = await addOrganization(pool);
     await addPurchase(pool, other, { customer_id: await addCustomer(pool, other) });
@@ -129,11 +127,9 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     expect(await exportAll()).toEqual(exported);
   });
 
-  it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', async ({
-    published,
-    startReader,
-    startWorker,
-  }) => {
+  it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', {
+    tags: ['slow'],
+  }, async ({ published, startReader, startWorker }) => {
     await addPurchases(published, 2_200);
     await published.sync();
     const reader = await startReader();
@@ -167,10 +163,9 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     expect(rebuilt).toBeGreaterThan(0);
   });
 
-  it('with a valid checksum invalidates the DuckDB instance of the worker, which starts another one', async ({
-    published,
-    program,
-  }) => {
+  it('with a valid checksum invalidates the DuckDB instance of the worker, which starts another one', {
+    tags: ['slow'],
+  }, async ({ published, program }) => {
     const { pool } = published.database;
     const other = openPublishedShop(
       published.database,
@@ -207,6 +202,7 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     ],
   ] as const)(
     'is rebuilt if it %s, and the status can be read meanwhile',
+    { tags: ['slow'] },
     async ([_, damage], { published, startReader, startWorker }) => {
       const { database, directory } = published;
       await addPurchases(published, 50);

@@ -59,10 +59,9 @@ describe('the files of an organization', () => {
     expect(existsSync(base.path)).toBe(false);
   });
 
-  it('are opened, checkpointed and closed concurrently while those of 50 organizations are open', async ({
-    contextOf,
-    create,
-  }) => {
+  it('are opened, checkpointed and closed concurrently while those of 50 organizations are open', {
+    tags: ['slow'],
+  }, async ({ contextOf, create }) => {
     const others = [];
     for (let organization = 100n; organization < 150n; organization += 1n) {
       others.push(await create(organization));

@@ -56,17 +56,21 @@ const it = test
 describe('a purchase that cannot be copied', () => {
   it.for(['a load', 'a change'])(
     'is reported by id without its content, and delays only its organization: in %s',
-    async (place, {
-      database,
-      organizationId,
-      otherShop: { organizationId: other },
-      add,
-      folderOf,
-      followChanges,
-      untilReported,
-      untilPublished,
-      expectEqual,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      place,
+      {
+        database,
+        organizationId,
+        otherShop: { organizationId: other },
+        add,
+        folderOf,
+        followChanges,
+        untilReported,
+        untilPublished,
+        expectEqual,
+      },
+    ) => {
       const addInvalid = () =>
         add(organizationId, { created_at: 'infinity', order_number: 'SECRET-7' });
       if (place === 'a load') await addInvalid();
@@ -98,13 +102,9 @@ describe('a purchase that cannot be copied', () => {
 });
 
 describe('a purchase', () => {
-  it('is copied with the largest and the smallest amount, and with any JSON as coupons', async ({
-    database,
-    worker,
-    organizationId,
-    add,
-    expectEqual,
-  }) => {
+  it('is copied with the largest and the smallest amount, and with any JSON as coupons', {
+    tags: ['slow'],
+  }, async ({ database, worker, organizationId, add, expectEqual }) => {
     const max = 2n ** 63n - 1n;
     for (const coupons of ['{"not": "a list"}', '"text"', '[1, null]', 'null']) {
       await add(organizationId, { purchase_value_in_cents: max, coupons });

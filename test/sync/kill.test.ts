@@ -37,6 +37,7 @@ const it = test
 
 describe('a worker', () => {
   it('loses and duplicates no change if it is killed at any moment, and the API responds', {
+    tags: ['slow'],
     timeout: 600_000,
   }, async ({ database, shop, get, startWorker, generation, isEqual }) => {
     console.log(`KILL_SEED=${seed}`);

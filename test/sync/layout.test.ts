@@ -25,10 +25,9 @@ const it = test
   });
 
 describe('files of another layout version', () => {
-  it('are rebuilt when the worker starts, and a process that has them open reads them meanwhile', async ({
-    shop,
-    changeVersion,
-  }) => {
+  it('are rebuilt when the worker starts, and a process that has them open reads them meanwhile', {
+    tags: ['slow'],
+  }, async ({ shop, changeVersion }) => {
     await addPurchases(shop, 20);
     await shop.sync();
     const reader = await createTestDuckDBEngine(shop.directory);

@@ -98,7 +98,7 @@ const it = test
   });
 
 describe('a load', () => {
-  it('copies every value exactly, in chunks that end at any purchase', async ({
+  it('copies every value exactly, in chunks that end at any purchase', { tags: ['slow'] }, async ({
     newWorker,
     organizationId,
     addMany,
@@ -111,7 +111,7 @@ describe('a load', () => {
     expect(reports.at(-1)).toMatchObject({ activity: 'following', failure: null });
   });
 
-  it('copies a table whose last chunk is full', async ({
+  it('copies a table whose last chunk is full', { tags: ['slow'] }, async ({
     newWorker,
     organizationId,
     addMany,
@@ -134,7 +134,7 @@ describe('a load', () => {
     await expectEqual();
   });
 
-  it('includes the changes of writers that do not wait for it', async ({
+  it('includes the changes of writers that do not wait for it', { tags: ['slow'] }, async ({
     newWorker,
     organizationId,
     addMany,
@@ -149,15 +149,9 @@ describe('a load', () => {
     await expectEqual();
   });
 
-  it('of a published organization leaves its file in use, to which changes are applied', async ({
-    newWorker,
-    organizationId,
-    folder,
-    addMany,
-    startWriter,
-    expectEqual,
-    reports,
-  }) => {
+  it('of a published organization leaves its file in use, to which changes are applied', {
+    tags: ['slow'],
+  }, async ({ newWorker, organizationId, folder, addMany, startWriter, expectEqual, reports }) => {
     await addMany(400);
     await newWorker.once([organizationId]);
     const stopping = new AbortController();

@@ -56,6 +56,7 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
 
   it.for(['a load', 'a change'])(
     'are copied by %s up to the limit of text per purchase',
+    { tags: ['slow'] },
     async (step, { database, organizationId, newCustomerId, sync, expectEqual }) => {
       if (step === 'a change') await sync();
       await addPurchase(database.pool, organizationId, {
@@ -76,14 +77,11 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     ['a change', 18 * 2 ** 20],
   ] as const)(
     'are named in the error of %s if a text has %d bytes, and copied once the text is short',
-    async ([step, length], {
-      database,
-      organizationId,
-      newCustomerId,
-      change,
-      sync,
-      expectEqual,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      [step, length],
+      { database, organizationId, newCustomerId, change, sync, expectEqual },
+    ) => {
       if (step === 'a change') await sync();
       await addPurchase(database.pool, organizationId, {
         customer_id: newCustomerId,
@@ -98,13 +96,9 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     },
   );
 
-  it('are loaded in chunks of at most 96 MiB of CSV: with half of the rows if necessary, with all rows later', async ({
-    database,
-    directory,
-    organizationId,
-    newCustomerId,
-    addLong,
-  }) => {
+  it('are loaded in chunks of at most 96 MiB of CSV: with half of the rows if necessary, with all rows later', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizationId, newCustomerId, addLong }) => {
     await addLong(1_600);
     await addPurchases(database.pool, organizationId, newCustomerId, 4_800);
     const reader = createChunkReader({
@@ -129,7 +123,9 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     expect(Math.max(...rows)).toBe(1_600);
   });
 
-  it('are applied in several transactions, and all again after a failure between two and a restart', async ({
+  it('are applied in several transactions, and all again after a failure between two and a restart', {
+    tags: ['slow'],
+  }, async ({
     database,
     directory,
     organizationId,
@@ -159,7 +155,7 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     await expectEqual();
   });
 
-  it('are not loaded into the reserve of 64 MiB of a small disk', async ({
+  it('are not loaded into the reserve of 64 MiB of a small disk', { tags: ['slow'] }, async ({
     database,
     directory,
     organizationId,

@@ -73,7 +73,7 @@ describe.each([
       proxy.sendsError = sendsError;
     });
 
-    it('ends a stream of rows with an error', async ({ proxy }) => {
+    it('ends a stream of rows with an error', { tags: ['slow'] }, async ({ proxy }) => {
       const { failures, results } = await withNewPool(proxy, (pool) =>
         withSnapshot(pool, async (connection) => {
           const rows: unknown[] = [];
@@ -87,7 +87,12 @@ describe.each([
       for (const rows of results) expect(rows).toEqual([1, 2, 3]);
     });
 
-    it('ends a copy of purchases with an error', async ({ directory, newShop, proxy, add }) => {
+    it('ends a copy of purchases with an error', { tags: ['slow'] }, async ({
+      directory,
+      newShop,
+      proxy,
+      add,
+    }) => {
       await add(3);
       const file = join(directory, 'chunk.csv');
       const from = { organizationId: newShop.organizationId, after: null, rows: 10 };
@@ -99,13 +104,9 @@ describe.each([
       for (const chunk of results) expect(chunk).toMatchObject({ rows: 3, until: null });
     });
 
-    it('fails a run of the worker, and the next run publishes all changes', async ({
-      database,
-      directory,
-      newShop: { organizationId },
-      proxy,
-      add,
-    }) => {
+    it('fails a run of the worker, and the next run publishes all changes', {
+      tags: ['slow'],
+    }, async ({ database, directory, newShop: { organizationId }, proxy, add }) => {
       const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
       const worker = await createTestWorker(pool, directory);
       const run = () => worker.once([organizationId]);

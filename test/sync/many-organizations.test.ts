@@ -29,13 +29,9 @@ const it = test
   });
 
 describe('a worker of more organizations than it keeps files open', () => {
-  it('publishes all organizations repeatedly, and keeps the files open that it used last', async ({
-    database,
-    directory,
-    boundedWorker: worker,
-    buy,
-    published,
-  }) => {
+  it('publishes all organizations repeatedly, and keeps the files open that it used last', {
+    tags: ['slow'],
+  }, async ({ database, directory, boundedWorker: worker, buy, published }) => {
     const organizations: bigint[] = [];
     for (let count = 0; count < 8; count += 1) {
       organizations.push(await addOrganization(database.pool));

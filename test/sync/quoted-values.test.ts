@@ -107,6 +107,7 @@ describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
 
   isolatedTest.for(['a load', 'a change'])(
     'is not repeated by the worker if %s reads a column of another type',
+    { tags: ['slow'] },
     async (step, { database, directory, shop, customerId, program }) => {
       const add = () =>
         addPurchase(database.pool, shop.organizationId, {

@@ -42,17 +42,22 @@ const rowsOf = ({ differences }: Verification) => {
 };
 
 describe('a damaged file', () => {
-  it.for(repairableDamages)('is verified and repaired: $name', async (damage, { file }) => {
-    await file.damage(damage.statement(file.id));
-    const verification = await file.verify({ partRows: 40 });
-    expect(verification).toMatchObject({ state: 'differs', purchases: 100, dictionaries: [] });
-    expect(rowsOf(verification)).toEqual(damage.found);
-    expect(await reread(file, verification)).toMatchObject({ repairable: true });
-    expect(await file.verify()).toMatchObject({ state: 'equal', purchases: 100 });
-  });
+  it.for(repairableDamages)(
+    'is verified and repaired: $name',
+    { tags: ['slow'] },
+    async (damage, { file }) => {
+      await file.damage(damage.statement(file.id));
+      const verification = await file.verify({ partRows: 40 });
+      expect(verification).toMatchObject({ state: 'differs', purchases: 100, dictionaries: [] });
+      expect(rowsOf(verification)).toEqual(damage.found);
+      expect(await reread(file, verification)).toMatchObject({ repairable: true });
+      expect(await file.verify()).toMatchObject({ state: 'equal', purchases: 100 });
+    },
+  );
 
   it.for(dictionaryDamages)(
     'is left to a rebuild if a dictionary has $name',
+    { tags: ['slow'] },
     async (damage, { file }) => {
       await file.damage(damage.statement);
       const verification = await file.verify();
@@ -108,9 +113,9 @@ describe('a repair', () => {
     expect(await file.verify()).toMatchObject({ state: 'equal' });
   });
 
-  it('rejects if the file lacks changes, and changes are applied after a repair', async ({
-    published,
-  }) => {
+  it('rejects if the file lacks changes, and changes are applied after a repair', {
+    tags: ['slow'],
+  }, async ({ published }) => {
     const [first, second] = await addPurchases(published, 3);
     await published.sync();
     await published.damage(`delete from purchase where id = ${first}`);

@@ -89,7 +89,9 @@ const load = (replicator: Replicator) => replicator.build('load', signal, () => 
 const liveFile = (folder: string) => statSync(join(folder, 'live.duckdb')).ino;
 
 describe('the replicator', () => {
-  it('keeps the live file if the disk is full during a write of DuckDB', async ({
+  it('keeps the live file if the disk is full during a write of DuckDB', {
+    tags: ['slow'],
+  }, async ({
     database,
     directory,
     openReplicator,
@@ -128,7 +130,7 @@ describe('the replicator', () => {
     );
   });
 
-  it('resumes an interrupted load, and retains the change log for it', async ({
+  it('resumes an interrupted load, and retains the change log for it', { tags: ['slow'] }, async ({
     replicator,
     changeAll,
     expectEqual,
@@ -150,14 +152,9 @@ describe('the replicator', () => {
     await expectEqual();
   });
 
-  it('completes a load although the worker of another data folder prunes the change log', async ({
-    database,
-    directory,
-    organizationId,
-    openReplicator,
-    changeAll,
-    expectEqual,
-  }) => {
+  it('completes a load although the worker of another data folder prunes the change log', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizationId, openReplicator, changeAll, expectEqual }) => {
     const other = await createTestWorker(database.pool, join(directory, 'other'));
     await other.once([organizationId]);
     const replicator = openReplicator({ loadChunkRows: 10 });
@@ -172,12 +169,9 @@ describe('the replicator', () => {
     await expectEqual();
   });
 
-  it('applies changes during a compaction, and retains the change log for it', async ({
-    replicator,
-    folder,
-    changeAll,
-    expectEqual,
-  }) => {
+  it('applies changes during a compaction, and retains the change log for it', {
+    tags: ['slow'],
+  }, async ({ replicator, folder, changeAll, expectEqual }) => {
     await load(replicator);
     await replicator.run(signal);
     const compacting = replicator.build('compact', signal, () => {});
@@ -192,12 +186,9 @@ describe('the replicator', () => {
     await expectEqual();
   });
 
-  it('publishes a repair in the next run if publishing failed, also after a restart', async ({
-    openReplicator,
-    replicator,
-    folder,
-    expectEqual,
-  }) => {
+  it('publishes a repair in the next run if publishing failed, also after a restart', {
+    tags: ['slow'],
+  }, async ({ openReplicator, replicator, folder, expectEqual }) => {
     await load(replicator);
     const before = readPublished(folder)?.file;
     const obstacle = `${currentFile(folder)}.tmp`;
@@ -211,7 +202,7 @@ describe('the replicator', () => {
     await expectEqual();
   });
 
-  it('publishes a load in the next run if publishing failed', async ({
+  it('publishes a load in the next run if publishing failed', { tags: ['slow'] }, async ({
     replicator,
     folder,
     expectEqual,
@@ -232,10 +223,9 @@ describe('the replicator', () => {
     await expectEqual();
   });
 
-  it('knows of no published generation if publishing failed after CURRENT was replaced', async ({
-    replicator,
-    folder,
-  }) => {
+  it('knows of no published generation if publishing failed after CURRENT was replaced', {
+    tags: ['slow'],
+  }, async ({ replicator, folder }) => {
     await load(replicator);
     const before = readPublished(folder)?.file;
     expect(replicator.publishedGeneration()?.name).toBe(before);

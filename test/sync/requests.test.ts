@@ -27,7 +27,7 @@ import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
 describe.concurrent('a rebuild that a command requests from the worker', () => {
-  it('is run by the next worker if the first one stops meanwhile', async ({
+  it('is run by the next worker if the first one stops meanwhile', { tags: ['slow'] }, async ({
     database,
     directory,
   }) => {
@@ -68,10 +68,9 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     await stopSecond();
   });
 
-  it('leaves no temporary file of a command that was killed while it wrote the request', async ({
-    database,
-    directory,
-  }) => {
+  it('leaves no temporary file of a command that was killed while it wrote the request', {
+    tags: ['slow'],
+  }, async ({ database, directory }) => {
     const folder = join(purchasesDirectory(directory), 'requests');
     mkdirSync(folder, { recursive: true });
     const [old, recent] = ['old', 'recent'].map((name) => join(folder, `${name}.request.json.tmp`));
@@ -99,7 +98,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     expect(readdirSync(folder)).toEqual(['one.request.json']);
   });
 
-  it('is run once, even if the response cannot be written at first', async ({
+  it('is run once, even if the response cannot be written at first', { tags: ['slow'] }, async ({
     database,
     directory,
   }) => {
@@ -143,10 +142,9 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     await running;
   });
 
-  it('is retried by the worker until it succeeds, and the command gets the first failure', async ({
-    database,
-    directory,
-  }) => {
+  it('is retried by the worker until it succeeds, and the command gets the first failure', {
+    tags: ['slow'],
+  }, async ({ database, directory }) => {
     const organization = await addOrganization(database.pool);
     const stopping = new AbortController();
     const worker = await createTestWorker(database.pool, directory);
@@ -177,7 +175,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     await running;
   });
 
-  it('prints one line if the command that runs it loses the lock', async ({
+  it('prints one line if the command that runs it loses the lock', { tags: ['slow'] }, async ({
     database,
     directory,
   }) => {
@@ -205,6 +203,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
 
   it.for(['refuse', 'discard'] as const)(
     'ends the command with one line if Postgres does not respond (%s), and is run later',
+    { tags: ['slow'] },
     async (mode, { database, directory, shop, program, onTestFinished }) => {
       const organization = encodeId('organization', shop.organizationId);
       const worker = program('sync/main.ts', ['run']);

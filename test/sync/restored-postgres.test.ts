@@ -38,12 +38,9 @@ const assignLostIds = async (pool: Database, before: bigint) => {
 };
 
 describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
-  it('causes a rebuild if all lost transaction ids were assigned again', async ({
-    postgres,
-    pool,
-    data,
-    seller: { organization },
-  }) => {
+  it('causes a rebuild if all lost transaction ids were assigned again', {
+    tags: ['slow'],
+  }, async ({ postgres, pool, data, seller: { organization } }) => {
     await syncOnce(pool, data);
     const restore = await postgres.coldCopy();
     await pool.query(`${addACent} where id > 20`);
@@ -55,12 +52,9 @@ describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
     await expectEqual(pool, data, organization);
   });
 
-  it('causes a rebuild if only changes that a worker has read were lost', async ({
-    postgres,
-    pool,
-    data,
-    seller: { organization },
-  }) => {
+  it('causes a rebuild if only changes that a worker has read were lost', {
+    tags: ['slow'],
+  }, async ({ postgres, pool, data, seller: { organization } }) => {
     await syncOnce(pool, data);
     await pool.query(`${addACent} where id > 30`);
     const restore = await postgres.coldCopy();
@@ -71,7 +65,7 @@ describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
     await expectEqual(pool, data, organization);
   });
 
-  it('restarts an interrupted load', async ({
+  it('restarts an interrupted load', { tags: ['slow'] }, async ({
     postgres,
     pool,
     directory,
@@ -99,11 +93,9 @@ describe('a restored cold copy of Postgres', { timeout: 120_000 }, () => {
     await expectEqual(pool, data, organization);
   });
 
-  it('shows no key the purchases of another company that had the same id', async ({
-    postgres,
-    pool,
-    data,
-  }) => {
+  it('shows no key the purchases of another company that had the same id', {
+    tags: ['slow'],
+  }, async ({ postgres, pool, data }) => {
     const restore = await postgres.coldCopy();
     const company = await addOrganization(pool, 'Lost');
     await addPurchases(pool, company, await addCustomer(pool, company), 20);

@@ -59,6 +59,7 @@ const restoreStatements = [
 describe('a restored dump', () => {
   it.for([false, true])(
     'causes a rebuild by a running worker and by one that starts later (--single-transaction: %s)',
+    { tags: ['slow'] },
     async (isSingle, { database: { pool }, directory, organization, worker, startWorker }) => {
       const later = join(directory, 'later');
       await worker.once([organization]);
@@ -82,11 +83,9 @@ describe('a restored dump', () => {
     },
   );
 
-  it('may have log entries with later transaction ids, which the worker removes', async ({
-    database: { pool },
-    directory,
-    organization,
-  }) => {
+  it('may have log entries with later transaction ids, which the worker removes', {
+    tags: ['slow'],
+  }, async ({ database: { pool }, directory, organization }) => {
     await syncOnce(pool, directory);
     const later = '900000000000';
     await pool.query('insert into purchase_changes values ($1, 1, $2)', [organization, later]);
@@ -112,7 +111,7 @@ describe('a restored dump', () => {
 });
 
 describe('a restored data folder', () => {
-  it('is brought up to date, also if it is restored twice', async ({
+  it('is brought up to date, also if it is restored twice', { tags: ['slow'] }, async ({
     database: { pool },
     directory,
     organization,

@@ -80,14 +80,9 @@ describe("the timeouts of the worker's role", { timeout: 120_000 }, () => {
     await lock?.release();
   });
 
-  it('do not end the worker, which uses the search path of DATABASE_URL', async ({
-    database,
-    directory,
-    shop,
-    customerId,
-    role,
-    program,
-  }) => {
+  it('do not end the worker, which uses the search path of DATABASE_URL', {
+    tags: ['slow'],
+  }, async ({ database, directory, shop, customerId, role, program }) => {
     const purchases = 60_000;
     await addPurchases(database.pool, shop.organizationId, customerId, purchases);
     await database.pool.query(`alter role ${role.name} set search_path = nowhere`);

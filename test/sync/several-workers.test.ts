@@ -73,10 +73,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(await second.end('SIGTERM')).toBe(0);
   });
 
-  it('lock the data folder again after the connection that holds the lock is lost', async ({
-    sync,
-    endLockConnections,
-  }) => {
+  it('lock the data folder again after the connection that holds the lock is lost', {
+    tags: ['slow'],
+  }, async ({ sync, endLockConnections }) => {
     const worker = sync();
     await worker.printed(/following changes/);
     await endLockConnections();
@@ -84,7 +83,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(await worker.end('SIGTERM')).toBe(0);
   });
 
-  it('write nothing while a suspended worker that lost the lock has files open', async ({
+  it('write nothing while a suspended worker that lost the lock has files open', {
+    tags: ['slow'],
+  }, async ({
     database,
     organizations,
     sync,
@@ -112,13 +113,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(await second.end('SIGTERM')).toBe(0);
   });
 
-  it('publish the organizations of their shard, and refuse workers with another number of shards', async ({
-    newDirectory,
-    organizations,
-    sync,
-    status,
-    untilPublished,
-  }) => {
+  it('publish the organizations of their shard, and refuse workers with another number of shards', {
+    tags: ['slow'],
+  }, async ({ newDirectory, organizations, sync, status, untilPublished }) => {
     const isOfFirst = (id: bigint) => id % 2n === 0n;
     const first = sync('--shard', '1/2');
     await first.printed(/following changes/);
@@ -149,12 +146,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(shardOption('4/4')).toEqual({ number: 4, of: 4 });
   });
 
-  it('rebuild an organization on request, with and without a running worker', async ({
-    organizations: [organization = 0n],
-    sync,
-    publishedFile,
-    openRequests,
-  }) => {
+  it('rebuild an organization on request, with and without a running worker', {
+    tags: ['slow'],
+  }, async ({ organizations: [organization = 0n], sync, publishedFile, openRequests }) => {
     const id = encodeId('organization', organization);
     const withoutWorker = sync('rebuild', '--organization', id);
     expect(await withoutWorker.exited(), withoutWorker.output()).toBe(0);
@@ -171,7 +165,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(openRequests()).toEqual([]);
   });
 
-  it('are not needed by rebuild commands that start at the same time', async ({
+  it('are not needed by rebuild commands that start at the same time', { tags: ['slow'] }, async ({
     organizations,
     sync,
     publishedFile,
@@ -186,11 +180,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(openRequests()).toEqual([]);
   });
 
-  it('cause an error of a rebuild command if the shard of the organization has no worker', async ({
-    organizations,
-    sync,
-    openRequests,
-  }) => {
+  it('cause an error of a rebuild command if the shard of the organization has no worker', {
+    tags: ['slow'],
+  }, async ({ organizations, sync, openRequests }) => {
     const worker = sync('--shard', '1/2');
     await worker.printed(/following changes/);
     const ofSecondShard = organizations.find((id) => id % 2n === 1n) as bigint;

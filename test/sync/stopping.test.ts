@@ -66,7 +66,7 @@ describe('a worker that stops', () => {
     instance.closeSync();
   });
 
-  it('interrupts a rebuild that verification requested', async ({
+  it('interrupts a rebuild that verification requested', { tags: ['slow'] }, async ({
     database,
     directory,
     shop,
@@ -104,12 +104,9 @@ describe('a worker that stops', () => {
     expect(activity).toBe('rebuilding');
   });
 
-  it('because it lost its lock does not wait for connections that never answer', async ({
-    database,
-    directory,
-    folder,
-    add,
-  }) => {
+  it('because it lost its lock does not wait for connections that never answer', {
+    tags: ['slow'],
+  }, async ({ database, directory, folder, add }) => {
     const hasPublished = async (purchases: number) => {
       while (readPublished(folder)?.purchases !== purchases) await sleep(20);
     };

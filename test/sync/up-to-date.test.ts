@@ -70,14 +70,9 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
     expect(readUpToDate(directory).instantOf(1n, 'generation.duckdb')).toBeNull();
   });
 
-  it('is written by the worker of each shard, and remains correct if a worker is killed', async ({
-    organizations,
-    buy,
-    startWorker,
-    published,
-    instantOf,
-    untilUpToDate,
-  }) => {
+  it('is written by the worker of each shard, and remains correct if a worker is killed', {
+    tags: ['slow'],
+  }, async ({ organizations, buy, startWorker, published, instantOf, untilUpToDate }) => {
     const [one, other] = organizations;
     const workers = [startWorker('1/2'), startWorker('2/2')];
     const first = await untilUpToDate(one, 0n);
@@ -96,7 +91,9 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
     expect(instantOf(one, before)).toBeNull();
   });
 
-  it('does not hide a newer generation, even if a former worker wrote a later instant', async ({
+  it('does not hide a newer generation, even if a former worker wrote a later instant', {
+    tags: ['slow'],
+  }, async ({
     directory,
     organizations,
     buy,
@@ -126,7 +123,7 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
     }
   });
 
-  it('never goes back if the file is rebuilt many times', async ({
+  it('never goes back if the file is rebuilt many times', { tags: ['slow'] }, async ({
     database,
     directory,
     organizations,
@@ -167,13 +164,9 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
     }
   });
 
-  it('never goes back if a run began before the last poll of the change log', async ({
-    database,
-    directory,
-    organizations,
-    buy,
-    published,
-  }) => {
+  it('never goes back if a run began before the last poll of the change log', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizations, buy, published }) => {
     const [one] = organizations;
     const worker = await createTestWorker(database.pool, directory);
     const reader = await createTestDuckDBEngine(directory);
@@ -200,14 +193,9 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
     }
   });
 
-  it('is written before the next poll is due if a refresh is requested', async ({
-    directory,
-    organizations,
-    buy,
-    startWorker,
-    published,
-    untilUpToDate,
-  }) => {
+  it('is written before the next poll is due if a refresh is requested', {
+    tags: ['slow'],
+  }, async ({ directory, organizations, buy, startWorker, published, untilUpToDate }) => {
     const [one, other] = organizations;
     startWorker('1/1', 60_000);
     // Loading, publishing and writing the instant need a poll each. Polls are a minute apart.

@@ -54,7 +54,7 @@ const damageDictionary = `insert into label_platform select max(key) + 1, 'bling
 
 // First, because the worker verifies the organizations of all tests.
 describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
-  it('verifies and repairs each organization at intervals', async ({
+  it('verifies and repairs each organization at intervals', { tags: ['slow'] }, async ({
     published,
     publicId,
     ids,
@@ -99,13 +99,9 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     expect((await verify('--organization', empty)).code).toBe(1);
   });
 
-  it('prints the ranges that differ, as text and as JSON, and exits with 1', async ({
-    published,
-    publicId,
-    ids,
-    verify,
-    verifyAsJson,
-  }) => {
+  it('prints the ranges that differ, as text and as JSON, and exits with 1', {
+    tags: ['slow'],
+  }, async ({ published, publicId, ids, verify, verifyAsJson }) => {
     await published.sync();
     const id = ids[9] as bigint;
     await published.damage(`delete from purchase where id = ${id}`);
@@ -146,11 +142,9 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     ]);
   });
 
-  it('continues with the next organization after a file that cannot be read', async ({
-    published,
-    publicId,
-    verify,
-  }) => {
+  it('continues with the next organization after a file that cannot be read', {
+    tags: ['slow'],
+  }, async ({ published, publicId, verify }) => {
     const other = await addOrganization(published.database.pool, 'Other');
     await published.sync([published.organization, other]);
     writeFileSync(published.basePath(), garbage);
@@ -163,10 +157,9 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
     expect(next).toBe(`${encodeId('organization', other)} Other: 0 purchases compared, equal`);
   });
 
-  it('exits with 2 after wrong usage, and with 1 if the organization does not exist', async ({
-    verify,
-    program,
-  }) => {
+  it('exits with 2 after wrong usage, and with 1 if the organization does not exist', {
+    tags: ['slow'],
+  }, async ({ verify, program }) => {
     expect((await verify('--deeply')).code).toBe(2);
     expect((await verify('--organization', 'org_x')).code).toBe(1);
     expect(await program('sync/main.ts', ['run', '--every', 'often']).exited()).toBe(2);
@@ -174,7 +167,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
 });
 
 describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
-  it('reads only the purchases that differ again', async ({
+  it('reads only the purchases that differ again', { tags: ['slow'] }, async ({
     published,
     publicId,
     changedId,
@@ -192,7 +185,7 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
     });
   });
 
-  it('rebuilds the file if a dictionary is damaged', async ({
+  it('rebuilds the file if a dictionary is damaged', { tags: ['slow'] }, async ({
     published,
     publicId,
     changedId: _,
@@ -223,7 +216,7 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
     expect(code).toBe(0);
   });
 
-  it('reports and records the differences if the repair fails', async ({
+  it('reports and records the differences if the repair fails', { tags: ['slow'] }, async ({
     published,
     publicId,
     ids,
@@ -276,6 +269,7 @@ describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_0
 
   changed(
     'lets the worker read the purchases that differ again',
+    { tags: ['slow'] },
     async ({ published, publicId, changed: id, verify }) => {
       expect((await verify('--organization', publicId)).code).toBe(0);
       const statement = `delete from change where sign > 0 and id = ${id}`;
@@ -290,6 +284,7 @@ describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_0
 
   changed(
     'lets the worker rebuild a file that cannot be read',
+    { tags: ['slow'] },
     async ({ published, publicId, changed: _, verify }) => {
       writeFileSync(published.basePath(), garbage);
       const { code, output } = await verify('--repair', '--organization', publicId);

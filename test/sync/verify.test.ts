@@ -34,9 +34,9 @@ const it = verifiedTest
   });
 
 describe('a verification of an undamaged file', () => {
-  it('reports equality for unusual values of every column, in parts of any size', async ({
-    published,
-  }) => {
+  it('reports equality for unusual values of every column, in parts of any size', {
+    tags: ['slow'],
+  }, async ({ published }) => {
     const { pool } = published.database;
     const customers = [await addCustomer(pool, published.organization)];
     const purchases = fc.sample(awkwardPurchase(customers), { numRuns: 200, seed: 7 });
@@ -47,16 +47,16 @@ describe('a verification of an undamaged file', () => {
     }
   });
 
-  it('reports that an organization has no published file, and equality without purchases', async ({
-    published,
-  }) => {
+  it('reports that an organization has no published file, and equality without purchases', {
+    tags: ['slow'],
+  }, async ({ published }) => {
     expect(await published.verify()).toMatchObject({ state: 'not published' });
     await published.sync();
     const verification = await published.verify();
     expect(verification).toMatchObject({ ...equal, purchases: 0, changedSince: 0 });
   });
 
-  it('excludes purchases that changed after the published snapshot', async ({
+  it('excludes purchases that changed after the published snapshot', { tags: ['slow'] }, async ({
     published,
     otherShop: { organizationId: other },
   }) => {
@@ -91,7 +91,9 @@ describe('a verification of an undamaged file', () => {
     });
   });
 
-  it('waits for the next generation if the change log is incomplete', async ({ published }) => {
+  it('waits for the next generation if the change log is incomplete', { tags: ['slow'] }, async ({
+    published,
+  }) => {
     await addPurchases(published, 10);
     await published.sync();
     await published.database.pool.query('truncate purchases');
@@ -105,7 +107,7 @@ describe('a verification of an undamaged file', () => {
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
   });
 
-  it('does not compare a file with another database', async ({ published }) => {
+  it('does not compare a file with another database', { tags: ['slow'] }, async ({ published }) => {
     await published.sync();
     const other = await createTestDatabase();
     expect(await published.verify({ database: other.pool })).toMatchObject({
@@ -115,10 +117,10 @@ describe('a verification of an undamaged file', () => {
     await other.drop();
   });
 
-  it('reports equality while clients write and a worker publishes', { timeout: 180_000 }, async ({
-    published,
-    otherShop: { organizationId: other },
-  }) => {
+  it('reports equality while clients write and a worker publishes', {
+    tags: ['slow'],
+    timeout: 180_000,
+  }, async ({ published, otherShop: { organizationId: other } }) => {
     const { pool } = published.database;
     await addPurchases(published, 120);
     await addCustomer(pool, other);
@@ -153,7 +155,7 @@ describe('a verification of an undamaged file', () => {
 });
 
 describe('a verification of a damaged file', () => {
-  it('reports the single purchases that differ', async ({ published }) => {
+  it('reports the single purchases that differ', { tags: ['slow'] }, async ({ published }) => {
     const ids = await addPurchases(published, 68);
     await published.sync();
     const [first, second] = [ids[17], ids[51]] as [bigint, bigint];
@@ -168,7 +170,9 @@ describe('a verification of a damaged file', () => {
     }
   });
 
-  it('reports a single purchase if all were created at the same instant', async ({ published }) => {
+  it('reports a single purchase if all were created at the same instant', {
+    tags: ['slow'],
+  }, async ({ published }) => {
     const ids = await addPurchases(published, 24);
     await published.database.pool.query(
       `update purchases set created_at = '2025-06-01' where organization_id = $1`,
@@ -181,7 +185,7 @@ describe('a verification of a damaged file', () => {
     expect(differences).toMatchObject([{ idFrom: id, idUntil: id, rows: { different: 1 } }]);
   });
 
-  it('reports one range if all purchases differ', async ({ published }) => {
+  it('reports one range if all purchases differ', { tags: ['slow'] }, async ({ published }) => {
     await addPurchases(published, 40);
     await published.sync();
     await published.damage('update purchase set purchase_value_in_cents = 0');

@@ -94,13 +94,11 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     ],
   ] as const)(
     'reports the cause if its role %s, until the cause is removed',
-    async ([_what, cause, correction, message, advice], {
-      database,
-      directory,
-      role,
-      runningWorker: _,
-      statusUntil,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      [_what, cause, correction, message, advice],
+      { database, directory, role, runningWorker: _, statusUntil },
+    ) => {
       /** New connections have the new settings of the role. */
       const execute = async (statement: string) => {
         await database.pool.query(statement);
@@ -120,12 +118,9 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     },
   );
 
-  it('has the failure as text and as JSON, and no failure after a restart without the cause', async ({
-    database,
-    role,
-    sync,
-    statusUntil,
-  }) => {
+  it('has the failure as text and as JSON, and no failure after a restart without the cause', {
+    tags: ['slow'],
+  }, async ({ database, role, sync, statusUntil }) => {
     await database.pool.query(`revoke select on purchase_changes from ${role.name}`);
     const worker = sync('run');
     const failure = workerFailure(await statusUntil(hasFailed));
@@ -146,7 +141,7 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     await statusUntil(({ organizations }) => organizations[0]?.state === 'live');
   });
 
-  it('names the path of a file that the worker cannot write', async ({
+  it('names the path of a file that the worker cannot write', { tags: ['slow'] }, async ({
     shop,
     newDirectory,
     sync,
@@ -160,11 +155,9 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     expect(failure?.message).toContain(obstacle);
   });
 
-  it('has the time of the last poll if the worker can write neither its polls nor its failure', async ({
-    newDirectory,
-    sync,
-    statusUntil,
-  }) => {
+  it('has the time of the last poll if the worker can write neither its polls nor its failure', {
+    tags: ['slow'],
+  }, async ({ newDirectory, sync, statusUntil }) => {
     mkdirSync(purchasesDirectory(newDirectory), { recursive: true });
     const [polls, failures] = ['up-to-date', 'worker-failures'].map((name) =>
       join(purchasesDirectory(newDirectory), name),
@@ -183,15 +176,9 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     await statusUntil(isHealthy);
   });
 
-  it('reports a row-level security policy that may hide purchases, and nothing is published', async ({
-    database,
-    newDirectory,
-    shop,
-    role,
-    sync,
-    statusUntil,
-    onTestFinished,
-  }) => {
+  it('reports a row-level security policy that may hide purchases, and nothing is published', {
+    tags: ['slow'],
+  }, async ({ database, newDirectory, shop, role, sync, statusUntil, onTestFinished }) => {
     await database.pool.query(`
       alter table purchases enable row level security;
       create policy even_ids on purchases using (id % 2 = 0)`);

@@ -27,10 +27,9 @@ async function releaseAll(locks: WorkerLock[]): Promise<void> {
 }
 
 describe('the lock of a data folder', () => {
-  it('is refused to a standby with another number of shards, which status never lists', async ({
-    database,
-    tryLock,
-  }) => {
+  it('is refused to a standby with another number of shards, which status never lists', {
+    tags: ['slow'],
+  }, async ({ database, tryLock }) => {
     expect(await tryLock(firstHalf)).not.toBeNull();
     let hasEnded = false;
     const retryAsStandby = async () => {
@@ -50,10 +49,9 @@ describe('the lock of a data folder', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
   });
 
-  it('is given to workers with the same number of shards if several try at once', async ({
-    locks,
-    tryLock,
-  }) => {
+  it('is given to workers with the same number of shards if several try at once', {
+    tags: ['slow'],
+  }, async ({ locks, tryLock }) => {
     for (let round = 0; round < 10; round += 1) {
       const [ofWhole, ...ofHalves] = await Promise.all(
         [whole, firstHalf, secondHalf].map((shard) => tryLock(shard)),
@@ -64,10 +62,9 @@ describe('the lock of a data folder', () => {
     }
   });
 
-  it('is kept if the response to a heartbeat arrives while the process is paused', async ({
-    database: { pool },
-    tryLock,
-  }) => {
+  it('is kept if the response to a heartbeat arrives while the process is paused', {
+    tags: ['slow'],
+  }, async ({ database: { pool }, tryLock }) => {
     const lock = await tryLock(whole);
     const readSession = async () => {
       const { rows } = await pool.query<{ pid: number; started: Date }>(

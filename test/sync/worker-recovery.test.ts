@@ -68,13 +68,9 @@ const untilPublished = async (folder: string, purchases: number) => {
 };
 
 describe('a worker after a failure of Postgres', () => {
-  it('reports a connection that is lost during a load, and repeats the load', async ({
-    database,
-    openWorker,
-    organizationId,
-    add,
-    expectEqual,
-  }) => {
+  it('reports a connection that is lost during a load, and repeats the load', {
+    tags: ['slow'],
+  }, async ({ database, openWorker, organizationId, add, expectEqual }) => {
     database.pool.on('error', () => {});
     await add(1_500);
     const worker = await openWorker({ loadChunkRows: 50 });
@@ -97,7 +93,7 @@ describe('a worker after a failure of Postgres', () => {
     await expectEqual();
   });
 
-  it('applies changes after all connections were lost', async ({
+  it('applies changes after all connections were lost', { tags: ['slow'] }, async ({
     database,
     openWorker,
     folder,
@@ -118,13 +114,9 @@ describe('a worker after a failure of Postgres', () => {
     await expectEqual();
   });
 
-  it('waits for a statement that rewrites the table, and deletes no purchase', async ({
-    database,
-    openWorker,
-    organizationId,
-    add,
-    expectEqual,
-  }) => {
+  it('waits for a statement that rewrites the table, and deletes no purchase', {
+    tags: ['slow'],
+  }, async ({ database, openWorker, organizationId, add, expectEqual }) => {
     await add(100);
     const worker = await openWorker();
     await worker.once([organizationId]);
@@ -145,7 +137,7 @@ describe('a worker after a failure of Postgres', () => {
 });
 
 describe('a worker after a failure of files', () => {
-  it('continues an interrupted load after a restart', async ({
+  it('continues an interrupted load after a restart', { tags: ['slow'] }, async ({
     openWorker,
     folder,
     add,
@@ -195,7 +187,12 @@ describe('a worker after a failure of files', () => {
     },
   );
 
-  it('rebuilds a damaged live file', async ({ folder, add, sync, expectEqual }) => {
+  it('rebuilds a damaged live file', { tags: ['slow'] }, async ({
+    folder,
+    add,
+    sync,
+    expectEqual,
+  }) => {
     await add();
     await sync();
     truncateSync(join(folder, 'live.duckdb'), 20_000);
@@ -204,7 +201,9 @@ describe('a worker after a failure of files', () => {
     await expectEqual();
   });
 
-  it('publishes when a full disk has space again, also after a restart', async ({
+  it('publishes when a full disk has space again, also after a restart', {
+    tags: ['slow'],
+  }, async ({
     database,
     directory,
     organizationId,
@@ -245,7 +244,7 @@ describe('a worker after a failure of files', () => {
 });
 
 describe('a worker', () => {
-  it('removes the log entries and the files of a deleted organization', async ({
+  it('removes the log entries and the files of a deleted organization', { tags: ['slow'] }, async ({
     database,
     openWorker,
     organizationId,

@@ -114,7 +114,9 @@ describe('all formats of a response', () => {
   const query = (parameters: object): string =>
     new URLSearchParams(Object.entries(parameters)).toString();
 
-  it('show the same purchases, to the cent and the microsecond', async ({ expectAgreement }) => {
+  it('show the same purchases, to the cent and the microsecond', { tags: ['slow'] }, async ({
+    expectAgreement,
+  }) => {
     const ofCustomer = `/v1/customers/${encodeId('customer', customers[0] as bigint)}/purchases`;
     await fc.assert(
       fc.asyncProperty(
@@ -130,7 +132,9 @@ describe('all formats of a response', () => {
   });
 
   // Days up to the year 9999 take seconds.
-  it('show the same statistics', { timeout: 120_000 }, async ({ expectAgreement }) => {
+  it('show the same statistics', { tags: ['slow'], timeout: 120_000 }, async ({
+    expectAgreement,
+  }) => {
     await fc.assert(
       fc.asyncProperty(
         filters,
@@ -146,7 +150,7 @@ describe('all formats of a response', () => {
     );
   });
 
-  it('show the same time series', async ({ expectAgreement }) => {
+  it('show the same time series', { tags: ['slow'] }, async ({ expectAgreement }) => {
     const url = (parameters: object) => `/v1/purchases/timeseries?${query(parameters)}`;
     // The purchases of these months include the last microsecond of a day.
     const bounds = { created_since: '2024-01-15T00:00:00Z', created_until: '2024-03-15T00:00:00Z' };
