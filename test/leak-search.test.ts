@@ -50,7 +50,7 @@ const drop = async (database: TestDatabase) =>
   );
 
 describe('a test whose service logs', () => {
-  it.for(leaks)('%s fails', { tags: ['slow'] }, async ([_name, leakOf]) => {
+  it.for(leaks)('%s fails', async ([_name, leakOf]) => {
     const shop = await createShop();
     createRecordedLog().trace({ value: leakOf(shop) }, 'a leak');
     expect(await drop(shop.database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
@@ -64,7 +64,7 @@ describe('a test whose service logs', () => {
     expect(await drop(database)).toMatch(/^1 lines of logs and metrics.*\n.*a leak/);
   });
 
-  it('the secret of a key that a command has created fails', { tags: ['slow'] }, async () => {
+  it('the secret of a key that a command has created fails', async () => {
     const { database, organizationId } = await createShop();
     const owner = ['--organization', encodeId('organization', organizationId)];
     const environment = { DATABASE_URL: database.url };
