@@ -26,12 +26,12 @@ export default defineConfig({
         test: {
           name: 'shared process',
           isolate: false,
-          include: ['test/*/**/*.test.ts'],
+          include: ['test/**/*.test.ts'],
           // `npm run test:clickhouse` runs those of ClickHouse.
           exclude: [...configDefaults.exclude, 'test/clickhouse/**', ...replacing],
         },
       },
-      { extends: true, test: { name: 'own process', include: ['test/*.test.ts', ...replacing] } },
+      { extends: true, test: { name: 'own process', include: replacing } },
     ],
   },
 });

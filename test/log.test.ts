@@ -14,7 +14,7 @@ import { addKey } from './support/shop.ts';
 const { log, lines } = recordedLog();
 
 const it = test
-  .override('apiOptions', { log, rateLimitPerMinute: 3 })
+  .extend('apiOptions', { scope: 'file' }, { log, rateLimitPerMinute: 3 })
   /** Sends a request, and returns its line in the log. */
   .extend('lineOf', ({ api }) => async (url: string, secret?: string) => {
     const { headers } = await api.get(url, secret);

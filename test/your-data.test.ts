@@ -19,7 +19,7 @@ const document = 'docs/your-data.md';
 const blocks = (heading: string) => documentedBlocks(document, heading);
 
 const it = documentedTest
-  .override('shop', async ({ as }) => {
+  .extend('shop', { scope: 'file' }, async ({ as }) => {
     const organizationId = await createOrganization(as('writer'), 'My shop');
     const { secret } = await addKey(as('writer'), organizationId);
     const [first] = await blocks('Start');
