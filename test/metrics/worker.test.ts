@@ -15,17 +15,25 @@ import {
   addPurchase,
   addPurchases,
 } from '../support/shop.ts';
-import { measuredTest as it, withoutCapture } from './measured-worker.ts';
+import { measuredTest, withoutCapture } from './measured-worker.ts';
+
+const it = measuredTest
+  /** Resolves when the purchases of all organizations are published. */
+  .extend('untilLive', ({ service, database }) => async () => {
+    const { rows } = await database.pool.query('select count(*)::int as count from organizations');
+    return service.until(
+      ({ value }) =>
+        value('crm_sync_organizations{state="live"}') === rows[0].count &&
+        value('crm_sync_pending_organizations') === 0,
+    );
+  });
 
 describe('the metrics of the worker', () => {
   it('show a load, the published generation and the polls', { tags: ['slow'] }, async ({
     service,
+    untilLive,
   }) => {
-    const loaded = await service.until(
-      ({ value }) =>
-        value('crm_sync_organizations{state="live"}') === 1 &&
-        value('crm_sync_pending_organizations') === 0,
-    );
+    const loaded = await untilLive();
     expect(loaded.value('crm_sync_active')).toBe(1);
     const load = '{kind="load",reason="nothing was loaded yet"}';
     expect(loaded.value(`crm_sync_build_duration_seconds_count${load}`)).toBe(1);
@@ -48,15 +56,12 @@ describe('the metrics of the worker', () => {
 
   it('count applied rows, and show the size of the delta', async ({
     service,
+    untilLive,
     database,
     shop,
     customerId,
   }) => {
-    const before = await service.until(
-      ({ value }) =>
-        value('crm_sync_organizations{state="live"}') !== 0 &&
-        value('crm_sync_pending_organizations') === 0,
-    );
+    const before = await untilLive();
     await addPurchases(database.pool, shop.organizationId, customerId, 30);
     const rows = before.value('crm_sync_delta_rows{of="all"}') ?? 0;
     const after = await service.until(
@@ -158,15 +163,11 @@ describe('the metrics of the worker', () => {
     ['the published file is damaged', null],
   ] as const)(
     'count rebuilds by reason: %s',
-    async ([reason, cause], { service, database, directory, shop, customerId }) => {
+    async ([reason, cause], { service, untilLive, database, directory, shop, customerId }) => {
       const { organizationId } = shop;
       const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
       await addPurchases(database.pool, organizationId, customerId, 10);
-      await service.until(
-        ({ value }) =>
-          value('crm_sync_organizations{state="live"}') !== 0 &&
-          value('crm_sync_pending_organizations') === 0,
-      );
+      await untilLive();
       const base = publishedBase(organizationDirectory(directory, organizationId)) ?? '';
       if (cause === null) sendWorkerRequest(directory, 'damaged', organizationId, base);
       else await database.pool.query(cause);
