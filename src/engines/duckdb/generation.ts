@@ -77,11 +77,14 @@ export async function createGeneration(
   return { catalogs, labels, summary, ofBase, totals: null };
 }
 
+/** Microseconds since 1970. */
+export type TimeBounds = { readonly since: bigint; readonly until: bigint };
+
 /** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */
 export function timeBounds(
   { first, last }: GenerationSummary,
   { createdSince = first, createdUntil = last }: PurchaseFilters,
-): { readonly since: bigint; readonly until: bigint } {
+): TimeBounds {
   return {
     since: createdSince > first ? createdSince : first,
     until: createdUntil < last ? createdUntil : last,

@@ -4,7 +4,7 @@ import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.
 import { zoneOffsets } from '../../domain/time-zone.ts';
 import { creationQuarter, quarterHour } from '../../purchase-store/quarter-hours.ts';
 import { type GenerationSummary, timeBounds } from './generation.ts';
-import { areInQuarterHours, localUnits } from './local-time.ts';
+import { areInQuarterHours, isSparse, localUnits, unitKey } from './local-time.ts';
 
 /** The SQL expressions that group purchases by day. */
 export type DayGrouping = {
@@ -25,7 +25,8 @@ export async function dayGrouping(
   filters: PurchaseFilters,
   timeZone: string | undefined,
 ): Promise<DayGrouping> {
-  const { since, until } = timeBounds(summary, filters);
+  const bounds = timeBounds(summary, filters);
+  const { since, until } = bounds;
   const offsets = timeZone === undefined ? [] : await zoneOffsets(timeZone, since, until);
   const { createdSince: _since, createdUntil: _until, ...others } = filters;
   const threshold = perQuarterHourThreshold[timeZone === undefined ? 'utc' : 'zone'];
@@ -33,14 +34,14 @@ export async function dayGrouping(
     areInQuarterHours(offsets) &&
     isUnfiltered(others) &&
     meanPerQuarterHour(summary, since, until) > threshold;
-  if (timeZone === undefined && !isDense) {
+  const { day } = intervalLengths;
+  if (timeZone === undefined && !isDense && !isSparse(bounds, day)) {
     return { key: sql`created_at::date`, day: null, date: sql`key` };
   }
   const date = sql`date '0001-01-01' + key`;
-  const { day } = intervalLengths;
   return isDense
     ? { key: raw(creationQuarter.name), day: localUnits(offsets, day, raw('key')), date }
-    : { key: localUnits(offsets, day), day: null, date };
+    : { key: unitKey(localUnits(offsets, day), day, bounds), day: null, date };
 }
 
 /**

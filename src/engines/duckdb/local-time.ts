@@ -3,6 +3,7 @@ import { earliestInstant } from '../../domain/instant.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { creationQuarter, quarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
 import { offsetExpression } from '../zone-offsets.ts';
+import type { TimeBounds } from './generation.ts';
 
 /**
  * The number of whole units of local time since 0001-01-01, as SQL. A unit (microseconds) consists
@@ -27,6 +28,18 @@ export function localUnits(
   );
   return sql`((${quarter} + ${shift}) // ${raw(String(unit / quarterHour))})`;
 }
+
+/**
+ * Whether a range is too long for direct addressing by unit. DuckDB groups small integers and
+ * dates in a table for each thread, with an entry for each unit between the bounds: by day of the
+ * years 1 to 9999, 240 purchases took 1.8 s.
+ */
+export const isSparse = ({ since, until }: TimeBounds, unit: bigint): boolean =>
+  until - since > 100_000n * unit;
+
+/** `localUnits` as a key to group by, which DuckDB hashes if the range is too long. */
+export const unitKey = (units: Sql, unit: bigint, bounds: TimeBounds): Sql =>
+  isSparse(bounds, unit) ? sql`xor(${units}, 0)` : units;
 
 /**
  * False for local mean times, which differ by seconds, and for clocks that changed at a minute

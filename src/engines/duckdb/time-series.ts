@@ -14,8 +14,8 @@ import {
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
 import { assembleTimeSeries, type PeriodRange, type PeriodRow, rangeOf } from '../time-series.ts';
 import { purchasesMatching } from './filters.ts';
-import { type Generation, timeBounds } from './generation.ts';
-import { localUnits } from './local-time.ts';
+import { type Generation, type TimeBounds, timeBounds } from './generation.ts';
+import { localUnits, unitKey } from './local-time.ts';
 import { purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -28,8 +28,9 @@ export async function purchaseTimeSeries(
   const { catalogs, summary } = generation;
   const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
   const matching = (await purchasesMatching(connection, catalogs, filters)) ?? sql`false`;
-  const { since, until } = timeBounds(summary, filters);
-  const period = periodKey(interval, await periodOffsets(query, since, until));
+  const bounds = timeBounds(summary, filters);
+  const offsets = await periodOffsets(query, bounds.since, bounds.until);
+  const period = periodKey(interval, offsets, bounds);
   const readRange = async (): Promise<PeriodRange | null> => {
     const [row] = await queryRows(
       connection,
@@ -49,13 +50,12 @@ export async function purchaseTimeSeries(
 }
 
 /** The key of a purchase's period, as SQL (domain/period.ts). */
-function periodKey(interval: Interval, offsets: readonly ZoneOffset[]): Sql {
-  const key = localUnits(
-    offsets,
-    interval === 'month' ? intervalLengths.day : intervalLengths[interval],
-  );
-  if (interval !== 'month') return key;
-  const date = sql`(date '0001-01-01' + ${key})`;
+function periodKey(interval: Interval, offsets: readonly ZoneOffset[], bounds: TimeBounds): Sql {
+  if (interval !== 'month') {
+    const unit = intervalLengths[interval];
+    return unitKey(localUnits(offsets, unit), unit, bounds);
+  }
+  const date = sql`(date '0001-01-01' + ${localUnits(offsets, intervalLengths.day)})`;
   return sql`((year(${date}) - 1) * 12 + month(${date}) - 1)::integer`;
 }
 
