@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { queryRows } from '../../duckdb/connection.ts';
+import { type DuckDBRow, queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 
 /** Selects the customers of the delta's rows with these signs that match. */
@@ -29,37 +29,45 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
 }
 
 /**
- * Selects a JSON list of customers that may be counted in vain: the delta supersedes matching
- * purchases of theirs, and adds none.
+ * Selects a JSON list of customers and their superseded purchases. The delta supersedes matching
+ * purchases of these customers, and adds none, so they may be counted without a matching purchase.
  */
-export function candidatesPart(catalogs: StoreCatalogs, matching?: Sql): Sql {
+export function candidatesPart({ delta }: StoreCatalogs, matching: Sql = sql`true`): Sql {
   return sql`(
-    select list(customer_key)::varchar
-    from (${changedCustomers(catalogs, '<', matching)})
-    anti join (${changedCustomers(catalogs, '>', matching)}) using (customer_key)
+    select list([customer, purchases])::varchar from (
+      select ${hashedCustomer} as customer, count(*) as purchases
+      from ${raw(delta)}.change
+      where sign <> 0 and ${matching}
+      group by customer having max(sign) < 0
+    )
   ) as candidates`;
 }
 
 /** The number of these customers whose matching purchases in the base are all superseded. */
-export async function countGone(
+export async function countSuperseded(
   connection: DuckDBConnection,
-  { base, delta }: StoreCatalogs,
+  { base }: StoreCatalogs,
   candidates: string | null,
   matching: Sql = sql`true`,
 ): Promise<bigint> {
   if (candidates === null) return 0n;
-  // By the key itself, DuckDB would group by direct addressing, in a table of all customers. Of
-  // 750,000 customers and ten million purchases, 2,000 candidates took 85 ms instead of 20.
-  const countedOf = (table: string, sign: string) => sql`
-    select xor(customer_key, 0) as customer, count(*) as purchases from ${raw(table)}
-    where customer_key in (select unnest(${candidates}::integer[])) and ${matching} ${raw(sign)}
-    group by customer`;
-  const [row] = await queryRows(
+  const superseded = new Map(JSON.parse(candidates) as [number, number][]);
+  const rows = await queryRows(
     connection,
     sql`
-      select count(*)
-      from (${countedOf(`${base}.purchase`, '')})
-      join (${countedOf(`${delta}.change`, 'and sign < 0')}) using (customer, purchases)`,
+      select ${hashedCustomer} as customer, count(*) from ${raw(base)}.purchase
+      where customer_key in (select unnest(${JSON.stringify([...superseded.keys()])}::integer[]))
+        and ${matching}
+      group by customer`,
   );
-  return row?.[0] as bigint;
+  const isSuperseded = ([customer, purchases]: DuckDBRow) =>
+    superseded.get(customer as number) === Number(purchases);
+  return BigInt(rows.filter(isSuperseded).length);
 }
+
+/**
+ * The key of a customer, for a few of many customers. By the key itself, DuckDB would group by
+ * direct addressing, in a table of all customers: of 750,000 customers and ten million purchases,
+ * 2,000 candidates took 85 ms instead of 20.
+ */
+const hashedCustomer = raw('xor(customer_key, 0)');

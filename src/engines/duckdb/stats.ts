@@ -21,7 +21,7 @@ import {
   groupedPurchases,
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
-import { countGone, customersPart } from './customers.ts';
+import { countSuperseded, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import { currencyOf } from './labels.ts';
@@ -81,8 +81,8 @@ async function readTotals(
     return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
   }
   const [customers, candidates] = values as [bigint, string | null];
-  const gone = await countGone(connection, catalogs, candidates, matching);
-  return { purchaseCount, customerCount: customers - gone, revenueInCents, ...currencies };
+  const superseded = await countSuperseded(connection, catalogs, candidates, matching);
+  return { purchaseCount, customerCount: customers - superseded, revenueInCents, ...currencies };
 }
 
 /** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */

@@ -8,7 +8,7 @@ import {
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
-import { candidatesPart, changedCustomers, countGone } from './customers.ts';
+import { candidatesPart, changedCustomers, countSuperseded } from './customers.ts';
 import type { BaseTotals, Generation } from './generation.ts';
 import { currencyOf } from './labels.ts';
 
@@ -102,5 +102,5 @@ async function countCustomers(
       ) as added, ${candidatesPart(catalogs)}`,
   );
   const [added, candidates] = row as [bigint, string | null];
-  return customers + added - (await countGone(connection, catalogs, candidates));
+  return customers + added - (await countSuperseded(connection, catalogs, candidates));
 }
