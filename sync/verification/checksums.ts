@@ -34,48 +34,43 @@ type Part = {
   readonly inClickHouse: string;
 };
 
+const numberPart = (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
+  isText: false,
+  inPostgres,
+  inFile,
+  inClickHouse,
+});
+
+const textPart = (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
+  isText: true,
+  inPostgres,
+  inFile,
+  inClickHouse,
+});
+
 function partsOf({ name, kind }: PurchaseColumn): Part[] {
   const original = `purchases.${name}`;
   const copy = `purchase.${name}`;
   switch (kind) {
     case 'purchase_id':
     case 'cents':
-      return [
-        { isText: false, inPostgres: original, inFile: copy, inClickHouse: textInClickHouse(name) },
-      ];
+      return [numberPart(original, copy, textInClickHouse(name))];
     case 'customer_id':
       // The file has the customer twice: in the row and in the dictionary.
       return [
-        { isText: false, inPostgres: original, inFile: copy, inClickHouse: textInClickHouse(name) },
-        {
-          isText: false,
-          inPostgres: original,
-          inFile: 'customer.id',
-          inClickHouse: textInClickHouse(name),
-        },
+        numberPart(original, copy, textInClickHouse(name)),
+        numberPart(original, 'customer.id', textInClickHouse(name)),
       ];
-    case 'instant':
-      return [
-        {
-          isText: false,
-          inPostgres: sentInstant(original),
-          inFile: name === 'created_at' ? confirmedCreation : hexInstant(copy),
-          inClickHouse: hexInstantInClickHouse(name),
-        },
-      ];
+    case 'instant': {
+      const inFile = name === 'created_at' ? confirmedCreation : hexInstant(copy);
+      return [numberPart(sentInstant(original), inFile, hexInstantInClickHouse(name))];
+    }
     case 'text':
-      return [{ isText: true, inPostgres: original, inFile: copy, inClickHouse: name }];
+      return [textPart(original, copy, name)];
     case 'label':
-      return [
-        {
-          isText: true,
-          inPostgres: original,
-          inFile: `${labelTable(name)}.value`,
-          inClickHouse: name,
-        },
-      ];
+      return [textPart(original, `${labelTable(name)}.value`, name)];
     case 'coupons':
-      return [{ isText: true, inPostgres: `${original}::text`, inFile: copy, inClickHouse: name }];
+      return [textPart(`${original}::text`, copy, name)];
   }
 }
 
@@ -94,32 +89,33 @@ const confirmedCreation = `case
 
 const parts = purchaseColumns.flatMap(partsOf);
 
-function rowText(side: 'inPostgres' | 'inFile', lengthInBytes: string): string {
+/** The text of a purchase as SQL. `lengthOf` and `textOf` convert a text column. */
+function rowText(
+  side: 'inPostgres' | 'inFile' | 'inClickHouse',
+  lengthOf: (text: string) => string,
+  textOf: (text: string) => string = (text) => text,
+): string {
   const texts = parts.filter(({ isText }) => isText).map((part) => part[side]);
   const numbers = parts.filter(({ isText }) => !isText).map((part) => part[side]);
-  const lengths = texts.map((text) => `${lengthInBytes}(${text})`);
-  const separated = [...numbers, ...lengths].flatMap((number) => [number, `','`]);
-  return `concat(${[...separated, ...texts].join(', ')})`;
+  const separated = [...numbers, ...texts.map(lengthOf)].flatMap((number) => [number, `','`]);
+  return `concat(${[...separated, ...texts.map(textOf)].join(', ')})`;
 }
+
+const rowTextInPostgres = rowText('inPostgres', (text) => `octet_length(${text})`);
+const rowTextInFile = rowText('inFile', (text) => `strlen(${text})`);
+const rowTextInClickHouse = rowText(
+  'inClickHouse',
+  (text) => textInClickHouse(`length(${text})`),
+  (text) => `ifNull(${text}, '')`,
+);
 
 // A bigint without its sign holds fifteen hexadecimal digits of the hash.
-const hashInPostgres = raw(
-  `('x' || left(md5(${rowText('inPostgres', 'octet_length')}), 15))::bit(60)::bigint`,
-);
-
-function textOfRowInClickHouse(): string {
-  const texts = parts.filter(({ isText }) => isText).map((part) => part.inClickHouse);
-  const numbers = parts.filter(({ isText }) => !isText).map((part) => part.inClickHouse);
-  const lengths = texts.map((text) => textInClickHouse(`length(${text})`));
-  const separated = [...numbers, ...lengths].flatMap((number) => [number, `','`]);
-  return `concat(${[...separated, ...texts.map((text) => `ifNull(${text}, '')`)].join(', ')})`;
-}
-
+const hashInPostgres = raw(`('x' || left(md5(${rowTextInPostgres}), 15))::bit(60)::bigint`);
+const hashInFile = raw(`('0x' || left(md5(${rowTextInFile}), 15))::bigint`);
 /** The first eight bytes of the hash, without the last four bits. */
 export const hashInClickHouse = raw(
-  `toInt64(bitShiftRight(reinterpretAsUInt64(reverse(substring(MD5(${textOfRowInClickHouse()}), 1, 8))), 4))`,
+  `toInt64(bitShiftRight(reinterpretAsUInt64(reverse(substring(MD5(${rowTextInClickHouse}), 1, 8))), 4))`,
 );
-const hashInFile = raw(`('0x' || left(md5(${rowText('inFile', 'strlen')}), 15))::bigint`);
 
 /** An organization's purchases in Postgres that have not changed since the snapshot `since`. */
 export type UnchangedPurchases = { readonly organizationId: bigint; readonly since: string };
