@@ -162,7 +162,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
           if (live === null) return false;
           let isRepaired = false;
           await bringUpToDate(live, signal, async (source, confirm) => {
-            isRepaired = (await rereadRanges(live, source, ranges, signal)).repairable;
+            isRepaired = await rereadRanges(live, source, ranges, signal);
             if (!isRepaired) return;
             // The published generation differs, although Postgres has not changed.
             await moveWatermark(live, confirm);

@@ -7,61 +7,44 @@ import { type ChangedPurchase, stage } from '../apply/staging.ts';
 import { stream } from '../capture/row-stream.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import { inTransaction } from '../files/transaction.ts';
-import { changedSince } from './checksums.ts';
-import { type DictionaryDamage, findDictionaryDamage } from './dictionaries.ts';
+import { findDictionaryDamage } from './dictionaries.ts';
 import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
-
-export type Reread =
-  | { readonly repairable: true; readonly purchases: number }
-  /** Only a rebuild repairs dictionaries. */
-  | { readonly repairable: false; readonly dictionaries: readonly DictionaryDamage[] };
 
 /**
  * Replaces the live file's purchases of some ranges by those of Postgres, in one transaction.
  * The file must show all changes that `source`, a REPEATABLE READ transaction, sees: then the
- * watermark stays true. The caller publishes.
+ * watermark stays true. The caller publishes. Resolves with false, without a change, if a
+ * dictionary is damaged: only a rebuild repairs it.
  */
 export async function rereadRanges(
   live: DeltaFile,
   source: pg.ClientBase,
   ranges: readonly PurchaseRange[],
   signal: AbortSignal,
-): Promise<Reread> {
-  const { connection, catalogs } = live;
-  const organizationId = await requireUpToDate(live, source);
+): Promise<boolean> {
+  const { connection, catalogs, watermark } = live;
   const dictionaries = await findDictionaryDamage(
     (statement) => queryRows(connection, statement),
     catalogs,
   );
-  if (dictionaries.length > 0) return { repairable: false, dictionaries };
-  if (ranges.length === 0) return { repairable: true, purchases: 0 };
+  if (dictionaries.length > 0) return false;
+  if (ranges.length === 0) return true;
 
-  const rows = purchasesOf(source, organizationId, ranges);
-  let purchases = 0;
+  const rows = purchasesOf(source, watermark.organizationId, ranges);
   try {
     await inTransaction(connection, async () => {
-      ({ purchases } = await stage(live, rows, signal));
+      await stage(live, rows, signal);
       // A damaged row may have left its range: the ids of the staged rows find it.
       await writeStaged(live, join(ranges.map(inFile), ' or '));
     });
-    return { repairable: true, purchases };
+    return true;
   } finally {
     // The connection runs no other statement before the cursor is closed.
     await rows.return(undefined);
   }
 }
 
-/** Rejects if the file lacks changes: the ranges would be newer than the other purchases. */
-async function requireUpToDate({ watermark }: DeltaFile, source: pg.ClientBase): Promise<bigint> {
-  const { organizationId, snapshot } = watermark;
-  const { rowCount } = await source.query(
-    sql`${changedSince({ organizationId, since: snapshot })} limit 1`,
-  );
-  if (rowCount !== 0) throw new Error('the live file lacks changes');
-  return organizationId;
-}
-
-/** The present purchases of some ranges. */
+/** The current purchases of some ranges. */
 export async function* purchasesOf(
   source: pg.ClientBase,
   organizationId: bigint,
