@@ -1,6 +1,7 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { readJsonFile } from '../json-file.ts';
 import { replaceFileSync } from '../replace-file.ts';
 import { namesIn, purchasesDirectory, stampOf } from './published-generation.ts';
 
@@ -42,7 +43,8 @@ export function writeUpToDate(
 
 /** The instant of the worker's last poll; null if there is no readable record. */
 export function readLastPoll(dataDirectory: string, worker: string): Date | null {
-  const content = contentOf(join(upToDateDirectory(dataDirectory), worker + suffix));
+  const path = join(upToDateDirectory(dataDirectory), worker + suffix);
+  const content = readJsonFile(path, stored);
   return content === null ? null : new Date(Number(content.asOf / 1000n));
 }
 
@@ -70,7 +72,10 @@ export function readUpToDate(dataDirectory: string): UpToDateReader {
       const path = join(directory, name);
       const stamp = stampOrNothing(path);
       const known = records.get(name);
-      latest.set(name, known?.stamp === stamp ? known : { stamp, content: contentOf(path) });
+      latest.set(
+        name,
+        known?.stamp === stamp ? known : { stamp, content: readJsonFile(path, stored) },
+      );
     }
     records = latest;
     readAt = performance.now();
@@ -95,15 +100,6 @@ type Content = z.output<typeof stored>;
 function stampOrNothing(path: string): string | null {
   try {
     return stampOf(path);
-  } catch {
-    return null;
-  }
-}
-
-/** Null if the record is unreadable. */
-function contentOf(path: string): Content | null {
-  try {
-    return stored.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
     return null;
   }

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { readJsonFile } from '../../src/json-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/published-generation.ts';
 import { draftSuffix, replaceFile } from '../../src/replace-file.ts';
 import { isOfShard, type Shard } from '../shard.ts';
@@ -103,26 +105,15 @@ export async function takeRequests(
       if (unwritten !== null) await respond(unwritten.failure).catch(() => {});
       continue;
     }
-    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
-      error.code === 'ENOENT' ? null : '',
-    );
+    const parsed = readJsonFile(path, request);
     // A command that gives up removes its request. Nothing would read the response.
-    if (text === null) continue;
-    const parsed = parseRequest(text);
+    if (parsed === null && !existsSync(path)) continue;
     if (parsed !== null && !isOfShard(parsed.organizationId, shard)) continue;
     taken.set(path, null);
     if (parsed === null) await respond('the request cannot be read');
     else requests.push({ request: parsed, respond });
   }
   return requests;
-}
-
-function parseRequest(text: string): RepairRequest | null {
-  try {
-    return request.parse(JSON.parse(text));
-  } catch {
-    return null;
-  }
 }
 
 async function removeOld(path: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { readJsonFile } from '../../src/json-file.ts';
 import { replaceFile } from '../../src/replace-file.ts';
-import { readJsonFile } from '../files/json-file.ts';
 
 /** The state of an organization, in a file beside its generations that outlives the worker. */
 const organizationReport = z.object({

@@ -2,10 +2,10 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { readJsonFile } from '../../src/json-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/published-generation.ts';
 import { replaceFileSync } from '../../src/replace-file.ts';
 import { describeFailure } from '../failure.ts';
-import { readJsonFile } from '../files/json-file.ts';
 import type { Stage } from '../metrics/observer.ts';
 import { type Shard, shardName } from '../shard.ts';
 

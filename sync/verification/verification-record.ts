@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { readJsonFile } from '../../src/json-file.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { replaceFile } from '../../src/replace-file.ts';
-import { readJsonFile } from '../files/json-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';
 
