@@ -14,7 +14,7 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { readWatermark } from '../capture/watermark.ts';
 import { type DeltaFile, deltaPath } from '../files/delta-file.ts';
-import { hasSpace, requireSpace } from '../files/disk-space.ts';
+import { requireSpace } from '../files/disk-space.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
 
 /** Older generations that are kept for readers that are about to open them. */
@@ -89,11 +89,11 @@ export async function readUsablePublication({
 /** Returns the duration in milliseconds. */
 async function copyLiveDelta({ path, directory }: DeltaFile, to: string): Promise<number> {
   const { size } = await stat(path);
-  if (!(await hasSpace(directory, size))) {
-    // A new generation is worth more than older ones.
+  await requireSpace(directory, size).catch(async () => {
+    // Older generations are removed to make space.
     await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
     await requireSpace(directory, size);
-  }
+  });
   const startedAt = performance.now();
   await copyFile(path, to, constants.COPYFILE_FICLONE);
   return performance.now() - startedAt;
