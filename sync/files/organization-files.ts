@@ -140,7 +140,10 @@ export function createOrganizationFiles(options: {
 }
 
 type FileSlot<File> = {
-  /** Null if there is no usable file. */
+  /**
+   * Null if there is no usable file. Calls must not overlap, because DuckDB attaches a file only
+   * once. Runs use the live delta one after the other, and one build at a time uses other files.
+   */
   open(): Promise<File | null>;
   /** Takes a file that was opened elsewhere. */
   adopt(file: File): void;
@@ -160,22 +163,11 @@ function createFileSlot<File>(options: {
   readonly snapshotOf: (file: File) => RetainedSnapshot | null;
 }): FileSlot<File> {
   let file: File | null = null;
-  let opening: Promise<File | null> | null = null;
   const slot: FileSlot<File> = {
     closedSnapshot: null,
-    // Concurrent calls share one promise: DuckDB attaches a file only once.
     async open() {
-      if (file !== null) return file;
-      opening ??= options
-        .open()
-        .then((opened) => {
-          file = opened;
-          return opened;
-        })
-        .finally(() => {
-          opening = null;
-        });
-      return opening;
+      file ??= await options.open();
+      return file;
     },
     adopt(opened) {
       file = opened;

@@ -1,11 +1,12 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { detach, quotePath } from '../../src/duckdb/connection.ts';
+import { quotePath } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { closeFolder, ignoringErrors } from '../../src/private-files.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
+import { detachAndClose } from './duckdb-file.ts';
 
 /**
  * A file lock on an organization's folder. The lock in Postgres is not enough: a worker that has
@@ -70,12 +71,7 @@ export function createOwnership(
     async release() {
       const connection = await taking?.catch(() => null);
       taking = null;
-      if (connection == null) return;
-      try {
-        await detach(connection, catalog);
-      } finally {
-        connection.closeSync();
-      }
+      if (connection != null) await detachAndClose(connection, catalog);
     },
   };
 }
