@@ -5,6 +5,7 @@ import { hashInClickHouse } from '../verification/checksums.ts';
 import {
   type PublishedContent,
   type PublishedContents,
+  requireLayout,
   UnreadableError,
 } from '../verification/published-content.ts';
 import { conditionOf, type PurchaseRange } from '../verification/purchase-range.ts';
@@ -29,6 +30,7 @@ export function openPublishedContents(
     async newest() {
       const generation = await readNewest(clickhouse, organizationId);
       if (generation === null) return null;
+      requireLayout(generation.layoutVersion, clickHouseLayoutVersion);
       if (open?.generation.name !== String(generation.number)) {
         open = storedContent(clickhouse, generation);
       }
@@ -47,7 +49,7 @@ export function storedContent(
   clickhouse: ClickHouse,
   content: Content & Partial<StoredGeneration>,
 ): PublishedContent {
-  const { watermark, load, number, layoutVersion = clickHouseLayoutVersion } = content;
+  const { watermark, load, number } = content;
   const axes = { created: raw('created_at'), id: raw('id') };
   let exclusion = emptyExclusion;
 
@@ -58,7 +60,6 @@ export function storedContent(
 
   return {
     generation: { ...watermark, name: number === undefined ? load : String(number) },
-    isOtherLayout: layoutVersion !== clickHouseLayoutVersion,
     async findDamage() {
       await requireSupersededRows(clickhouse, content);
       // Rows have their texts, so there are no dictionaries that could be damaged.

@@ -128,11 +128,6 @@ async function requirePublished(
 ): Promise<PublishedContent> {
   const content = await contents.newest();
   if (content === null) throw new IncomparableError('nothing is published yet', false);
-  if (content.isOtherLayout) {
-    throw new IncomparableError(
-      'another version published the generation, and the worker will load it again',
-    );
-  }
   return content;
 }
 

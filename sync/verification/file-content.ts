@@ -1,7 +1,6 @@
 import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import type { Generation } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
@@ -14,7 +13,7 @@ type Query = (statement: Sql) => Promise<DuckDBRow[]>;
 
 /** The content of a base and a delta. */
 export function fileContent(options: {
-  readonly generation: Generation & { readonly layoutVersion: number };
+  readonly generation: Generation;
   readonly connection: DuckDBConnection;
   readonly catalogs: StoreCatalogs;
   /** Rejects with UnreadableError if the files are damaged. */
@@ -24,7 +23,6 @@ export function fileContent(options: {
   const axes = { created: creationInFile, id: raw('id') };
   return {
     generation,
-    isOtherLayout: generation.layoutVersion !== layoutVersion,
     async findDamage() {
       await requireSupersededRows(query, catalogs);
       return findDictionaryDamage(query, catalogs);
@@ -75,7 +73,7 @@ export function fileContent(options: {
 /** The content of a delta that is not published. */
 export function deltaContent({ connection, catalogs, path, watermark }: DeltaFile) {
   const query: Query = (statement) => queryRows(connection, statement);
-  const generation = { ...watermark, layoutVersion, name: path };
+  const generation = { ...watermark, name: path };
   return fileContent({ generation, connection, catalogs, query });
 }
 

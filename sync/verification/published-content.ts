@@ -22,8 +22,6 @@ export type Bounds = {
  */
 export type PublishedContent = {
   readonly generation: Generation;
-  /** Another version published the generation, and this one cannot read it. */
-  readonly isOtherLayout: boolean;
   /** Damage of dictionaries. Rejects if superseded rows differ from those that they supersede. */
   findDamage(): Promise<DictionaryDamage[]>;
   /** The changed purchases, which `checksums` and `rowHashes` exclude from now on. */
@@ -44,7 +42,10 @@ export type PublishedContent = {
 
 /** An organization's published generations, one at a time. */
 export type PublishedContents = {
-  /** Opens the newest generation, unless it is open; null if nothing is published. */
+  /**
+   * Opens the newest generation, unless it is open; null if nothing is published. Rejects with
+   * IncomparableError if the generation has another layout.
+   */
   newest(): Promise<PublishedContent | null>;
   close(): Promise<void>;
 };
@@ -59,4 +60,12 @@ export class IncomparableError extends Error {
     super(message);
     this.isPublished = isPublished;
   }
+}
+
+/** Throws if another version published the generation: this version cannot read its layout. */
+export function requireLayout(published: number, expected: number): void {
+  if (published === expected) return;
+  throw new IncomparableError(
+    'another version published the generation, and the worker will load it again',
+  );
 }

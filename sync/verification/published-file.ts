@@ -25,6 +25,7 @@ import { fileContent } from './file-content.ts';
 import {
   type PublishedContent,
   type PublishedContents,
+  requireLayout,
   UnreadableError,
 } from './published-content.ts';
 
@@ -48,11 +49,6 @@ export async function openPublishedFiles(
   let opened = 0;
 
   const attach = async (generation: PublishedGeneration): Promise<OpenContent> => {
-    const { layoutVersion: layout } = generation;
-    if (layout !== layoutVersion) {
-      const catalogs = { base: 'none', delta: 'none' };
-      return publishedFile(connection, catalogs, directory, generation, async () => {});
-    }
     const basePath = join(directory, generation.base);
     const base = await bases.acquire(basePath).catch((error) => {
       throw unreadable(error, basePath);
@@ -79,6 +75,7 @@ export async function openPublishedFiles(
     for (let attempt = 1; ; attempt += 1) {
       const generation = readNewest(directory);
       if (generation === null) return null;
+      requireLayout(generation.layoutVersion, layoutVersion);
       if (open?.content.generation.name === generation.file) return open.content;
       const previous = open;
       open = null;
