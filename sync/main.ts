@@ -78,7 +78,7 @@ program
 
 program
   .command('rebuild')
-  .description('build new files from Postgres while the present ones serve')
+  .description('build new files from Postgres while the current ones serve')
   .option('--organization <id>', 'only this organization (org_…)')
   .action(async (options: Options) => {
     const stopped = untilStopped();

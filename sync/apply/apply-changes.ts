@@ -72,7 +72,7 @@ export async function moveWatermark(file: DeltaFile, confirm: Confirm): Promise<
 }
 
 /**
- * Writes the staged purchases: supersedes their rows of the base, and adds their present rows.
+ * Writes the staged purchases: supersedes their rows of the base, and adds their current rows.
  * Also removes all other purchases that match `replaced`, a condition on the table `purchase`.
  * Call it within a transaction.
  */

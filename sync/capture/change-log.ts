@@ -6,7 +6,7 @@ import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { Watermark } from './watermark.ts';
 
 /** The result of one poll of the change log. */
-export type ChangeLogNews = {
+export type PollResult = {
   /** The snapshot of the poll; pass it to the next poll. */
   readonly snapshot: string;
   /** The start of the poll's transaction, in microseconds since 1970. */
@@ -29,7 +29,7 @@ export async function readChangeLog(
   database: Database,
   since: string,
   tokens: readonly string[],
-): Promise<ChangeLogNews> {
+): Promise<PollResult> {
   // One statement has one snapshot for all columns.
   const { rows } = await database.query<
     SnapshotRow & { server: string; log: string; organizations: string[]; lost_tokens: string[] }
@@ -89,7 +89,7 @@ export async function retainChangeLog(
       do update set retain_from = least(reader.retain_from, excluded.retain_from), seen_at = now()`);
 }
 
-/** Renews the data folder's right to the entries of these organizations, which lasts a day. */
+/** Renews the retention of the entries of these organizations, which lasts a day. */
 export async function renewRetention(
   database: Database,
   dataFolderId: string,
@@ -143,7 +143,7 @@ export async function pruneChangeLog(
           where organization_id = any (${known.map(({ organization_id: id }) => String(id))}::bigint[])
             and seen_at > now() - interval '1 day'
           order by organization_id, retain_from
-        ), noted as (
+        ), recorded as (
           insert into purchase_change_pruning as pruning (organization_id, pruned_below)
           select organization_id, retain_from from bounds
           on conflict (organization_id) do update set pruned_below = excluded.pruned_below
@@ -163,16 +163,16 @@ export async function pruneChangeLog(
 }
 
 /** Deletes entries of deleted organizations, and records the position as other pruning does. */
-export async function pruneGoneOrganizations(database: Database): Promise<void> {
+export async function pruneDeletedOrganizations(database: Database): Promise<void> {
   await database.query(`
-    with gone as (
+    with deleted as (
       delete from purchase_changes
       where transaction_id < pg_snapshot_xmin(pg_current_snapshot())
         and not exists (select from organizations where id = organization_id)
       returning organization_id
     )
     insert into purchase_change_pruning as pruning (organization_id, pruned_below)
-    select distinct organization_id, pg_snapshot_xmin(pg_current_snapshot()) from gone
+    select distinct organization_id, pg_snapshot_xmin(pg_current_snapshot()) from deleted
     on conflict (organization_id) do update set pruned_below = excluded.pruned_below
       where excluded.pruned_below > pruning.pruned_below`);
   await database.query(`

@@ -15,7 +15,7 @@ export const unseenBy = (since: string): Sql =>
       and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
 
 /**
- * Returns each purchase that changed since the snapshot `since` once, with its present row.
+ * Returns each purchase that changed since the snapshot `since` once, with its current row.
  * The row is null if the purchase was deleted or moved to another organization.
  */
 export function streamChanges(

@@ -29,17 +29,17 @@ class RowStream extends QueryStream {
       types: exactTypes,
     });
     this.#connection = connection;
-    connection.once('end', this.#noticeLoss);
+    connection.once('end', this.#handleEnd);
   }
 
-  readonly #noticeLoss = () => {
+  readonly #handleEnd = () => {
     this.#isLost = true;
     this.destroy(new Error('Connection terminated while rows were read'));
   };
 
   override _destroy(error: Error, callback: (error: Error) => void): void {
     const connection = this.#connection;
-    connection.off('end', this.#noticeLoss);
+    connection.off('end', this.#handleEnd);
     if (this.#isLost) {
       callback(error);
       return;

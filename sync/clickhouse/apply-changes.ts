@@ -26,7 +26,7 @@ const signedColumns = ['organization_id', 'load_id', 'writer', 'batch', 'sign', 
 
 /**
  * Adds changed purchases to a batch: with sign -1 the rows that `content` has, except those that
- * match `superseded`, and with sign 1 the present ones.
+ * match `superseded`, and with sign 1 the current ones.
  */
 export async function writeChanges(
   clickhouse: ClickHouse,
@@ -45,7 +45,7 @@ export async function writeChanges(
     if (part.length === 0) return;
     const ids = sql`id in ${listOfIds(part.map(({ id }) => id))}`;
     await insertSuperseded(clickhouse, content, batch, sql`not (${superseded})`, ids, signal);
-    await insertPresent(clickhouse, content, batch, part, signal);
+    await insertCurrent(clickhouse, content, batch, part, signal);
     count += part.length;
     for (const { row } of part) {
       if (row === null) continue;
@@ -64,7 +64,7 @@ export async function writeChanges(
   return { purchases: count, currencies };
 }
 
-async function insertPresent(
+async function insertCurrent(
   clickhouse: ClickHouse,
   { load, watermark }: Content,
   { writer, batch }: Batch,

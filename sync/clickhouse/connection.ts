@@ -5,15 +5,15 @@ import {
   openClickHouse,
 } from '../../src/engines/clickhouse/client.ts';
 
-/** A server that is silent for this long has failed. While it works, it sends progress. */
-const silenceMs = 60_000;
+/** A server that sends nothing for this long has failed. While it works, it sends progress. */
+const responseTimeoutMs = 60_000;
 const progressIntervalMs = 20_000;
 
 /** A connection for statements that take minutes, such as loads and comparisons. */
 export function openForWorker(options: ClickHouseOptions): ClickHouse {
   const clickhouse = openClickHouse({
     ...options,
-    timeoutMs: silenceMs,
+    timeoutMs: responseTimeoutMs,
     settings: {
       send_progress_in_http_headers: 1,
       http_headers_progress_interval_ms: String(progressIntervalMs),

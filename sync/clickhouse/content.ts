@@ -116,7 +116,7 @@ export function storedContent(
 }
 
 /**
- * Rejects if the signed rows of the changes and the rows of the load do not add up to the present
+ * Rejects if the signed rows of the changes and the rows of the load do not add up to the current
  * ones: sums over them would be wrong, although the purchases themselves may be equal.
  */
 async function requireSupersededRows(clickhouse: ClickHouse, content: Content): Promise<void> {

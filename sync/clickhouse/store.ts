@@ -30,7 +30,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): Store {
   const pruneLoads = createLoadPruning(clickhouse, unfinishedLoads, options.graceMs);
   let tables: Promise<void> | null = null;
 
-  /** The server may be gone at first, so a failure is repeated. */
+  /** The server may be unavailable at first, so a failure is repeated. */
   const requireTables = (): Promise<void> => {
     tables ??= createAll(clickhouse).catch((error) => {
       tables = null;
@@ -60,7 +60,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): Store {
       await removeOrganization(clickhouse, organizationId);
       await removeOrganizationFolder(dataDirectory, organizationId);
     },
-    async tidy(shard, isInUse) {
+    async cleanUp(shard, isInUse) {
       await removeOrphanedFolders(database, dataDirectory, shard, isInUse);
       await requireTables();
       await removeOrphans(shard, isInUse);

@@ -10,7 +10,7 @@ import type { Content } from './generations.ts';
 
 export type Stores = { readonly database: Database; readonly clickhouse: ClickHouse };
 
-/** What follows the changes, in the same snapshot. `confirm` makes the snapshot durable. */
+/** The work after the changes, in the same snapshot. `confirm` makes the snapshot durable. */
 export type Then = (
   source: pg.ClientBase,
   content: Content,

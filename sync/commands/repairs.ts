@@ -9,7 +9,7 @@ import { type RunningWorker, readWorkers } from './worker-lock.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
 
 const responseTimeoutMs = 5_000;
-const maxSilenceMs = 10_000;
+const maxUnresponsiveMs = 10_000;
 
 /**
  * The repairs of a command. Without a running worker, the command takes the lock and repairs by
@@ -38,9 +38,9 @@ export function repairsOf(
     // A statement without a response would keep the pool open.
     destroyConnections(database);
     // While Postgres fails, neither worker nor command can repair.
-    if (performance.now() - respondedAt < maxSilenceMs) return true;
+    if (performance.now() - respondedAt < maxUnresponsiveMs) return true;
     throw new OperatorError(
-      `Postgres has not responded for ${maxSilenceMs / 1000} s. ` +
+      `Postgres has not responded for ${maxUnresponsiveMs / 1000} s. ` +
         'The worker keeps the request, and repairs once Postgres responds.',
     );
   };

@@ -7,8 +7,8 @@ import { everyOrganization, type Shard } from '../shard.ts';
 import { prepareSession } from './session.ts';
 
 /**
- * The right to write to a data folder, or to a shard of it: an advisory lock in Postgres with
- * its own connection. The end of the connection releases the lock.
+ * An advisory lock in Postgres on a data folder or shard, with its own connection. The end of the
+ * connection releases the lock.
  */
 export type WorkerLock = {
   /** Aborted if the connection, and with it the lock, is lost. */
@@ -18,7 +18,7 @@ export type WorkerLock = {
 
 const heartbeatMs = 2_000;
 /** Keepalives of the server take eleven seconds to release the lock of a machine without power. */
-const maxUnansweredBeats = 4;
+const maxMissedHeartbeats = 4;
 const responseTimeoutMs = 5_000;
 /** @types/pg lacks `query_timeout`, which 0 would not override. */
 const heartbeatQuery = { text: 'select', query_timeout: 2 ** 31 - 1 } as pg.QueryConfig;
@@ -70,7 +70,7 @@ export async function tryWorkerLock(
   let unanswered = 0;
   const heartbeat = setInterval(() => {
     unanswered += 1;
-    if (unanswered > maxUnansweredBeats) {
+    if (unanswered > maxMissedHeartbeats) {
       lose();
       void client.end().catch(() => {});
     }

@@ -31,7 +31,7 @@ export type DeltaFile = {
   close(): Promise<void>;
 };
 
-/** Where an organization's files are, and what opens them. */
+/** The location of an organization's files, and the instance that opens them. */
 export type FileContext = {
   readonly instance: DuckDBInstance;
   /** The bases that are attached to the instance. */
@@ -45,7 +45,7 @@ export const deltaPath = (directory: string, role: DeltaRole): string =>
 
 /** Opens a delta and its base; null if a file is missing, damaged, or of another layout or organization. */
 export async function openDelta(context: FileContext, role: DeltaRole): Promise<DeltaFile | null> {
-  const { path, catalog } = placeOf(context, role);
+  const { path, catalog } = locationOf(context, role);
   if (!existsSync(path)) return null;
   const connection = await context.instance.connect();
   try {
@@ -74,7 +74,7 @@ export async function createDelta(
   base: string,
   watermark: Watermark,
 ): Promise<DeltaFile> {
-  const { path, catalog } = placeOf(context, role);
+  const { path, catalog } = locationOf(context, role);
   await removeDuckDBFile(path);
   const connection = await context.instance.connect();
   try {
@@ -106,7 +106,7 @@ export async function replaceLiveDelta(directory: string): Promise<void> {
   await rename(deltaPath(directory, 'next'), live);
 }
 
-function placeOf({ dataDirectory, organizationId }: FileContext, role: DeltaRole) {
+function locationOf({ dataDirectory, organizationId }: FileContext, role: DeltaRole) {
   const directory = organizationDirectory(dataDirectory, organizationId);
   return { directory, path: deltaPath(directory, role), catalog: `${role}_${organizationId}` };
 }
@@ -118,7 +118,7 @@ async function withBase(
   base: string,
   watermark: Watermark,
 ): Promise<DeltaFile> {
-  const { directory, path, catalog } = placeOf(context, role);
+  const { directory, path, catalog } = locationOf(context, role);
   const attached = await context.bases.acquire(join(directory, base));
   const catalogs = { base: attached.catalog, delta: catalog };
   return {

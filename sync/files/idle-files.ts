@@ -1,4 +1,4 @@
-/** Closes a file after its present use. The next use opens the file again. */
+/** Closes a file after its current use. The next use opens the file again. */
 export type Close = () => Promise<void>;
 
 /**
@@ -8,11 +8,11 @@ export type Close = () => Promise<void>;
  */
 export type IdleFiles = {
   /** Marks a file as used, so that it is not closed. */
-  take(close: Close): void;
+  markUsed(close: Close): void;
   /** Marks a file as unused. */
-  leave(close: Close): void;
+  markUnused(close: Close): void;
   /** Closes the least recently used files beyond the maximum. */
-  closeSurplus(): Promise<void>;
+  evict(): Promise<void>;
   /** Closes all unused files, to free memory. */
   closeAll(): Promise<void>;
 };
@@ -30,13 +30,13 @@ export function createIdleFiles(maxIdle: number): IdleFiles {
   };
 
   return {
-    take(close) {
+    markUsed(close) {
       idle.delete(close);
     },
-    leave(close) {
+    markUnused(close) {
       idle.add(close);
     },
-    closeSurplus: () => evictBeyond(maxIdle),
+    evict: () => evictBeyond(maxIdle),
     closeAll: () => evictBeyond(0),
   };
 }

@@ -107,7 +107,7 @@ export function createOrganizationFiles(options: {
     },
     async createNext(base, watermark) {
       const file = await createDelta(context, 'next', base, watermark);
-      next.adopt(file);
+      next.set(file);
       unfinished.closedSnapshot = null;
       return file;
     },
@@ -145,9 +145,9 @@ type FileSlot<File> = {
    * once. Runs use the live delta one after the other, and one build at a time uses other files.
    */
   open(): Promise<File | null>;
-  /** Takes a file that was opened elsewhere. */
-  adopt(file: File): void;
-  /** Leaves the open file to its new owner, which closes it. */
+  /** Sets a file that was opened elsewhere. */
+  set(file: File): void;
+  /** Forgets the open file. The caller closes it. */
   release(): void;
   close(): Promise<void>;
   remove(): Promise<void>;
@@ -169,7 +169,7 @@ function createFileSlot<File>(options: {
       file ??= await options.open();
       return file;
     },
-    adopt(opened) {
+    set(opened) {
       file = opened;
     },
     release() {

@@ -65,18 +65,18 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
   const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     try {
       return await exclusively.add(async () => {
-        idleFiles.take(closeLive);
+        idleFiles.markUsed(closeLive);
         isLiveInUse = true;
         try {
           return await work();
         } finally {
           isLiveInUse = false;
-          idleFiles.leave(closeLive);
+          idleFiles.markUnused(closeLive);
         }
       });
     } finally {
       // Outside the queue: another organization may be waiting to close this one's file.
-      await idleFiles.closeSurplus();
+      await idleFiles.evict();
     }
   };
 
@@ -254,7 +254,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
 
     async close() {
       await exclusively.onIdle();
-      idleFiles.take(closeLive);
+      idleFiles.markUsed(closeLive);
       await files.release();
     },
   };

@@ -24,7 +24,7 @@ export function createFileStore(options: FileStoreOptions): Store {
     // The worker's record in the data folder suffices.
     confirm() {},
     remove: (organizationId) => removeOrganizationFolder(dataDirectory, organizationId),
-    tidy: (shard, isInUse) => removeOrphanedFolders(database, dataDirectory, shard, isInUse),
+    cleanUp: (shard, isInUse) => removeOrphanedFolders(database, dataDirectory, shard, isInUse),
     freeMemory: () => idleFiles.closeAll(),
   };
 }

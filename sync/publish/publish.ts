@@ -155,9 +155,9 @@ async function removeOldGenerations(
   const others = names
     .filter((name) => generationPattern.test(name) && name !== current)
     .sort((a, b) => (BigInt(a.split('-')[0] ?? 0) < BigInt(b.split('-')[0] ?? 0) ? 1 : -1));
-  const leftovers = names.filter((name) => /^\d+-[0-9a-f-]+\.duckdb\.tmp(\.wal)?$/.test(name));
+  const interrupted = names.filter((name) => /^\d+-[0-9a-f-]+\.duckdb\.tmp(\.wal)?$/.test(name));
   const earlier = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb$/.test(name));
-  for (const name of [...others.slice(kept), ...leftovers, ...earlier]) {
+  for (const name of [...others.slice(kept), ...interrupted, ...earlier]) {
     // Readers with an open file keep the content until they close the file.
     await rm(join(directory, name), { force: true });
   }

@@ -1,7 +1,7 @@
 import type { Database } from '../../src/postgres/pool.ts';
 import {
   pruneChangeLog,
-  pruneGoneOrganizations,
+  pruneDeletedOrganizations,
   type RetainedSnapshot,
   renewRetention,
 } from '../capture/change-log.ts';
@@ -30,6 +30,6 @@ export function createPruning(
     await renewRetention(database, dataFolderId, unmoved);
     if (moved.size > 0) await pruneChangeLog(database, dataFolderId, moved);
     for (const [id, snapshots] of moved) pruned.set(id, keyOf(snapshots));
-    await pruneGoneOrganizations(database);
+    await pruneDeletedOrganizations(database);
   };
 }

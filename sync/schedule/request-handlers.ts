@@ -6,7 +6,7 @@ import { describeFailure } from '../failure.ts';
 import { isOfShard, type Shard } from '../shard.ts';
 import type { OrganizationSchedulers } from './organization-schedulers.ts';
 
-/** What the worker does for requests of commands and of the API. */
+/** Handles requests of commands and of the API. */
 export type RequestHandlers = {
   /** Starts the repairs and rebuilds that commands request. Each command receives a response at the end. */
   takeCommandRequests(): Promise<void>;

@@ -14,7 +14,7 @@ import { createRetries } from './retries.ts';
 export type Scheduler = {
   readonly replicator: Replicator;
   /** The change log has changes that no finished run has applied. */
-  noticeChanges(): void;
+  markChanged(): void;
   /** A request of the API waits for fresh data: the next run precedes those of other organizations. */
   requestRefresh(): void;
   /**
@@ -85,7 +85,7 @@ export function createScheduler(options: {
   const isLiveUsable = () => state.requiredLoad()?.isLiveUsable ?? true;
 
   const run = async () => {
-    // Changes that are noticed from here on may be too late for this run.
+    // Changes that are marked from here on may be too late for this run.
     hasChanges = false;
     const isRefresh = isRefreshRequested;
     isRefreshRequested = false;
@@ -195,7 +195,7 @@ export function createScheduler(options: {
 
   return {
     replicator,
-    noticeChanges() {
+    markChanged() {
       hasChanges = true;
     },
     requestRefresh() {

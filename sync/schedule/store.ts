@@ -25,10 +25,10 @@ export type Store = {
   /** Removes a deleted organization. */
   remove(organizationId: bigint): Promise<void>;
   /**
-   * Removes what nothing needs any more, such as organizations that were deleted while no worker
-   * ran. `isInUse` tells the organizations of this worker.
+   * Removes unused data, such as organizations that were deleted while no worker ran. `isInUse`
+   * returns whether this worker has the organization.
    */
-  tidy(shard: Shard, isInUse: (organizationId: bigint) => boolean): Promise<void>;
+  cleanUp(shard: Shard, isInUse: (organizationId: bigint) => boolean): Promise<void>;
   /** Called after DuckDB ran out of memory, before the retry. */
   freeMemory(): Promise<void>;
 };

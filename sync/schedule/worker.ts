@@ -6,7 +6,7 @@ import { isOutOfMemory } from '../../src/duckdb/memory.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { writeUpToDate } from '../../src/purchase-store/up-to-date.ts';
-import { type ChangeLogNews, removeForeignEntries } from '../capture/change-log.ts';
+import { type PollResult, removeForeignEntries } from '../capture/change-log.ts';
 import type { Generation } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { noObserver, type WorkerObserver, type WorkerState } from '../metrics/observer.ts';
@@ -55,7 +55,7 @@ export type Worker = {
 const organizationsIntervalMs = 500;
 const requestsIntervalMs = 500;
 const pruneIntervalMs = 5_000;
-const tidyIntervalMs = 60_000;
+const cleanUpIntervalMs = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { database, store, dataDirectory, dataFolderId, log } = options;
@@ -94,16 +94,16 @@ export function createWorker(options: WorkerOptions): Worker {
     );
   };
 
-  const tidyUp = async () => {
+  const cleanUp = async () => {
     const isPresent = (id: bigint) => schedulers.all.has(id);
     for (const id of confirmed.keys()) if (!isPresent(id)) confirmed.delete(id);
     await store
-      .tidy(shard, isPresent)
+      .cleanUp(shard, isPresent)
       .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now'));
   };
 
   /** Writes which generations show all changes that this poll could see. */
-  const reportUpToDate = ({ asOf }: ChangeLogNews) => {
+  const reportUpToDate = ({ asOf }: PollResult) => {
     const generations = new Map<bigint, Generation>();
     for (const [id, scheduler] of schedulers.all) {
       const generation = scheduler.upToDateGeneration();
@@ -126,19 +126,19 @@ export function createWorker(options: WorkerOptions): Worker {
   /** Rejects if Postgres does not respond. */
   const work = async (due: Due): Promise<void> => {
     const startedAt = performance.now();
-    const news = await changeLogPoll.poll(async () => {
+    const result = await changeLogPoll.poll(async () => {
       if (due.organizations()) await schedulers.refresh();
     });
-    lastPoll = { asOf: news.asOf, at: performance.now() };
+    lastPoll = { asOf: result.asOf, at: performance.now() };
     observer.polled(lastPoll.at - startedAt);
-    reportUpToDate(news);
+    reportUpToDate(result);
     if (due.requests()) {
       await requests.takeCommandRequests();
       requests.rebuildDamagedFiles();
     }
     for (const scheduler of schedulers.all.values()) scheduler.startDueWork();
     if (due.pruning()) await attemptPruning();
-    if (due.tidying()) await tidyUp();
+    if (due.cleanUp()) await cleanUp();
   };
 
   const startVerifying = (signal: AbortSignal): void => {
@@ -205,7 +205,7 @@ export function createWorker(options: WorkerOptions): Worker {
         organizations: every(organizationsIntervalMs),
         requests: every(requestsIntervalMs),
         pruning: every(pruneIntervalMs),
-        tidying: every(tidyIntervalMs),
+        cleanUp: every(cleanUpIntervalMs),
       };
       let outages = 0;
       log.info(
@@ -217,11 +217,11 @@ export function createWorker(options: WorkerOptions): Worker {
         try {
           await work(due);
           outages = 0;
-          failures.note('looking', null);
+          failures.note('polling', null);
         } catch (error) {
           outages += 1;
           changeLogPoll.reset();
-          failures.note('looking', error);
+          failures.note('polling', error);
         }
         const isReachable = outages === 0;
         const pauseMs = isReachable ? options.pollIntervalMs : backoffMs(outages, 5_000);
@@ -237,4 +237,4 @@ export function createWorker(options: WorkerOptions): Worker {
   };
 }
 
-type Due = Readonly<Record<'organizations' | 'requests' | 'pruning' | 'tidying', () => boolean>>;
+type Due = Readonly<Record<'organizations' | 'requests' | 'pruning' | 'cleanUp', () => boolean>>;

@@ -29,7 +29,7 @@ export type WorkerFailures = {
   note(activity: string, error: unknown): void;
 };
 
-/** Logs each new failure, and writes the oldest present one to the file. */
+/** Logs each new failure, and writes the oldest current one to the file. */
 export function createWorkerFailures(
   dataDirectory: string,
   shard: Shard,
@@ -76,7 +76,7 @@ export function createWorkerFailures(
 
 /** Activities that write files may name an organization. */
 const stageOf = (activity: string): Stage => {
-  if (activity === 'looking') return 'poll';
+  if (activity === 'polling') return 'poll';
   return activity === 'pruning' ? 'pruning' : 'record';
 };
 

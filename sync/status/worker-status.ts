@@ -12,7 +12,7 @@ export type WorkerStatus = RunningWorker & {
 };
 
 /** A poll takes milliseconds. Pruning, or an overloaded processor, may take seconds. */
-const silentAfterMs = 10_000;
+const pollOverdueMs = 10_000;
 
 /** The workers of the data folder, with their failures. */
 export async function readWorkerStatus(
@@ -27,17 +27,21 @@ export async function readWorkerStatus(
   return workers.map((worker) => {
     const polledAt = readLastPoll(dataDirectory, shardName(worker.shard));
     if (worker.isCommand) return { ...worker, polledAt, failure: null };
-    const silence = whySilent(worker, polledAt, now.getTime() - silentAfterMs - 2 * pollIntervalMs);
+    const notPolling = whyNotPolling(
+      worker,
+      polledAt,
+      now.getTime() - pollOverdueMs - 2 * pollIntervalMs,
+    );
     return {
       ...worker,
       polledAt,
-      failure: readWorkerFailure(dataDirectory, worker.shard) ?? silence,
+      failure: readWorkerFailure(dataDirectory, worker.shard) ?? notPolling,
     };
   });
 }
 
 /** Null if the worker has polled or started after `limit`, in milliseconds since 1970. */
-function whySilent(
+function whyNotPolling(
   { since }: RunningWorker,
   polledAt: Date | null,
   limit: number,

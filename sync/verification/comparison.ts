@@ -59,7 +59,7 @@ export type ComparisonOptions = {
   readonly database: Database;
   readonly contents: Pick<PublishedContents, 'newest'>;
   /** The maximum wait for a generation whose later changes are in the change log. */
-  readonly patienceMs: number;
+  readonly maxWaitMs: number;
   readonly signal: AbortSignal;
 };
 
@@ -71,7 +71,7 @@ export function createComparison(options: ComparisonOptions): Comparison {
     whole: PurchaseRange,
     read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
   ): Promise<{ content: PublishedContent; result: Result; startedAt: number }> => {
-    const deadline = Date.now() + options.patienceMs;
+    const deadline = Date.now() + options.maxWaitMs;
     for (let pauseMs = 100; ; pauseMs *= 2) {
       const startedAt = performance.now();
       const content = await requirePublished(options.contents);

@@ -47,7 +47,7 @@ export type VerifyOptions = {
   readonly signal: AbortSignal;
   /** The pause after each part, as a multiple of the part's duration. */
   readonly pauseFactor?: number;
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
   /** Purchases of one part, which is one transaction. */
   readonly partRows?: number;
   /** The maximum size of a range whose purchases are compared one by one. */
@@ -63,7 +63,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
   const found: Findings = { ...nothingFound };
   const contents = await options.open(options.organizationId);
   try {
-    const comparison = createComparison({ patienceMs: 30_000, ...options, contents });
+    const comparison = createComparison({ maxWaitMs: 30_000, ...options, contents });
     await compareInParts(comparison, options, found);
     const isEqual = found.differences.length + found.dictionaries.length === 0;
     return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
@@ -119,10 +119,10 @@ async function compareInParts(
 /** The number of ranges and dictionaries in which an unpublished content differs from Postgres. */
 export async function countDifferences(
   content: PublishedContent,
-  options: Omit<ComparisonOptions, 'contents' | 'patienceMs'>,
+  options: Omit<ComparisonOptions, 'contents' | 'maxWaitMs'>,
 ): Promise<number> {
   const contents = { newest: async () => content };
   const found = { ...nothingFound };
-  await compareInParts(createComparison({ ...options, contents, patienceMs: 0 }), options, found);
+  await compareInParts(createComparison({ ...options, contents, maxWaitMs: 0 }), options, found);
   return found.differences.length + found.dictionaries.length;
 }

@@ -84,7 +84,7 @@ export const clickHouseTest = test
           database: database.pool,
           open: async (id) => openPublishedContents(clickhouse, id),
           signal,
-          patienceMs: 0,
+          maxWaitMs: 0,
           partRows: 100,
           singleRows: 10,
           ...options,

@@ -132,7 +132,7 @@ export function openPublishedShop(
         database: database.pool,
         open: (id) => openPublishedFiles(directory, id, duckdb),
         signal: new AbortController().signal,
-        patienceMs: 0,
+        maxWaitMs: 0,
         ...options,
       }),
     async onLiveFile(work) {

@@ -112,7 +112,7 @@ const slowTest = test
     };
     expect(await runsWhenDue()).toBe(1);
     expect(scheduler.upToDateGeneration()).toBe('generation.duckdb');
-    scheduler.noticeChanges();
+    scheduler.markChanged();
     expect(scheduler.upToDateGeneration()).toBeNull();
     expect(await runsWhenDue()).toBe(1);
     return { scheduler, runsWhenDue, failNextRuns };
@@ -126,7 +126,7 @@ describe('an organization that is published rarely, because copying its file tak
   }) => {
     scheduler.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
-    scheduler.noticeChanges();
+    scheduler.markChanged();
     scheduler.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
   });
@@ -138,7 +138,7 @@ describe('an organization that is published rarely, because copying its file tak
     expect(await runsWhenDue()).toBe(2);
     scheduler.requestRefresh();
     expect(await runsWhenDue()).toBe(2);
-    scheduler.noticeChanges();
+    scheduler.markChanged();
     expect(await runsWhenDue()).toBe(2);
   });
 

@@ -101,7 +101,7 @@ describe('a verification of an undamaged file', () => {
       state: 'not comparable',
       reason: expect.stringMatching(/the table purchases was replaced or rewritten$/),
     });
-    const later = published.verify({ patienceMs: 60_000 });
+    const later = published.verify({ maxWaitMs: 60_000 });
     await addPurchases(published, 3);
     await published.sync();
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
@@ -137,7 +137,7 @@ describe('a verification of an undamaged file', () => {
     const generations = new Set<string | null>();
     while (generations.size < 10) {
       for (const organizationId of [published.organization, other]) {
-        const options = { organizationId, partRows: 40, patienceMs: 30_000 };
+        const options = { organizationId, partRows: 40, maxWaitMs: 30_000 };
         const verification = await published.verify(options);
         expect(verification).toMatchObject(equal);
         generations.add(verification.generation);
