@@ -49,7 +49,7 @@ export type DuckDBRow = readonly (bigint | number | string | null)[];
 /** The values of a statement and their types. */
 function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {
   // node-api binds a bigint as HUGEINT, which DuckDB compares with no zone map. For an
-  // undefined type node-api infers the type, unlike its declarations say.
+  // undefined type node-api infers the type, contrary to its type declarations.
   const types = values.map((value) => (typeof value === 'bigint' ? BIGINT : undefined));
   return [values as DuckDBValue[], types as DuckDBType[]];
 }

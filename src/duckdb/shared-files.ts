@@ -15,7 +15,7 @@ export type SharedFiles<Content> = {
   acquire(path: string): Promise<SharedFile<Content>>;
 };
 
-/** What belongs to an attached file. `open` rejects if the file cannot be used. */
+/** The resources of an attached file. `open` rejects if the file cannot be used. */
 type SharedContent<Content> = {
   open(connection: DuckDBConnection, catalog: string, path: string): Promise<Content>;
   close(content: Content): void;

@@ -5,8 +5,8 @@ import { QueueFullError } from '../domain/purchase-engine.ts';
  * Runs a bounded number of queries at the same time.
  *
  * The queue is fair: each client has a queue of its own, from which at most
- * `concurrency - 1` queries at a time go to the common one. So one slot is free of any one
- * client, and a client waits for at most that many queries of each other client.
+ * `concurrency - 1` queries at a time go to the common one. So one slot stays available to
+ * other clients, and a client waits for at most that many queries of each other client.
  */
 export type QueryQueue = {
   /**

@@ -87,6 +87,6 @@ export async function sizeOfOrganization(
  */
 export async function deleteOrganization(database: Database, id: bigint): Promise<void> {
   await database.query(sql`
-    with purchases_gone as (delete from purchases where organization_id = ${id})
+    with deleted_purchases as (delete from purchases where organization_id = ${id})
     delete from organizations where id = ${id}`);
 }

@@ -3,7 +3,7 @@ import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.
 import { filterConditions } from '../filter-conditions.ts';
 
 /**
- * What a generation shows: the rows of one load, and changes. The rows of a load and of a batch
+ * The content of a generation: the rows of one load, and changes. The rows of a load and of a batch
  * never change, so queries of one generation agree.
  */
 export type Generation = {
@@ -22,7 +22,7 @@ export type Generation = {
   readonly source: string;
 };
 
-/** What names the rows of a generation. */
+/** Identifies the rows of a generation. */
 export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'batches'>;
 
 export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;

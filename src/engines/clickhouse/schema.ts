@@ -9,13 +9,14 @@ export const clickHouseLayoutVersion = 1;
 
 /**
  * The tables. `purchase` has the rows of each load, `purchase_change` the later changes: for each
- * changed purchase its previous row with sign -1 and its present row with sign 1. Both are sorted
+ * changed purchase its previous row with sign -1 and its current row with sign 1. Both are sorted
  * like the lists. Rows are only added, so no merge changes a result.
  *
  * `generation` names the rows that queries read: one load, and of each writer the batches up to
- * `last`. One row is inserted at a time, so a generation becomes visible as a whole. A writer is a
- * process of the worker, or what follows a failed insert: rows that such an insert leaves, or that
- * arrive late, are of a batch that no generation names. Batches of a load ascend over all writers.
+ * `last`. One row is inserted at a time, so a generation becomes visible as a whole. Each worker
+ * process is a writer. After a failed insert, it becomes a new writer: rows that such an insert
+ * leaves, or that arrive late, are of a batch that no generation names. Batches of a load ascend
+ * over all writers.
  * `currency` is that of all these rows besides `without_currency`, or null if they may have several.
  * The other columns are the watermark (sync/capture/watermark.ts). The row with the highest number
  * counts: merges remove the others of its organization.

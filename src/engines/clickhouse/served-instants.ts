@@ -12,7 +12,7 @@ export type ServedInstants = {
 };
 
 export function createServedInstants(now: () => number = Date.now): ServedInstants {
-  /** Those that were requested last are last. */
+  /** The most recently requested organization is last. */
   const served = new Map<bigint, { readonly asOf: bigint; readonly at: number }>();
   const removeOld = () => {
     for (const [organizationId, { at }] of served) {

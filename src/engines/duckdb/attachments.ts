@@ -20,7 +20,7 @@ import {
 import { listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 
-/** What belongs to an attached base. */
+/** The resources of an attached base. */
 type Base = { readonly descriptor: number; readonly cache: BaseCache };
 
 /** A generation that queries can read. */

@@ -33,7 +33,7 @@ const memoryPerOrganization = 2 ** 20;
 /** Larger exports get the file: another process can then write the export, at no cost to queries. */
 const maxListedPurchases = 2_000;
 
-/** The engine, and the state of its present instance, for metrics and probes. */
+/** The engine, and the state of its current instance, for metrics and probes. */
 export type DuckDBEngine = PurchaseEngine & {
   current(): {
     readonly instance: DuckDBInstance;
@@ -42,7 +42,7 @@ export type DuckDBEngine = PurchaseEngine & {
   };
 };
 
-/** What belongs to one DuckDB instance. */
+/** The resources of one DuckDB instance. */
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
@@ -142,7 +142,7 @@ type ReaderOptions = {
 function createReader(options: ReaderOptions, source: string | null): PurchaseReader {
   const { exports, waitUntilFresh } = options;
 
-  /** Runs `work` on the present instance. NoGenerationError makes another engine run the query. */
+  /** Runs `work` on the current instance. NoGenerationError makes another engine run the query. */
   const withParts = async <Result>(
     work: (parts: EngineParts) => Promise<Result>,
   ): Promise<Result> => {

@@ -17,7 +17,7 @@ export type Generation = {
   totals: PurchaseTotals | null;
 };
 
-/** What queries have read from a base, for all generations that share it. */
+/** Values that queries have read from a base, for all generations that share it. */
 export type BaseCache = {
   readonly labels: FileLabels;
   /** Null before the first query for unfiltered totals. */

@@ -75,7 +75,7 @@ export class ServedOrganization {
    */
   #damaged: { readonly base: string; readonly reportedAt: number } | null = null;
   /** The published file cannot be served, so an evicted generation could not be attached again. */
-  #isStuck = false;
+  #isPublishedUnreadable = false;
   /** Whether the last query read the attached generation. */
   #isServing = false;
   /** Whether the attached generation is not from the source of the last query. */
@@ -106,14 +106,16 @@ export class ServedOrganization {
   get unavailability(): Unavailability {
     const base = this.#current?.published.base ?? this.#damaged?.base;
     if (base !== undefined && base === this.#damaged?.base) return 'damaged';
-    if (this.#current === null) return this.#isStuck ? 'unreadable' : 'not_loaded';
+    if (this.#current === null) return this.#isPublishedUnreadable ? 'unreadable' : 'not_loaded';
     // A DuckDB instance that was invalidated reads none of its files.
     return this.#isOfOtherSource ? 'other_database' : 'unreadable';
   }
 
   get isEvictable(): boolean {
     const isInUse = this.#current !== null && this.#current.users > 0;
-    return !isInUse && this.#waiting === 0 && this.#refreshing === null && !this.#isStuck;
+    return (
+      !isInUse && this.#waiting === 0 && this.#refreshing === null && !this.#isPublishedUnreadable
+    );
   }
 
   /** Null if no readable generation is from `source`. A null `source` accepts every generation. */
@@ -202,7 +204,7 @@ export class ServedOrganization {
     const published = stamp === null ? null : readPublished(this.#directory);
     if (published === null || published.layoutVersion !== layoutVersion) {
       this.#stamp = stamp;
-      this.#isStuck = published !== null;
+      this.#isPublishedUnreadable = published !== null;
       return;
     }
     // Without a generation, requests wait, and warm the file with their own queries.
@@ -211,7 +213,7 @@ export class ServedOrganization {
     const { attachments, withEviction, onAttached } = this.#options;
     const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
     this.#stamp = stamp;
-    this.#isStuck = false;
+    this.#isPublishedUnreadable = false;
     // The published instant is the beginning of a transaction. A later poll may have confirmed the
     // served generation before that transaction took its snapshot.
     const isLater = this.#served !== null && isLaterInHistory(published, this.#served);
@@ -224,7 +226,7 @@ export class ServedOrganization {
 
   #handleFailure(error: unknown): void {
     this.#failures += 1;
-    this.#isStuck = true;
+    this.#isPublishedUnreadable = true;
     this.#retryAt = Date.now() + Math.min(maxRetryDelayMs, pollIntervalMs * 2 ** this.#failures);
     this.#options.onError(this.id, error);
     const base = publishedBase(this.#directory);

@@ -129,7 +129,7 @@ async function readRanking(
       : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,
-    // Not a window: two threads in DuckDB 1.5's window operator made it give up its instance.
+    // Not a window: two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
     sql`
       with ranking as materialized (${named})
       select *, (select sum(purchase_count)::bigint from ranking), (select sum(revenue) from ranking)

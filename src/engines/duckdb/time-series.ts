@@ -101,9 +101,9 @@ async function readPeriods(
     sql`select ${columns} from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${condition})`;
   const inBase = (more: Sql) =>
     sql`select ${columns} from ${raw(base)}.purchase where ${condition} ${more}`;
-  // Customers that the base has in vain: all of their matching purchases of the period are
+  // Customers that are counted without a matching purchase: all of theirs of the period are
   // superseded, and the delta has no other (see `customersPart` of statistics).
-  const gone = sql`
+  const superseded = sql`
     with candidates as (
       select series, period, customer_key, count(*) as purchases
       from (${changed('<')}) anti join (${changed('>')}) using (series, period, customer_key)
@@ -130,10 +130,10 @@ async function readPeriods(
     connection,
     sql`
       select series, period, purchase_count, revenue,
-        counted.customers - coalesce(gone.customers, 0)
+        counted.customers - coalesce(superseded.customers, 0)
       from ${groupedPurchases(catalogs, condition, keys)}
       join (${customers}) as counted using (series, period)
-      left join (${gone}) as gone using (series, period)`,
+      left join (${superseded}) as superseded using (series, period)`,
   );
   return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({
     series: series as number,
