@@ -1,7 +1,10 @@
 import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { runStatement } from '../../src/duckdb/connection.ts';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { streamChanges } from '../capture/changes.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
 import { type Watermark, writeWatermark } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import { inTransaction } from '../files/transaction.ts';
@@ -15,6 +18,29 @@ const partTextBytes = 64 * 2 ** 20;
 export type Confirm = () => Promise<Watermark>;
 
 /**
+ * Takes a snapshot of Postgres, applies the changes since the file's watermark, and runs `then` in
+ * the same snapshot. Resolves with the number of changes, or with the reason why they cannot be
+ * applied.
+ */
+export async function bringUpToDate(
+  { database, organizationId }: { readonly database: Database; readonly organizationId: bigint },
+  file: DeltaFile | null,
+  signal: AbortSignal,
+  then: (source: pg.ClientBase, confirm: Confirm, changes: number) => Promise<void>,
+): Promise<number | string> {
+  return withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source, organizationId);
+    if (file === null) return 'nothing was loaded yet';
+    const reason = await whyLogInsufficient(source, file.watermark, now);
+    if (reason !== null) return reason;
+    const confirm = () => confirmSnapshot(database, organizationId, now);
+    const changes = await applyChanges(source, file, confirm, signal);
+    await then(source, confirm, changes);
+    return changes;
+  });
+}
+
+/**
  * Applies the changes since the file's watermark, moves the watermark to the snapshot of
  * `source`, and returns the number of changes. Without changes the watermark stays.
  *
@@ -23,7 +49,7 @@ export type Confirm = () => Promise<Watermark>;
  * watermark. The next call applies all changes since the watermark again, and nothing is
  * published before.
  */
-export async function applyChanges(
+async function applyChanges(
   source: pg.ClientBase,
   file: DeltaFile,
   confirm: Confirm,

@@ -3,7 +3,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type pg from 'pg';
 import type { Logger } from 'pino';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/pool.ts';
 import {
   currentFile,
   organizationDirectory,
@@ -11,9 +11,7 @@ import {
   publishedBase,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { applyChanges, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
+import { bringUpToDate, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { Generation } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { buildNext } from '../load/build.ts';
@@ -80,25 +78,14 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     }
   };
 
-  /**
-   * Applies the changes and runs `then` in the same snapshot. Resolves with the number of changes,
-   * or with the reason why the change log lacks some.
-   */
-  const bringUpToDate = async (
+  const applyTo = (
     file: DeltaFile | null,
     signal: AbortSignal,
     then: (source: pg.ClientBase, confirm: Confirm) => Promise<void> = async () => {},
   ): Promise<number | string> =>
-    withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source, organizationId);
-      if (file === null) return 'nothing was loaded yet';
-      const reason = await whyLogInsufficient(source, file.watermark, now);
-      if (reason !== null) return reason;
-      const confirm = () => confirmSnapshot(database, organizationId, now);
-      const changes = await applyChanges(source, file, confirm, signal);
+    bringUpToDate(options, file, signal, async (source, confirm, changes) => {
       observer.applied(changes);
       await then(source, confirm);
-      return changes;
     });
 
   /**
@@ -109,9 +96,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
     const next = await open('next');
     if (next === null) throw new Error('the delta that was built is missing');
     // Also without changes: the instant of the data never goes back.
-    const outcome = await bringUpToDate(next, signal, (_source, confirm) =>
-      moveWatermark(next, confirm),
-    );
+    const outcome = await applyTo(next, signal, (_source, confirm) => moveWatermark(next, confirm));
     if (typeof outcome === 'string') throw new Error(`the file must be built again: ${outcome}`);
     await files.replaceLive();
     try {
@@ -136,7 +121,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
         signal.throwIfAborted();
         try {
           const live = await open('live');
-          const outcome = await bringUpToDate(live, signal);
+          const outcome = await applyTo(live, signal);
           if (live === null || typeof outcome === 'string') {
             // The change log need not be retained for it any more.
             await files.remove('live');
@@ -161,7 +146,7 @@ export function createReplicator(options: OrganizationSyncOptions): Replicator {
           const live = await open('live');
           if (live === null) return false;
           let isRepaired = false;
-          await bringUpToDate(live, signal, async (source, confirm) => {
+          await applyTo(live, signal, async (source, confirm) => {
             isRepaired = await rereadRanges(live, source, ranges, signal);
             if (!isRepaired) return;
             // The published generation differs, although Postgres has not changed.

@@ -1,12 +1,10 @@
 import type pg from 'pg';
 import sql from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
-import { withSnapshot } from '../../src/postgres/pool.ts';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import { currentPurchases } from '../../src/purchase-store/relations.ts';
-import { applyChanges } from '../apply/apply-changes.ts';
-import { canApplyChangesSince, whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
+import { bringUpToDate } from '../apply/apply-changes.ts';
+import { canApplyChangesSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import type { OrganizationFiles } from '../files/organization-files.ts';
@@ -61,20 +59,15 @@ async function build(options: BuildOptions): Promise<DeltaFile> {
  * hold a changed purchase twice or not at all: the delta supersedes what it has.
  */
 async function applyChangesSinceLoad(next: DeltaFile, options: BuildOptions): Promise<void> {
-  const { database, organizationId, files } = options;
-  await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, organizationId);
-    const reason = await whyLogInsufficient(source, next.watermark, now);
-    if (reason !== null) {
-      await files.remove('next');
-      throw new Error(`the load must start over: ${reason}`);
-    }
-    const confirm = () => confirmSnapshot(database, organizationId, now);
-    await applyChanges(source, next, confirm, options.signal);
+  const { organizationId, files, signal } = options;
+  const outcome = await bringUpToDate(options, next, signal, async (source) => {
     if (await hasSameTotals(source, next, organizationId)) return;
     await files.remove('next');
     throw new Error('count and total value of the loaded purchases differ from Postgres');
   });
+  if (typeof outcome !== 'string') return;
+  await files.remove('next');
+  throw new Error(`the load must start over: ${outcome}`);
 }
 
 async function hasSameTotals(
