@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import type pg from 'pg';
-import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/pool.ts';
 import {
   currentFile,
@@ -16,26 +15,20 @@ import type { Generation } from '../capture/watermark.ts';
 import { describeFailure } from '../failure.ts';
 import { buildNext } from '../load/build.ts';
 import { whyCompact } from '../load/compact.ts';
-import { noObserver, type WorkerObserver } from '../metrics/observer.ts';
 import { createPublisher } from '../publish/publisher.ts';
 import type { Replicator, RunOutcome } from '../schedule/replicator.ts';
+import type { ReplicatorOptions } from '../schedule/store.ts';
 import { rereadRanges } from '../verification/reread.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { DeltaFile } from './delta-file.ts';
 import type { IdleFiles } from './idle-files.ts';
 import { createOrganizationFiles } from './organization-files.ts';
 
-export type OrganizationSyncOptions = {
-  readonly organizationId: bigint;
+export type FileReplicatorOptions = ReplicatorOptions & {
   readonly database: Database;
   readonly instance: DuckDBInstance;
   readonly dataDirectory: string;
   readonly dataFolderId: string;
-  readonly log: Logger;
-  readonly observer?: WorkerObserver;
-  /** Rows of a chunk of a load or a compaction, and the rows of changes that a delta may have; smaller in tests. */
-  readonly loadChunkRows?: number;
-  readonly maxDeltaRows?: number;
   /** Of all organizations. */
   readonly idleFiles: IdleFiles;
 };
@@ -43,9 +36,9 @@ export type OrganizationSyncOptions = {
 /** A second rebuild within this time would not repair what the first one did not. */
 const damageIntervalMs = 600_000;
 
-export function createReplicator(options: OrganizationSyncOptions): Replicator {
-  const { organizationId, database, dataDirectory, dataFolderId, log, idleFiles } = options;
-  const { observer = noObserver } = options;
+export function createReplicator(options: FileReplicatorOptions): Replicator {
+  const { organizationId, database, dataDirectory, dataFolderId, log, observer, idleFiles } =
+    options;
   const files = createOrganizationFiles(options);
   const { open, close, afterFailure } = files;
   const directory = organizationDirectory(dataDirectory, organizationId);

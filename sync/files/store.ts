@@ -1,15 +1,12 @@
-import type { DuckDBInstance } from '@duckdb/node-api';
-import type { Database } from '../../src/postgres/pool.ts';
-import type { Store } from '../schedule/store.ts';
+import type { ReplicatorOptions, Store } from '../schedule/store.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from './folders.ts';
 import { createIdleFiles } from './idle-files.ts';
-import { createReplicator } from './replicator.ts';
+import { createReplicator, type FileReplicatorOptions } from './replicator.ts';
 
-export type FileStoreOptions = {
-  readonly database: Database;
-  readonly instance: DuckDBInstance;
-  readonly dataDirectory: string;
-  readonly dataFolderId: string;
+export type FileStoreOptions = Omit<
+  FileReplicatorOptions,
+  keyof ReplicatorOptions | 'idleFiles'
+> & {
   /** Unused files that stay open. */
   readonly maxIdleFiles: number;
 };

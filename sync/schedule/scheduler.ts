@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Generation } from '../capture/watermark.ts';
-import { noObserver, type ObservedState, type WorkerObserver } from '../metrics/observer.ts';
+import type { ObservedState, WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, Reporter } from '../status/report.ts';
 import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { createLoadProgressReport } from './load-progress-report.ts';
@@ -54,11 +54,10 @@ export function createScheduler(options: {
   readonly reporter: Reporter;
   readonly signal: AbortSignal;
   readonly log: Logger;
-  readonly observer?: WorkerObserver;
+  readonly observer: WorkerObserver;
   readonly onFailure: (error: unknown) => void;
 }): Scheduler {
-  const { replicator, queues, reporter, signal, log, onFailure } = options;
-  const { observer = noObserver } = options;
+  const { replicator, queues, reporter, signal, log, observer, onFailure } = options;
   const state = createOrganizationState();
   const runRetries = createRetries(log);
   const buildRetries = { load: createRetries(log), compact: createRetries(log) };

@@ -12,6 +12,7 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator } from '../../sync/files/replicator.ts';
+import { noObserver } from '../../sync/metrics/observer.ts';
 import { mountDisk } from '../support/disk.ts';
 import { isolatedTest as test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
@@ -67,6 +68,7 @@ const it = test
       dataDirectory: disk.path,
       dataFolderId: randomUUID(),
       log: createRecordedLog(),
+      observer: noObserver,
       idleFiles: createIdleFiles(1),
       loadChunkRows: 2_000,
     });

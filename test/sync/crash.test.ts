@@ -4,6 +4,7 @@ import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
 import { createReplicator } from '../../sync/files/replicator.ts';
+import { noObserver } from '../../sync/metrics/observer.ts';
 import { test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';
@@ -45,6 +46,7 @@ const it = test
         dataDirectory: directory,
         dataFolderId: randomUUID(),
         log: createRecordedLog(),
+        observer: noObserver,
         idleFiles: createIdleFiles(1),
       });
       onCleanup(replicator.close);

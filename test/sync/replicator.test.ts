@@ -11,7 +11,8 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { unfinishedBasePath } from '../../sync/files/base-file.ts';
 import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import { createReplicator, type OrganizationSyncOptions } from '../../sync/files/replicator.ts';
+import { createReplicator, type FileReplicatorOptions } from '../../sync/files/replicator.ts';
+import { noObserver } from '../../sync/metrics/observer.ts';
 import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { allPurchases } from '../../sync/verification/purchase-range.ts';
 import { mountDisk } from '../support/disk.ts';
@@ -56,7 +57,7 @@ const it = test
     onCleanup(async () => {
       for (const replicator of replicators) await replicator.close();
     });
-    return (options: Partial<OrganizationSyncOptions> = {}): Replicator => {
+    return (options: Partial<FileReplicatorOptions> = {}): Replicator => {
       const replicator = createReplicator({
         organizationId,
         database: database.pool,
@@ -64,6 +65,7 @@ const it = test
         dataDirectory: directory,
         dataFolderId: randomUUID(),
         log: createRecordedLog(),
+        observer: noObserver,
         idleFiles: createIdleFiles(1),
         loadChunkRows: 40,
         ...options,

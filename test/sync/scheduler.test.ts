@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import { describe, expect, it, onTestFinished, test, vi } from 'vitest';
+import { noObserver } from '../../sync/metrics/observer.ts';
 import type { Replicator } from '../../sync/schedule/replicator.ts';
 import { createScheduler } from '../../sync/schedule/scheduler.ts';
 import type { OrganizationReport, Reporter } from '../../sync/status/report.ts';
@@ -13,6 +14,7 @@ const schedulerOf = (replicator: object, report: Reporter['report'] = () => {}) 
     reporter: { report, settled: async () => {} },
     signal: new AbortController().signal,
     log: createRecordedLog(),
+    observer: noObserver,
     onFailure: () => {},
   });
 
