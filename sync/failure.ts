@@ -36,7 +36,7 @@ export class CaptureError extends Error {
 }
 
 /** The rights that the worker needs. */
-export const workerRights: TableRights = {
+const workerRights: TableRights = {
   organizations: 'select',
   purchases: 'select',
   purchase_changes: 'select, insert, delete',

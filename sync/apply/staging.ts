@@ -9,7 +9,7 @@ import { encodedColumns, encodedTypes, encodePurchases } from './encode.ts';
 /** A changed purchase: its row, or null if it was deleted. */
 export type ChangedPurchase = { readonly id: bigint; readonly row: SourceRow | null };
 
-export type Staged = {
+type Staged = {
   readonly purchases: number;
   /** No purchases follow. */
   readonly isLast: boolean;

@@ -15,7 +15,7 @@ export type Pending = {
   readonly ageSeconds: number;
 };
 
-export type PendingChanges = {
+type PendingChanges = {
   /** Null if all changes are captured. */
   readonly captureProblem: CaptureProblem | null;
   /** Lacks organizations whose generation shows all changes. */

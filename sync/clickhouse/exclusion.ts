@@ -5,7 +5,7 @@ import { listOfIds, newLoad } from './generations.ts';
 import { insertRows } from './insert.ts';
 
 /** Changed purchases that a comparison excludes. */
-export type Exclusion = {
+type Exclusion = {
   /** The number of those that Postgres has in the compared range. */
   readonly inPostgres: number;
   /** Conditions on `id`: no changed purchase, and one that Postgres lacks in the range. */

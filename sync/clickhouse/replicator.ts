@@ -21,7 +21,7 @@ import { dropLoad } from './loads.ts';
 import { rereadRanges } from './reread.ts';
 import { batchAfter, bringUpToDate, type Stores, withBatch } from './update.ts';
 
-export type ClickHouseReplicatorOptions = ReplicatorOptions &
+type ClickHouseReplicatorOptions = ReplicatorOptions &
   Stores & {
     readonly dataDirectory: string;
     readonly dataFolderId: string;

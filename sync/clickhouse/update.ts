@@ -11,14 +11,14 @@ import type { Content } from './generations.ts';
 export type Stores = { readonly database: Database; readonly clickhouse: ClickHouse };
 
 /** The work after the changes, in the same snapshot. `confirm` makes the snapshot durable. */
-export type Then = (
+type Then = (
   source: pg.ClientBase,
   content: Content,
   confirm: () => Promise<Watermark>,
 ) => Promise<Content>;
 
 /** An updated content, which is not published yet. */
-export type Update = { readonly content: Content; readonly changes: number };
+type Update = { readonly content: Content; readonly changes: number };
 
 /**
  * Writes the changes since a content as batches of `writer`. Resolves with the reason if the

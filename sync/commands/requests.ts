@@ -39,7 +39,7 @@ const maxAgeMs = { [responseSuffix]: 3_600_000, [draftSuffix]: 10_000 };
 const workerCheckMs = 1_000;
 
 /** The failure is null if the worker has done what the request asks for. */
-export type RepairResponse = { readonly failure: string | null };
+type RepairResponse = { readonly failure: string | null };
 
 /** Sends a request and waits for the response; null if `isWorkerRunning` returns false. */
 export async function requestFromWorker(

@@ -19,7 +19,7 @@ import { openPublishedFiles } from '../verification/published-file.ts';
 /** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
 const memoryOfIdleFile = 4 * 2 ** 20;
 
-export type OpenStore = {
+type OpenStore = {
   readonly store: Store;
   /** Null if the store is ClickHouse. */
   readonly instance: DuckDBInstance | null;

@@ -14,7 +14,7 @@ import { repairsOf } from './repairs.ts';
 import { publishedContentsOf } from './stores.ts';
 import type { WorkerContext } from './worker-process.ts';
 
-export type VerifyCommand = {
+type VerifyCommand = {
   readonly organizations: readonly Organization[];
   /** The command names the organization, instead of verifying all of them. */
   readonly isNamed: boolean;

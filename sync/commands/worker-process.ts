@@ -27,7 +27,7 @@ export type WorkerContext = {
 };
 
 /** Commands that write need the primary, which keeps the lock. Others use any server. */
-export type WorkerContextNeeds = {
+type WorkerContextNeeds = {
   readonly server: 'primary' | 'any';
   readonly stopped?: AbortSignal;
 };

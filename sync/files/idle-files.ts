@@ -1,5 +1,5 @@
 /** Closes a file after its current use. The next use opens the file again. */
-export type Close = () => Promise<void>;
+type Close = () => Promise<void>;
 
 /**
  * A bounded number of unused files stays open: DuckDB keeps memory for each open file. Without

@@ -14,7 +14,7 @@ import { detachAndClose } from './duckdb-file.ts';
  * file until the process ends. The files of purchases are closed and replaced, so the lock has
  * an empty file of its own.
  */
-export type Ownership = {
+type Ownership = {
   /** Rejects with OperatorError if another process owns the folder. */
   take(): Promise<void>;
   release(): Promise<void>;

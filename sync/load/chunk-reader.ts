@@ -11,7 +11,7 @@ import { ChunkTooLargeError, type CopiedChunk, copyPurchases } from './copy-purc
 export const maxChunkBytes = 96 * 2 ** 20;
 
 /** Copies an organization's purchases into files, in chunks bounded by rows and by bytes. */
-export type ChunkReader = {
+type ChunkReader = {
   /** Rejects if the disk lacks space besides the reserved bytes. */
   read(after: PurchasePosition | null, path: string): Promise<CopiedChunk>;
   /** Keeps `bytes` of the disk free for DuckDB. */

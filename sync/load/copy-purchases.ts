@@ -20,7 +20,7 @@ export type CopiedChunk = {
 /** A chunk exceeds `maxBytes`. */
 export class ChunkTooLargeError extends Error {}
 
-export type ChunkLimits = {
+type ChunkLimits = {
   readonly maxBytes: number;
   /** Called before each part is written, with its bytes. If it rejects, the copy rejects. */
   readonly beforeWriting: (bytes: number) => Promise<void>;

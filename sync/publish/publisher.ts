@@ -7,7 +7,7 @@ import type { WorkerObserver } from '../metrics/observer.ts';
 import { type Publication, publish, readUsablePublication, removeUnusedBases } from './publish.ts';
 
 /** Publishes the live delta of an organization, and keeps the published generation. */
-export type Publisher = {
+type Publisher = {
   /** Null if no generation is known to be published. */
   current(): PublishedGeneration | null;
   /** The last known publication, also while another one is published. */

@@ -8,7 +8,7 @@ import {
 import type { OrganizationSchedulers } from './organization-schedulers.ts';
 
 /** Reads the change log from where the last poll ended, and marks the organizations that changed. */
-export type ChangeLogPoll = {
+type ChangeLogPoll = {
   /** Rejects if Postgres does not respond. */
   poll(refreshOrganizations: () => Promise<void>): Promise<PollResult>;
   /** The next poll takes every organization for changed: Postgres may be another server, or restored. */

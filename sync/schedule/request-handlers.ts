@@ -7,7 +7,7 @@ import { isOfShard, type Shard } from '../shard.ts';
 import type { OrganizationSchedulers } from './organization-schedulers.ts';
 
 /** Handles requests of commands and of the API. */
-export type RequestHandlers = {
+type RequestHandlers = {
   /** Starts the repairs and rebuilds that commands request. Each command receives a response at the end. */
   takeCommandRequests(): Promise<void>;
   /** Rebuilds files that the API could not read, unless another generation has replaced them. */

@@ -4,7 +4,7 @@ import { describeFailure } from '../failure.ts';
 import type { OrganizationReport } from '../status/report.ts';
 
 /** The retries of one kind of work, with a growing pause after each failure. */
-export type Retries = {
+type Retries = {
   isFailing(): boolean;
   /** Whether the pause after the last failure is over. */
   isDue(): boolean;

@@ -35,7 +35,7 @@ export type Scheduler = {
   close(): Promise<void>;
 };
 
-export type Queues = {
+type Queues = {
   readonly changes: PQueue;
   /** Separate from `changes`: a long load delays no other organization's changes. */
   readonly builds: PQueue;

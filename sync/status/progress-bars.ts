@@ -3,7 +3,7 @@ import { MultiBar, Presets, type SingleBar } from 'cli-progress';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { estimateProgress, type OrganizationReport } from './report.ts';
 
-export type ProgressBars = {
+type ProgressBars = {
   /** Shows, updates or removes the bar of an organization. */
   readonly show: (organizationId: bigint, report: OrganizationReport) => void;
   /** The destination of log lines, which writes them above the bars. */

@@ -11,7 +11,7 @@ export type RangeDifference = PurchaseRange & {
   readonly rows: RowDifferences | null;
 };
 
-export type RowDifferences = {
+type RowDifferences = {
   /** Purchases that the generation lacks. */
   readonly missing: number;
   /** Rows that Postgres lacks, and further rows with one id. */

@@ -16,7 +16,7 @@ import { createServedInstants, type ServedInstants } from './served-instants.ts'
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
-export type ClickHouseEngineOptions = QueryQueueOptions & {
+type ClickHouseEngineOptions = QueryQueueOptions & {
   /** Where a worker of the same folder looks for refresh requests. */
   readonly dataDirectory: string;
 };

@@ -118,7 +118,7 @@ async function dayOffsets(
   return zoneOffsets(timeZone, bounds.first, bounds.last);
 }
 
-export type TimeBounds = { readonly first: bigint; readonly last: bigint };
+type TimeBounds = { readonly first: bigint; readonly last: bigint };
 
 /**
  * The bounds of the instants of matching purchases, also of superseded rows; null if there are
