@@ -1,6 +1,4 @@
 import { InvalidArgumentError } from 'commander';
-import { listOrganizations, type Organization } from '../src/postgres/organizations.ts';
-import type { Database } from '../src/postgres/pool.ts';
 
 /** The organizations of one worker: id modulo `of` is `number - 1`. */
 export type Shard = { readonly number: number; readonly of: number };
@@ -19,11 +17,4 @@ export function shardOption(text: string): Shard {
   const shard = { number: Number(number), of: Number(of) };
   if (shard.number >= 1 && shard.number <= shard.of) return shard;
   throw new InvalidArgumentError('It must look like 1/4: the shard, and the number of shards.');
-}
-
-export async function listOrganizationsOf(
-  database: Database,
-  shard: Shard,
-): Promise<Organization[]> {
-  return (await listOrganizations(database)).filter(({ id }) => isOfShard(id, shard));
 }

@@ -1,10 +1,11 @@
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import type { WorkerObserver } from '../metrics/observer.ts';
-import { listOrganizationsOf, type Shard } from '../shard.ts';
+import { isOfShard, type Shard } from '../shard.ts';
 import { createReporter, type OrganizationReport } from '../status/report.ts';
 import type { WorkerFailures } from '../status/worker-failure.ts';
 import type { Repairs } from '../verification/repair.ts';
@@ -72,7 +73,8 @@ export function createOrganizationSchedulers(
     of,
 
     async refresh() {
-      const present = new Set((await listOrganizationsOf(database, shard)).map(({ id }) => id));
+      const organizations = (await listOrganizations(database)).map(({ id }) => id);
+      const present = new Set(organizations.filter((id) => isOfShard(id, shard)));
       for (const id of present) of(id);
       for (const [id, scheduler] of all) {
         if (present.has(id) || scheduler.isBusy()) continue;

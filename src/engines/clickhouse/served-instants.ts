@@ -11,26 +11,26 @@ export type ServedInstants = {
   oldest(): bigint | null;
 };
 
-export function createServedInstants(now: () => number = Date.now): ServedInstants {
+export function createServedInstants(): ServedInstants {
   /** The most recently requested organization is last. */
   const served = new Map<bigint, { readonly asOf: bigint; readonly at: number }>();
   const removeOld = () => {
     for (const [organizationId, { at }] of served) {
-      if (now() - at <= recentMs) return;
+      if (Date.now() - at <= recentMs) return;
       served.delete(organizationId);
     }
   };
   return {
     record(organizationId, asOf) {
       served.delete(organizationId);
-      served.set(organizationId, { asOf, at: now() });
+      served.set(organizationId, { asOf, at: Date.now() });
       removeOld();
     },
     oldest() {
       removeOld();
       let oldest: bigint | null = null;
       for (const { asOf, at } of served.values()) {
-        const instant = asOf + BigInt(now() - at) * 1000n;
+        const instant = asOf + BigInt(Date.now() - at) * 1000n;
         if (oldest === null || instant < oldest) oldest = instant;
       }
       return oldest;
