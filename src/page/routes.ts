@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { preferredMediaType } from '../http/formats/negotiation.ts';
 import { unknownRoute } from '../http/response/errors.ts';
-import { type StaticFile, serveFiles, staticFile } from '../http/response/static-files.ts';
+import { serveFiles, staticFile } from '../http/response/static-files.ts';
 import { addVary } from '../http/response/vary.ts';
 import { packageFile } from '../package-files.ts';
 import { htmlFolders } from '../resources/record.ts';
@@ -44,15 +44,9 @@ const domainModules = ['purchase.js', 'purchase-query.js'];
  * data through /v1 with the key that its user enters, so nothing here needs a key.
  */
 export async function page(app: FastifyInstance): Promise<void> {
-  const file = (type: StaticFile['type'], content: Buffer): StaticFile => ({
-    type,
-    content,
-    contentSecurityPolicy,
-  });
   const source = (name: string) => readFileSync(packageFile(`src/page/${name}`));
-  const html = file('html', source('page.html'));
-
-  const sendPage = staticFile(html);
+  const html = source('page.html');
+  const sendPage = staticFile('/', html, contentSecurityPolicy);
   app.route({
     method: ['GET', 'HEAD'],
     url: '/',
@@ -68,40 +62,35 @@ export async function page(app: FastifyInstance): Promise<void> {
     },
   });
   const views = Object.values(htmlFolders).map((folder) => `/app/${folder}/:id`);
-  for (const url of ['/app', '/app/', ...views]) serveFiles(app, { [url]: html });
-  serveFiles(app, {
-    '/assets/page.css': file(
-      'css',
-      Buffer.concat(styles.map((name) => source(`styles/${name}.css`))),
-    ),
-    '/assets/icon.svg': file('svg', source('icon.svg')),
-    ...modules('page/browser', file),
-    ...Object.fromEntries(domainModules.map((name) => module('domain', name, file))),
-    ...chartLibrary(file),
+  serveFiles(app, contentSecurityPolicy, {
+    ...Object.fromEntries(['/app', '/app/', ...views].map((url) => [url, html])),
+    '/assets/page.css': Buffer.concat(styles.map((name) => source(`styles/${name}.css`))),
+    '/assets/icon.svg': source('icon.svg'),
+    ...modules('page/browser'),
+    ...Object.fromEntries(domainModules.map((name) => module('domain', name))),
+    ...chartLibrary(),
   });
 }
-
-type ToFile = (type: StaticFile['type'], content: Buffer) => StaticFile;
 
 const compiled = (folder: string) => packageFile(join('dist/src', folder));
 
 /** A compiled module. Its URL has the path of its source, so that relative imports work. */
-const module = (folder: string, name: string, file: ToFile): [string, StaticFile] => [
+const module = (folder: string, name: string): [string, Buffer] => [
   `/assets/${folder}/${name}`,
-  file('js', readFileSync(join(compiled(folder), name))),
+  readFileSync(join(compiled(folder), name)),
 ];
 
-function modules(folder: string, file: ToFile): Record<string, StaticFile> {
+function modules(folder: string): Record<string, Buffer> {
   const paths = readdirSync(compiled(folder), { recursive: true, encoding: 'utf8' });
   const names = paths.filter((path) => path.endsWith('.js'));
-  return Object.fromEntries(names.map((name) => module(folder, name, file)));
+  return Object.fromEntries(names.map((name) => module(folder, name)));
 }
 
-function chartLibrary(file: ToFile): Record<string, StaticFile> {
+function chartLibrary(): Record<string, Buffer> {
   const folder = dirname(createRequire(import.meta.url).resolve('uplot'));
   const asset = (name: string) => readFileSync(join(folder, name));
   return {
-    '/assets/uplot.js': file('js', asset('uPlot.esm.js')),
-    '/assets/uplot.css': file('css', asset('uPlot.min.css')),
+    '/assets/uplot.js': asset('uPlot.esm.js'),
+    '/assets/uplot.css': asset('uPlot.min.css'),
   };
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { type StaticFile, serveFiles } from '../response/static-files.ts';
+import { serveFiles } from '../response/static-files.ts';
 import type { Route } from '../route.ts';
 import { describeApi } from './document.ts';
 
@@ -47,19 +47,14 @@ export async function reference(
   const description = JSON.stringify(describeApi(routes), null, 2);
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   const asset = (name: string) => readFileSync(join(assets, name));
-  const file = (type: StaticFile['type'], content: string | Buffer): StaticFile => ({
-    type,
-    content,
-    contentSecurityPolicy,
-  });
 
-  serveFiles(app, {
-    '/openapi.json': file('json', description),
-    '/docs': file('html', page),
-    '/docs/': file('html', page),
-    '/docs/start.js': file('js', startScript),
-    '/docs/swagger-ui.css': file('css', asset('swagger-ui.css')),
-    '/docs/swagger-ui-bundle.js': file('js', asset('swagger-ui-bundle.js')),
-    '/docs/favicon-32x32.png': file('png', asset('favicon-32x32.png')),
+  serveFiles(app, contentSecurityPolicy, {
+    '/openapi.json': description,
+    '/docs': page,
+    '/docs/': page,
+    '/docs/start.js': startScript,
+    '/docs/swagger-ui.css': asset('swagger-ui.css'),
+    '/docs/swagger-ui-bundle.js': asset('swagger-ui-bundle.js'),
+    '/docs/favicon-32x32.png': asset('favicon-32x32.png'),
   });
 }

@@ -1,29 +1,28 @@
+import { extname } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { staticBody } from './compression.ts';
 import { conditional, entityTag } from './etag.ts';
 
-const types = {
-  css: 'text/css; charset=utf-8',
-  html: 'text/html; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  json: 'application/json; charset=utf-8',
-  png: 'image/png',
-  svg: 'image/svg+xml',
-} as const;
-
-/** A file that never changes while the process runs, and the headers with which it is sent. */
-export type StaticFile = {
-  readonly type: keyof typeof types;
-  readonly content: string | Buffer;
-  readonly contentSecurityPolicy: string;
+/** By the extension of the URL. */
+const contentTypes: Readonly<Record<string, string>> = {
+  '': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
 };
 
-/** The handler of a file. Browsers revalidate it, so a new version shows at once. */
-export function staticFile({ type, content, contentSecurityPolicy }: StaticFile) {
+/**
+ * The handler of a file that never changes while the process runs. Browsers revalidate it, so a new
+ * version shows at once.
+ */
+export function staticFile(url: string, content: string | Buffer, contentSecurityPolicy: string) {
+  const contentType = contentTypes[extname(url)] as string;
   const body = staticBody(content);
   const tag = entityTag(body);
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    reply.type(types[type]).headers({
+    reply.type(contentType).headers({
       'Content-Security-Policy': contentSecurityPolicy,
       'Cache-Control': 'no-cache',
       ETag: tag,
@@ -35,9 +34,11 @@ export function staticFile({ type, content, contentSecurityPolicy }: StaticFile)
 /** Serves files by URL, without a key. */
 export function serveFiles(
   app: FastifyInstance,
-  files: Readonly<Record<string, StaticFile>>,
+  contentSecurityPolicy: string,
+  files: Readonly<Record<string, string | Buffer>>,
 ): void {
-  for (const [url, file] of Object.entries(files)) {
-    app.route({ method: ['GET', 'HEAD'], url, handler: staticFile(file) });
+  for (const [url, content] of Object.entries(files)) {
+    const handler = staticFile(url, content, contentSecurityPolicy);
+    app.route({ method: ['GET', 'HEAD'], url, handler });
   }
 }
