@@ -13,7 +13,7 @@ import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
 import { waitForPostgres } from '../server/postgres-silence.ts';
 import type { KeyUses } from './key-uses.ts';
-import { createCounter, createRateLimit, windowMs } from './rate-limit.ts';
+import { createCounter, requireWithinLimit, setRateLimitHeaders, windowMs } from './rate-limit.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -84,23 +84,13 @@ export function createAuthorize(
 ): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
   const checkKey = createKeyCheck(database, settings);
-  const limitRequests = createRateLimit({
-    limit: 'requests',
-    perMinute: rateLimitPerMinute,
-    hasHeaders: true,
-    message: `This API key has used its ${rateLimitPerMinute} requests of the current minute.`,
-  });
   const countFailedKey = createCounter({
     name: 'failed keys',
     perMinute: failedKeysPerMinute,
     sharedIn: rateLimitStore === 'postgres' ? database : undefined,
   });
-  const limitFailedKeys = createRateLimit({
-    limit: 'failed_keys',
-    perMinute: failedKeysPerMinute,
-    hasHeaders: false,
-    message: 'Too many requests without a valid API key came from this address.',
-  });
+  const tooManyRequests = `This API key has used its ${rateLimitPerMinute} requests of the current minute.`;
+  const tooManyFailedKeys = 'Too many requests without a valid API key came from this address.';
   return async (request, reply) => {
     reply.header('Cache-Control', 'private, no-cache');
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
@@ -108,12 +98,14 @@ export function createAuthorize(
     if (checked === null) {
       observer.keyFailed();
       const counting = countFailedKey(request.ip);
-      limitFailedKeys(await waitForPostgres(database, counting, databaseSilenceMs), reply);
+      const usage = await waitForPostgres(database, counting, databaseSilenceMs);
+      requireWithinLimit(failedKeysPerMinute, usage, 'failed_keys', tooManyFailedKeys);
       throw invalidKey();
     }
     request.credential = checked.credential;
     keyUses.add(checked.credential.keyId);
-    limitRequests(checked.usage, reply);
+    setRateLimitHeaders(reply, rateLimitPerMinute, checked.usage);
+    requireWithinLimit(rateLimitPerMinute, checked.usage, 'requests', tooManyRequests);
     requireReadScope(checked.credential);
   };
 }

@@ -16,15 +16,17 @@ export const windowMs = 60_000;
 /** Counts one event of a key or an address. */
 type Counter = (id: string) => Promise<Usage>;
 
-type CounterOptions = {
+export function createCounter({
+  name,
+  perMinute,
+  sharedIn,
+}: {
   /** The prefix of the counter's rows or entries. */
   readonly name: 'requests' | 'failed keys';
   readonly perMinute: number;
   /** The database in which several API processes count; in memory if undefined. */
   readonly sharedIn: Database | undefined;
-};
-
-export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Counter {
+}): Counter {
   const common = { points: perMinute, duration: windowMs / 1000, keyPrefix: name };
   const limiter: RateLimiterAbstract =
     sharedIn === undefined
@@ -46,33 +48,26 @@ export function createCounter({ name, perMinute, sharedIn }: CounterOptions): Co
   };
 }
 
-type RateLimitOptions = {
-  readonly limit: Limit;
-  readonly perMinute: number;
-  /** Whether responses have the headers `X-RateLimit-*`, which describe a key. */
-  readonly hasHeaders: boolean;
-  /** The error message beyond the limit. */
-  readonly message: string;
-};
+/** Sets the headers of section 8, which describe a key. */
+export function setRateLimitHeaders(
+  reply: FastifyReply,
+  perMinute: number,
+  { events, endsAt }: Usage,
+): void {
+  reply
+    .header('X-RateLimit-Limit', perMinute)
+    .header('X-RateLimit-Remaining', Math.max(0, perMinute - events))
+    .header('X-RateLimit-Reset', new Date(endsAt).toISOString());
+}
 
-/** Sets the headers of section 8; throws rate_limited beyond the limit. */
-type RateLimit = (usage: Usage, reply: FastifyReply) => void;
-
-export function createRateLimit({
-  limit,
-  perMinute,
-  hasHeaders,
-  message,
-}: RateLimitOptions): RateLimit {
-  return ({ events, endsAt }, reply) => {
-    if (hasHeaders) {
-      reply
-        .header('X-RateLimit-Limit', perMinute)
-        .header('X-RateLimit-Remaining', Math.max(0, perMinute - events))
-        .header('X-RateLimit-Reset', new Date(endsAt).toISOString());
-    }
-    if (events <= perMinute) return;
-    const retryAfter = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
-    throw new ApiError('rate_limited', message, { retryAfter, limit });
-  };
+/** Throws rate_limited beyond the limit. */
+export function requireWithinLimit(
+  perMinute: number,
+  { events, endsAt }: Usage,
+  limit: Limit,
+  message: string,
+): void {
+  if (events <= perMinute) return;
+  const retryAfter = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
+  throw new ApiError('rate_limited', message, { retryAfter, limit });
 }
