@@ -64,11 +64,15 @@ export async function page(app: FastifyInstance): Promise<void> {
   const views = Object.values(htmlFolders).map((folder) => `/app/${folder}/:id`);
   serveFiles(app, contentSecurityPolicy, {
     ...Object.fromEntries(['/app', '/app/', ...views].map((url) => [url, html])),
-    '/assets/page.css': Buffer.concat(styles.map((name) => source(`styles/${name}.css`))),
+    // The page's rules override those of the chart library.
+    '/assets/page.css': Buffer.concat([
+      chartLibrary('uPlot.min.css'),
+      ...styles.map((name) => source(`styles/${name}.css`)),
+    ]),
     '/assets/icon.svg': source('icon.svg'),
     ...modules('page/browser'),
     ...Object.fromEntries(domainModules.map((name) => module('domain', name))),
-    ...chartLibrary(),
+    '/assets/uplot.js': chartLibrary('uPlot.esm.js'),
   });
 }
 
@@ -86,11 +90,5 @@ function modules(folder: string): Record<string, Buffer> {
   return Object.fromEntries(names.map((name) => module(folder, name)));
 }
 
-function chartLibrary(): Record<string, Buffer> {
-  const folder = dirname(createRequire(import.meta.url).resolve('uplot'));
-  const asset = (name: string) => readFileSync(join(folder, name));
-  return {
-    '/assets/uplot.js': asset('uPlot.esm.js'),
-    '/assets/uplot.css': asset('uPlot.min.css'),
-  };
-}
+const chartLibrary = (name: string): Buffer =>
+  readFileSync(join(dirname(createRequire(import.meta.url).resolve('uplot')), name));

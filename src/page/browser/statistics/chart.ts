@@ -14,7 +14,7 @@ export type ChartLine = {
   readonly isDashed: boolean;
 };
 
-export type ChartData = {
+type ChartData = {
   readonly periods: readonly string[];
   readonly ticks: readonly string[];
   readonly lines: readonly ChartLine[];
@@ -26,24 +26,10 @@ export type Chart = { draw(data: ChartData): Promise<void>; clear(): void };
 const height = 260;
 const tickWidth = 76;
 
-let loading: Promise<typeof uPlot> | undefined;
-
-/** The library is loaded with the first chart, and again after a failure. */
-function loadLibrary(): Promise<typeof uPlot> {
-  loading ??= importLibrary().catch(() => {
-    loading = undefined;
+/** The library is loaded with the first chart. */
+async function loadLibrary(): Promise<typeof uPlot> {
+  const { default: library } = await import('/assets/uplot.js' as string).catch(() => {
     throw unreachable();
-  });
-  return loading;
-}
-
-async function importLibrary(): Promise<typeof uPlot> {
-  const { default: library } = await import('/assets/uplot.js' as string);
-  const style = element('link', { rel: 'stylesheet', href: '/assets/uplot.css' });
-  await new Promise((resolve, reject) => {
-    style.onload = resolve;
-    style.onerror = reject;
-    document.head.append(style);
   });
   return library;
 }
