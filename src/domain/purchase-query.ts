@@ -26,22 +26,18 @@ export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
 
 /** One condition for each filter. A filter without a condition is a compile error. */
-export type FilterConditions<Condition> = {
-  readonly [Filter in keyof PurchaseFilters]-?: (
-    value: NonNullable<PurchaseFilters[Filter]>,
-  ) => Condition;
+export type FilterConditions<Condition, Filters = PurchaseFilters> = {
+  readonly [Filter in keyof Filters]-?: (value: NonNullable<Filters[Filter]>) => Condition;
 };
 
 /** The conditions of the filters that are set. */
-export function conditionsOf<Condition>(
-  filters: PurchaseFilters,
-  conditions: FilterConditions<Condition>,
+export function conditionsOf<Condition, Filters = PurchaseFilters>(
+  filters: Filters,
+  conditions: FilterConditions<Condition, Filters>,
 ): Condition[] {
-  return Object.entries(filters)
-    .filter(([, value]) => value !== undefined)
-    .map(([filter, value]) =>
-      (conditions[filter as keyof PurchaseFilters] as (value: unknown) => Condition)(value),
-    );
+  return (Object.keys(conditions) as (keyof Filters)[])
+    .filter((filter) => filters[filter] !== undefined)
+    .map((filter) => conditions[filter](filters[filter] as NonNullable<Filters[typeof filter]>));
 }
 
 export type PurchaseListQuery = {

@@ -1,6 +1,7 @@
 import sql, { type Sql } from 'sql-template-tag';
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
+import { conditionsOf, type FilterConditions } from '../domain/purchase-query.ts';
 import { boolean, id, instant, oneOf, pageParameters, text } from '../http/request/parameters.ts';
 import { byCreation, byTotalSpent, byUpdate } from '../postgres/keyset-list.ts';
 import type { KeysetList, KeysetOrder, Link } from '../postgres/keyset-statement.ts';
@@ -47,7 +48,7 @@ export function customerList(
     organizationId,
     order: orders[query.sort ?? 'created'],
     linkedTo,
-    conditions: filterConditions(others, organizationId),
+    conditions: conditionsOf<Sql, CustomerFilters>(others, filterConditions(organizationId)),
     search: query.q,
   };
 }
@@ -72,40 +73,20 @@ const orders = {
   total_spent: byTotalSpent,
 } as const satisfies Record<string, KeysetOrder>;
 
-type Filter = Exclude<
-  keyof CustomerListQuery,
+type CustomerFilters = Omit<
+  CustomerListQuery,
   'limit' | 'starting_after' | 'sort' | 'tag_id' | 'q'
 >;
 
-/** One condition for each filter. A filter without a condition is a compile error. */
-const conditions: {
-  readonly [Name in Filter]: (
-    value: NonNullable<CustomerListQuery[Name]>,
-    organizationId: bigint,
-  ) => Sql;
-} = {
+const filterConditions = (organizationId: bigint): FilterConditions<Sql, CustomerFilters> => ({
   is_subscribed: (value) => sql`is_subscribed = ${value}`,
   updated_since: (value) => sql`updated_at >= ${formatInstant(value)}::timestamptz`,
   created_since: (value) => sql`created_at >= ${formatInstant(value)}::timestamptz`,
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
   email: (value) => sql`lower(email) = lower(${value})`,
   phone: hasPhone,
-  segment_id: isInSegment,
-};
-
-function filterConditions(
-  filters: Omit<CustomerListQuery, 'tag_id'>,
-  organizationId: bigint,
-): Sql[] {
-  return Object.entries(conditions)
-    .filter(([name]) => filters[name as Filter] !== undefined)
-    .map(([name, condition]) =>
-      (condition as (value: unknown, organizationId: bigint) => Sql)(
-        filters[name as Filter],
-        organizationId,
-      ),
-    );
-}
+  segment_id: (value) => isInSegment(value, organizationId),
+});
 
 /**
  * Whether the stored number has these digits, or only one of the two numbers has a country code.
