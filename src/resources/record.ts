@@ -21,27 +21,18 @@ export type Field<Schema extends z.ZodType = z.ZodType> = {
 
 type FieldContext = { readonly publicId: string; readonly publicAppUrl: string };
 
-const plainColumn = (column: string): string => column;
-const unchanged = (value: unknown): unknown => value;
+/** A value that the response shows as Postgres returns it. */
+const plain = <Schema extends z.ZodType>(schema: Schema): Field<Schema> => ({
+  schema,
+  expression: (column) => column,
+  serialize: (value: unknown) => value,
+});
 
-export const text: Field<z.ZodString> = {
-  schema: z.string(),
-  expression: plainColumn,
-  serialize: unchanged,
-};
-export const choice = <const Values extends readonly [string, ...string[]]>(
-  values: Values,
-): Field<z.ZodEnum<{ [Value in Values[number]]: Value }>> => ({ ...text, schema: z.enum(values) });
-export const flag: Field<z.ZodBoolean> = {
-  schema: z.boolean(),
-  expression: plainColumn,
-  serialize: unchanged,
-};
-export const integer: Field<ReturnType<typeof integerSchema>> = {
-  schema: integerSchema(),
-  expression: plainColumn,
-  serialize: unchanged,
-};
+export const text = plain(z.string());
+export const flag = plain(z.boolean());
+export const integer = plain(integerSchema());
+export const choice = <const Values extends readonly [string, ...string[]]>(values: Values) =>
+  plain(z.enum(values));
 export const instant: Field<ReturnType<typeof dateTime>> = {
   schema: dateTime(),
   expression: microsecondsOf,
