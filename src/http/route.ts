@@ -38,8 +38,6 @@ export type Route<
   readonly path: Path;
   readonly query: Query;
   readonly response: Response;
-  /** Single-resource and aggregate responses carry an ETag (section 4.5); lists do not. */
-  readonly etag: boolean;
 } & (
   | {
       readonly showsSnapshot?: false;
@@ -85,3 +83,10 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
 export type PlainRoute = Extract<Route, { showsSnapshot?: false; handle: unknown }>;
 export type SnapshotRoute = Extract<Route, { showsSnapshot: true }>;
 export type ExportRoute = Extract<Route, { isExport: true }>;
+
+/** Whether the route serves pages. */
+export const isList = ({ query }: Route): boolean =>
+  'starting_after' in (query as z.ZodObject).shape;
+
+/** Single-resource and aggregate responses carry an ETag (section 4.5); lists and exports do not. */
+export const hasEtag = (route: Route): boolean => !isList(route) && !('isExport' in route);

@@ -20,7 +20,14 @@ import { type Export, type ExportOptions, sendExport } from './response/export.t
 import { cursorAfter, setNextPageLink } from './response/next-page.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
 import { serializerSchema } from './response/wire.ts';
-import type { ApiRequest, ExportRoute, PlainRoute, Route, SnapshotRoute } from './route.ts';
+import {
+  type ApiRequest,
+  type ExportRoute,
+  hasEtag,
+  type PlainRoute,
+  type Route,
+  type SnapshotRoute,
+} from './route.ts';
 
 type ServeOptions = {
   readonly purchases: PurchaseEngine;
@@ -35,7 +42,8 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
     serveExport(app, route, options);
     return;
   }
-  const { url, response, etag } = route;
+  const { url, response } = route;
+  const isConditional = hasEtag(route);
   const showsSnapshot = route.showsSnapshot === true;
   app.route({
     // Fastify's own HEAD routes would send the Content-Length of a body on a 304.
@@ -51,7 +59,7 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
       }
       const isFinal = showsSnapshot || typeof payload !== 'string';
       const content = isFinal ? payload : writeExactly(payload);
-      done(null, etag ? conditional(request, reply, content) : content);
+      done(null, isConditional ? conditional(request, reply, content) : content);
     },
   });
 }

@@ -14,7 +14,6 @@ export const customers: ResourceRoutes = (services) => [
     path: z.strictObject({}),
     query: customerListParameters,
     response: listOf(customer.schema),
-    etag: false,
     handle: async ({ query, organizationId, signal }) =>
       listRecords(services, customer, customerList(query, organizationId), query, signal),
   }),

@@ -25,7 +25,6 @@ export const identity: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: z.strictObject({}),
     response: identitySchema,
-    etag: true,
     handle: async ({ credential }) => ({
       object: 'identity' as const,
       organization: {

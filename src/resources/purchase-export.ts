@@ -12,7 +12,6 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
       path: z.strictObject({}),
       query: purchaseExportParameters,
       response: z.never(),
-      etag: false,
       isExport: true,
       name: 'purchases',
       open: ({ query, organizationId, purchases }, format, take, signal) => {

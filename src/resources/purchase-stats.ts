@@ -46,7 +46,6 @@ export const purchaseStats: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseStatsParameters,
     response: statsSchema,
-    etag: true,
     showsSnapshot: true,
     table: statsTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {

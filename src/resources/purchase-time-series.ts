@@ -54,7 +54,6 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseTimeSeriesParameters,
     response: timeSeriesSchema,
-    etag: true,
     showsSnapshot: true,
     table: timeSeriesTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {

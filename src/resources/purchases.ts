@@ -29,7 +29,6 @@ export const purchases: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseListParameters,
     response: purchaseListSchema,
-    etag: false,
     showsSnapshot: true,
     table: purchaseListTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
@@ -45,7 +44,6 @@ export const purchases: ResourceRoutes = () => [
     path: z.strictObject({ purchase_id: id('purchase') }),
     query: z.strictObject({}),
     response: purchaseSchema,
-    etag: true,
     showsSnapshot: true,
     handle: async ({ path, organizationId, purchases, signal, client }) => {
       const id = path.purchase_id;
@@ -63,7 +61,6 @@ export const customerPurchases: ResourceRoutes = (services) => [
     path: z.strictObject({ customer_id: id('customer') }),
     query: customerPurchaseListParameters,
     response: purchaseListSchema,
-    etag: false,
     showsSnapshot: true,
     table: purchaseListTable,
     require: async ({ path, organizationId, signal }) =>

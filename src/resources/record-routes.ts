@@ -35,7 +35,6 @@ export function listRoute<Fields extends Record<string, Field>>(
     path: z.strictObject({}),
     query: z.strictObject({ ...pageParameters(record.resource), ...sort }),
     response: listOf(record.schema),
-    etag: false,
     handle: async ({ query, organizationId, signal }) =>
       listRecords(services, record, { organizationId, order }, query, signal),
   });
@@ -55,7 +54,6 @@ export function recordRoute<Fields extends Record<string, Field>>(
     path: z.strictObject({ [parameter]: id(resource) }),
     query: z.strictObject({}),
     response: record.schema,
-    etag: true,
     handle: async ({ path, organizationId, signal }) => {
       const statement = sql`
         select ${raw(selectList)}

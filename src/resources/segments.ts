@@ -30,7 +30,6 @@ export const segments: ResourceRoutes = (services) => [
       sort: oneOf(['updated']).optional(),
     }),
     response: listOf(segment.schema),
-    etag: false,
     handle: async ({ query, organizationId, signal }) => {
       const order = query.sort === 'updated' ? byUpdate : byCreation;
       const list = { organizationId, order, search: query.q };
@@ -47,7 +46,6 @@ export const segments: ResourceRoutes = (services) => [
       sort: oneOf(['total_spent']).optional(),
     }),
     response: listOf(customer.schema),
-    etag: false,
     handle: async ({ path, query, organizationId, signal }) => {
       await requireRecord(services, segment, organizationId, path.segment_id, signal);
       const order = query.sort === 'total_spent' ? byTotalSpent : byCreation;

@@ -3,7 +3,7 @@ import type { FormatDescription } from '../formats/format.ts';
 import { exportFormatNames, formatNames, formats } from '../formats/negotiation.ts';
 import { minimumAsOfHeader } from '../request/minimum-freshness.ts';
 import { jsonSchema } from '../response/wire.ts';
-import type { Route } from '../route.ts';
+import { hasEtag, isList, type Route } from '../route.ts';
 import { probes } from '../server/health.ts';
 import {
   additionalParameters,
@@ -62,9 +62,10 @@ export function describeApi(routes: readonly Route[]) {
 }
 
 function operation(route: Route, schemas: Record<string, unknown>) {
-  const { url, summary, path, query, response, etag, showsSnapshot, isAddition } = route;
+  const { url, summary, path, query, response, showsSnapshot, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
+  const isConditional = hasEtag(route);
   const hasInstant = showsSnapshot === true || isExport(route);
   return {
     operationId: operationIdOf(url),
@@ -76,7 +77,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
     parameters: [
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
-      ...(etag ? [ifNoneMatch] : []),
+      ...(isConditional ? [ifNoneMatch] : []),
       ...(hasInstant ? [minimumAsOf] : []),
     ],
     responses: {
@@ -90,7 +91,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
               ...(hasTable(route) ? contentsOf(otherFormats) : {}),
             },
       },
-      ...(etag ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
+      ...(isConditional ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
       ...errorReferences([
         'invalid_request',
         'authentication_error',
@@ -165,15 +166,13 @@ function contentsOf(of: readonly FormatDescription[]) {
 }
 
 function headersOf(route: Route) {
-  const { etag, showsSnapshot, query } = route;
-  const isList = 'starting_after' in (query as z.ZodObject).shape;
   return headerReferences([
     'Request-Id',
     ...rateLimitHeaders,
-    ...(etag ? (['ETag'] as const) : []),
-    ...(showsSnapshot === true ? (['X-Data-As-Of'] as const) : []),
+    ...(hasEtag(route) ? (['ETag'] as const) : []),
+    ...(route.showsSnapshot === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
-    ...(isList ? (['Link'] as const) : []),
+    ...(isList(route) ? (['Link'] as const) : []),
     ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
   ]);
 }

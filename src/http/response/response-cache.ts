@@ -3,7 +3,7 @@ import { writeWhole } from '../formats/format.ts';
 import { type FormatName, formats } from '../formats/negotiation.ts';
 import { batchOf, type ResponseTable } from '../formats/table.ts';
 import { type HttpObserver, noObserver } from '../observer.ts';
-import type { ApiRequest, SnapshotRoute } from '../route.ts';
+import { type ApiRequest, hasEtag, type SnapshotRoute } from '../route.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
 import { cursorAfter } from './next-page.ts';
@@ -157,7 +157,7 @@ async function respondTo({
     table === undefined || format === 'json'
       ? { body: writeExactly(serialize(result)), contentType: 'application/json; charset=utf-8' }
       : writeRows(format, table, result);
-  const tag = route.etag ? entityTag(content.body) : null;
+  const tag = hasEtag(route) ? entityTag(content.body) : null;
   return { ...content, entityTag: tag, asOf, next: cursorAfter(result) };
 }
 
