@@ -3,22 +3,14 @@ import { type ProblemHandling, showProblem } from '../display/problems.ts';
 import type { Requests } from '../view/requests.ts';
 import { download } from './download.ts';
 
-/** What the buttons download: a path, and the name of the file. */
-const files: Readonly<
-  Record<string, (requests: Requests) => { readonly path: string | null; readonly name: string }>
-> = {
-  ranking: ({ ranking }) => ({ path: asCsv(ranking), name: 'ranking.csv' }),
-  series: ({ series }) => ({ path: asCsv(series), name: 'series.csv' }),
-  purchases: ({ purchases }) => ({
-    path: purchases && asCsv(purchases),
-    name: 'latest-purchases.csv',
-  }),
-  all: ({ all }) => ({ path: all, name: 'purchases.csv' }),
-  parquet: ({ parquet }) => ({ path: parquet, name: 'purchases.parquet' }),
-};
-
-/** Spreadsheets would evaluate text like a formula in plain CSV. */
-const asCsv = (path: string): string => `${path}&format=csv_excel`;
+/** The names of the files that the buttons download, by the name of the request. */
+const names = {
+  ranking: 'ranking.csv',
+  series: 'series.csv',
+  purchases: 'latest-purchases.csv',
+  all: 'purchases.csv',
+  parquet: 'purchases.parquet',
+} as const satisfies Partial<Record<keyof Requests, string>>;
 
 const megabytes = new Intl.NumberFormat(undefined, {
   style: 'unit',
@@ -34,12 +26,13 @@ export function connectDownloads(
   const problem = byId('download-problem');
   const cancel = byId('cancel-download');
   for (const button of document.querySelectorAll<HTMLButtonElement>('[data-download]')) {
-    const kind = button.dataset.download ?? '';
+    const kind = button.dataset.download as keyof typeof names;
     const isLarge = kind === 'parquet' || kind === 'all';
     const start = async () => {
-      const file = files[kind]?.(requests());
-      if (file?.path == null) return;
-      const { path, name } = file;
+      const request = requests()[kind];
+      if (request === null) return;
+      // Spreadsheets would evaluate text like a formula in plain CSV.
+      const path = isLarge ? request : `${request}&format=csv_excel`;
       const aborting = new AbortController();
       cancel.onclick = () => aborting.abort();
       cancel.hidden = !isLarge;
@@ -48,7 +41,7 @@ export function connectDownloads(
         if (isLarge) progress.textContent = megabytes.format(bytes / 1e6);
       };
       try {
-        await download({ path, name, isLarge, signal: aborting.signal, onProgress });
+        await download({ path, name: names[kind], isLarge, signal: aborting.signal, onProgress });
         if (isLarge) progress.textContent += ' saved';
       } catch (error) {
         progress.textContent = '';

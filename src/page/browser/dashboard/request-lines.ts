@@ -8,17 +8,15 @@ const titles = {
   parquet: 'All purchases, as Parquet',
 } as const;
 
-/** A line for a shell. URLs contain no character that double quotes would not protect. */
-export const curlOf = (path: string, saveAs?: string): string =>
-  `curl ${saveAs === undefined ? '' : `-o ${saveAs} `}-H "Authorization: Bearer $API_KEY" "${location.origin}${path}"`;
-
 /** Shows the requests of the view as lines for a shell, without the key. */
 export function renderRequests(requests: Requests): void {
   byId('requests').replaceChildren(
     ...Object.entries(titles).flatMap(([name, title]) => {
       const path = requests[name as keyof typeof titles];
       if (path === null) return [];
-      const line = curlOf(path, name === 'parquet' ? 'purchases.parquet' : undefined);
+      const saveAs = name === 'parquet' ? '-o purchases.parquet ' : '';
+      // URLs contain no character that double quotes would not protect.
+      const line = `curl ${saveAs}-H "Authorization: Bearer $API_KEY" "${location.origin}${path}"`;
       const copy = element('button', { type: 'button', className: 'quiet' }, 'Copy');
       copy.ariaLabel = `Copy the request: ${title}`;
       copy.addEventListener('click', async () => {
