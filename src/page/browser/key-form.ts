@@ -21,7 +21,7 @@ export function askForKey(onAccepted: () => void, problem?: string): void {
     if (!isPossibleKey(key)) return show('An API key has letters, digits and underscores only.');
     keepKey(key);
     try {
-      await get('/v1/me', new AbortController().signal);
+      await get('/v1/me');
     } catch (error) {
       forgetKey();
       return show((error as Error).message);

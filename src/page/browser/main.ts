@@ -30,7 +30,7 @@ type Identity = { readonly organization: { readonly name: string } };
 
 /** A failure is not shown here: the view's own requests fail as well. */
 function showOrganization(): void {
-  get<Identity>('/v1/me', new AbortController().signal).then(
+  get<Identity>('/v1/me').then(
     ({ body }) => {
       if (readKey() !== null) byId('organization').textContent = body.organization.name;
     },

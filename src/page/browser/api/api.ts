@@ -1,7 +1,7 @@
 import { parseExactly } from './exact-json.ts';
 import { readKey } from './key.ts';
 
-export type Parameters = Readonly<Record<string, string | undefined>>;
+type Parameters = Readonly<Record<string, string | undefined>>;
 
 /** The path and query of a request. Parameters without a value are omitted. */
 export function pathOf(path: string, parameters: Parameters = {}): string {
@@ -25,11 +25,15 @@ export class ApiProblem extends Error {
 }
 
 /** Sends a request with the key. Rejects with ApiProblem unless the response is a success. */
-export async function send(path: string, signal: AbortSignal): Promise<Response> {
+export async function send(path: string, signal?: AbortSignal): Promise<Response> {
   const headers = { Authorization: `Bearer ${readKey() ?? ''}` };
   // Personal data do not belong in the browser's cache on disk.
-  const response = await fetch(path, { headers, signal, cache: 'no-store' }).catch((error) => {
-    throw signal.aborted ? error : unreachable();
+  const response = await fetch(path, {
+    headers,
+    signal: signal ?? null,
+    cache: 'no-store',
+  }).catch((error) => {
+    throw signal?.aborted ? error : unreachable();
   });
   if (!response.ok) throw await problemOf(response);
   return response;
@@ -41,10 +45,10 @@ export type Snapshot<Body> = {
   readonly asOf: { readonly instant: Date; readonly ageMs: number } | null;
 };
 
-export async function get<Body>(path: string, signal: AbortSignal): Promise<Snapshot<Body>> {
+export async function get<Body>(path: string, signal?: AbortSignal): Promise<Snapshot<Body>> {
   const response = await send(path, signal);
   const text = await response.text().catch((error) => {
-    throw signal.aborted ? error : unreachable();
+    throw signal?.aborted ? error : unreachable();
   });
   const asOf = response.headers.get('X-Data-As-Of');
   if (asOf === null) return { body: parseExactly(text) as Body, asOf: null };

@@ -4,7 +4,7 @@ import { element } from '../display/elements.ts';
 type Save = { readonly suggestedName: string };
 type SavePicker = (options: Save) => Promise<FileSystemFileHandle>;
 
-export type Download = {
+type Download = {
   readonly path: string;
   readonly name: string;
   /** A file of any size. Browsers that can write it to disk as it arrives do so. */

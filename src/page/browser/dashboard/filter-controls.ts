@@ -101,7 +101,7 @@ function controlOf(filter: Filter, value = ''): HTMLElement[] {
 /** The most frequent values. Without them, the user still can enter one. */
 async function suggest(path: string): Promise<void> {
   const list = byId('filter-suggestions');
-  const found = await get<Stats>(path, new AbortController().signal).catch(() => null);
+  const found = await get<Stats>(path).catch(() => null);
   const keys = found?.body.groups.map(({ key }) => key ?? '').filter((key) => key !== '') ?? [];
   list.replaceChildren(...keys.map((key) => element('option', { value: key })));
 }

@@ -13,7 +13,7 @@ import type { Requests } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 import type { DashboardData } from './load.ts';
 
-export type DashboardView = {
+type DashboardView = {
   readonly data: DashboardData;
   readonly state: ViewState;
   readonly chart: Chart;

@@ -4,7 +4,7 @@ import { element, moveFocus, runOnce } from './elements.ts';
 import { formatInstant, formatMoney } from './format.ts';
 import { numberCell, tableOf } from './table.ts';
 
-export type PurchaseList = {
+type PurchaseList = {
   readonly path: string;
   readonly page: Page<Purchase>;
   readonly timeZone?: string;
@@ -38,8 +38,7 @@ function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList)
   const button = element('button', { type: 'button', className: 'quiet more' }, 'Load more');
   const loadMore = async () => {
     try {
-      const { signal } = new AbortController();
-      const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`, signal);
+      const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`);
       if (!body.isConnected) return;
       body.append(...next.body.data.map((purchase) => rowOf(purchase, list)));
       list.onMore?.(body.childElementCount);

@@ -1,6 +1,6 @@
 import { element } from './elements.ts';
 
-export type Column = { readonly name: string; readonly isNumber?: boolean };
+type Column = { readonly name: string; readonly isNumber?: boolean };
 
 /** A table that scrolls sideways in a narrow place, also by keyboard. */
 export function tableOf(

@@ -8,10 +8,7 @@ import { badge, renderPurchases } from '../display/purchase-list.ts';
 import { numberCell, tableOf } from '../display/table.ts';
 import { factsOf, type RecordObject, sectionsOf } from './record-fields.ts';
 
-type Load = (
-  id: string,
-  signal: AbortSignal,
-) => Promise<(onProblem: (error: unknown) => void) => HTMLElement>;
+type Load = (id: string) => Promise<(onProblem: (error: unknown) => void) => HTMLElement>;
 
 /** The folders of `html_url`, and the list that belongs to each record. */
 const folders: Readonly<Record<string, { readonly name: string; readonly loadList?: Load }>> = {
@@ -22,7 +19,7 @@ const folders: Readonly<Record<string, { readonly name: string; readonly loadLis
   'template-campaigns': { name: 'Template campaign' },
 };
 
-export type RecordPath = { readonly folder: string; readonly id: string };
+type RecordPath = { readonly folder: string; readonly id: string };
 
 /** The record of `/app/customers/cus_…`; null for other paths. */
 export function recordOfPath(path: string): RecordPath | null {
@@ -42,11 +39,10 @@ export function openRecord({ folder, id }: RecordPath, refuse: ProblemHandling['
 
   async function show(): Promise<void> {
     const results = byId('results');
-    const { signal } = new AbortController();
     try {
       const [{ body: record }, list] = await Promise.all([
-        get<RecordObject>(pathOf(`/${folder}/${id}`), signal),
-        loadList?.(id, signal),
+        get<RecordObject>(pathOf(`/${folder}/${id}`)),
+        loadList?.(id),
       ]);
       clearProblems();
       const title = typeof record.name === 'string' ? record.name : `${name} without a name`;
@@ -76,9 +72,9 @@ function panel(title: string, kind: string, record: RecordObject): HTMLElement {
   );
 }
 
-async function loadPurchases(id: string, signal: AbortSignal): ReturnType<Load> {
+async function loadPurchases(id: string): ReturnType<Load> {
   const path = pathOf(`/customers/${id}/purchases`, { limit: '25' });
-  const { body: page } = await get<Page<Purchase>>(path, signal);
+  const { body: page } = await get<Page<Purchase>>(path);
   return (onProblem) => {
     const content = element('div');
     renderPurchases(content, { path, page, isOfCustomer: true, onProblem });
@@ -88,9 +84,9 @@ async function loadPurchases(id: string, signal: AbortSignal): ReturnType<Load> 
   };
 }
 
-async function loadCustomers(id: string, signal: AbortSignal): ReturnType<Load> {
+async function loadCustomers(id: string): ReturnType<Load> {
   const path = pathOf(`/segments/${id}/customers`, { sort: 'total_spent', limit: '25' });
-  const { body: page } = await get<Page<RecordObject>>(path, signal);
+  const { body: page } = await get<Page<RecordObject>>(path);
   return () => {
     const rows = page.data.map((customer) =>
       element(

@@ -4,7 +4,7 @@ import { byId, element, moveFocus } from '../display/elements.ts';
 import { formatCount, formatMoney, formatShare } from '../display/format.ts';
 import { numberCell, tableOf } from '../display/table.ts';
 
-export type RankingView = {
+type RankingView = {
   readonly stats: Stats;
   /** Null if groups of this dimension cannot be selected. */
   readonly onSelect: ((key: string) => void) | null;

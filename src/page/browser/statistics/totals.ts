@@ -10,7 +10,7 @@ export const measureLabels: Readonly<Record<MeasureName, string>> = {
   average_ticket_in_cents: 'Average ticket',
 };
 
-export type TotalsView = {
+type TotalsView = {
   readonly current: Totals;
   /** Of as many days just before. */
   readonly previous: Totals | null;

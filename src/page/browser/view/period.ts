@@ -13,7 +13,7 @@ export type PeriodName = keyof typeof periods;
 export const periodNames = Object.keys(periods) as PeriodName[];
 
 /** The first and the last day. */
-export type Days = { readonly from: string; readonly to: string };
+type Days = { readonly from: string; readonly to: string };
 
 type Selection = Days & { readonly period: PeriodName; readonly timezone: string };
 
