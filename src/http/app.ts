@@ -13,7 +13,7 @@ import { apiRights } from '../postgres/schema.ts';
 import type { Settings } from '../settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';
-import { type HttpObserver, noObserver } from './observer.ts';
+import type { HttpObserver } from './observer.ts';
 import { reference } from './openapi/reference.ts';
 import { handleClientError, hostError, refuseUnsupported } from './request/malformed-requests.ts';
 import { createMinimumFreshness } from './request/minimum-freshness.ts';
@@ -51,7 +51,7 @@ export type AppOptions = Settings & {
 
 /** The HTTP API, built but not listening. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { services, rateLimitStore, trustedProxies, log, observer = noObserver } = options;
+  const { services, rateLimitStore, trustedProxies, log, observer } = options;
   const routes = options.resources.flatMap((resource) => resource(services));
   const freshness = createMinimumFreshness(options.freshnessWaitMs);
   const keyUses = createKeyUses(options.keyDatabase, log);
@@ -113,7 +113,7 @@ const defaultRequestTimeoutMs = 10_000;
 function serverOptions(
   options: AppOptions,
   authorize: Authorize,
-  observer: HttpObserver,
+  observer: HttpObserver | undefined,
 ): FastifyHttpOptions<Server> {
   const { log, corsOrigins, trustedProxies } = options;
   const requestTimeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
@@ -153,7 +153,7 @@ function serverOptions(
 function addHooks(
   app: FastifyInstance,
   corsOrigins: readonly string[],
-  observer: HttpObserver,
+  observer: HttpObserver | undefined,
 ): void {
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', (request, reply, done) => {

@@ -1,7 +1,18 @@
 /** The limit that a refused request exceeded (README, settings). */
-export type Limit = 'requests' | 'failed_keys' | 'query_queue' | 'exports' | 'unread_responses';
+export const limits = [
+  'requests',
+  'failed_keys',
+  'query_queue',
+  'exports',
+  'unread_responses',
+] as const;
+export type Limit = (typeof limits)[number];
 
-export type ExportOutcome = 'complete' | 'disconnected' | 'failed';
+export const exportOutcomes = ['complete', 'disconnected', 'failed'] as const;
+export type ExportOutcome = (typeof exportOutcomes)[number];
+
+/** A cacheable response was cached, awaited together with an earlier request, or computed. */
+export const cacheResults = ['hit', 'shared', 'miss'] as const;
 
 /** Receives the events of requests, for metrics. */
 export type HttpObserver = {
@@ -11,24 +22,13 @@ export type HttpObserver = {
     readonly status: number;
     readonly milliseconds: number;
   }): void;
-  /** A request exceeded a limit, and is answered with 429. */
+  /** A request exceeded a limit, and gets 429. */
   limited(limit: Limit): void;
   /** A request under /v1 had no valid key. */
   keyFailed(): void;
-  /** A cacheable response was cached, awaited together with an earlier request, or computed. */
-  cacheRead(result: 'hit' | 'shared' | 'miss'): void;
+  cacheRead(result: (typeof cacheResults)[number]): void;
   /** The head of the response is sent. An earlier failure has an error response. */
   exportStarted(): void;
   exportSent(bytes: number): void;
   exportEnded(outcome: ExportOutcome, milliseconds: number): void;
-};
-
-export const noObserver: HttpObserver = {
-  responded() {},
-  limited() {},
-  keyFailed() {},
-  cacheRead() {},
-  exportStarted() {},
-  exportSent() {},
-  exportEnded() {},
 };

@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
 import type { Unavailability } from '../engines/duckdb/served-organization.ts';
-import type { ExportOutcome, HttpObserver, Limit } from '../http/observer.ts';
+import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';
 import type { Database } from '../postgres/pool.ts';
 import { addDuckDBMemory } from './duckdb-memory.ts';
 import { addGauge, addZeros, durationBuckets } from './registry.ts';
@@ -19,32 +19,23 @@ export type ApiState = {
 
 type ApiMetrics = {
   readonly observer: HttpObserver;
-  /** Counts a query of purchases that Postgres answers. */
+  /** Counts a query of purchases that Postgres serves. */
   onFallback(organizationId: bigint): void;
 };
 
-const limits = [
-  'requests',
-  'failed_keys',
-  'query_queue',
-  'exports',
-  'unread_responses',
-] as const satisfies Limit[];
-const outcomes = ['complete', 'disconnected', 'failed'] as const satisfies ExportOutcome[];
 const reasons = [
   'not_loaded',
   'damaged',
   'unreadable',
   'other_database',
 ] as const satisfies Unavailability[];
-const cacheResults = ['hit', 'shared', 'miss'] as const;
 
 /** Adds the metrics of the API. No label names an organization, a key or a client. */
 export function createApiMetrics(registry: Registry, state: ApiState): ApiMetrics {
   addState(registry, state);
   const fallbacks = new Counter({
     name: 'crm_postgres_fallbacks_total',
-    help: 'Queries of purchases that Postgres answered, by why the files could not',
+    help: 'Queries of purchases that Postgres served, by the reason why no file could',
     labelNames: ['reason'],
     registers: [registry],
   });
@@ -116,7 +107,7 @@ function createExportMetrics(registry: Registry): ExportObserver {
     buckets: [0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800],
     registers,
   });
-  for (const outcome of outcomes) durations.zero({ outcome });
+  for (const outcome of exportOutcomes) durations.zero({ outcome });
   return {
     exportStarted: () => running.inc(),
     exportSent: (bytes) => sent.inc(bytes),

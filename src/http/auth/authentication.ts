@@ -79,7 +79,7 @@ export function createAuthorize(
     observer,
   }: {
     readonly keyUses: Pick<KeyUses, 'add'>;
-    readonly observer: Pick<HttpObserver, 'keyFailed'>;
+    readonly observer: HttpObserver | undefined;
   },
 ): Authorize {
   const { rateLimitPerMinute, failedKeysPerMinute, rateLimitStore, databaseSilenceMs } = settings;
@@ -96,7 +96,7 @@ export function createAuthorize(
     addVary(reply, 'Authorization', 'Accept', 'Accept-Encoding');
     const checked = await checkKey(request);
     if (checked === null) {
-      observer.keyFailed();
+      observer?.keyFailed();
       const counting = countFailedKey(request.ip);
       const usage = await waitForPostgres(database, counting, databaseSilenceMs);
       requireWithinLimit(failedKeysPerMinute, usage, 'failed_keys', tooManyFailedKeys);

@@ -19,13 +19,13 @@ import {
 
 /** Logs and counts a response. Fastify reports none whose client has disconnected. */
 export function reportResponse(
-  observer: HttpObserver,
+  observer: HttpObserver | undefined,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
   logResponse(request, reply);
   const { statusCode: status, elapsedTime: milliseconds } = reply;
-  observer.responded({ route: routeOf(request), status, milliseconds });
+  observer?.responded({ route: routeOf(request), status, milliseconds });
 }
 
 /**
@@ -51,13 +51,13 @@ function logResponse(request: FastifyRequest, reply: FastifyReply): void {
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'unknown';
 
 export function sendError(
-  observer: HttpObserver,
+  observer: HttpObserver | undefined,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
   const shown = publicError(error);
-  if (shown.limit !== undefined) observer.limited(shown.limit);
+  if (shown.limit !== undefined) observer?.limited(shown.limit);
   if (shown.type === 'internal_error') {
     // The abort after a client disconnect is no failure.
     if (isClientDisconnect(error, request)) {

@@ -24,7 +24,7 @@ export type ExportOptions = {
   readonly slots: ExportSlots;
   /** An export is aborted if no bytes were sent for this time. */
   readonly stalledAfterMs: number;
-  readonly observer: HttpObserver;
+  readonly observer: HttpObserver | undefined;
 };
 
 /**
@@ -64,7 +64,7 @@ export async function sendExport(
         describe(reply, format, name, asOf);
         isBegun = true;
         startedAt = performance.now();
-        observer.exportStarted();
+        observer?.exportStarted();
         if (first === null) {
           await parts.return();
           reply.send(Readable.from([]));
@@ -99,7 +99,7 @@ export async function sendExport(
   } finally {
     clearTimeout(watch);
     freeSlot();
-    if (isBegun) observer.exportEnded(outcome, performance.now() - startedAt);
+    if (isBegun) observer?.exportEnded(outcome, performance.now() - startedAt);
   }
   return reply;
 }
@@ -126,13 +126,13 @@ const pieceBytes = 128 * 1024;
 async function* watched(
   parts: AsyncGenerator<Uint8Array, void>,
   watch: NodeJS.Timeout,
-  observer: HttpObserver,
+  observer: HttpObserver | undefined,
 ): AsyncGenerator<Uint8Array, void> {
   for await (const part of parts) {
     for (let begin = 0; begin < part.length; begin += pieceBytes) {
       const piece = part.subarray(begin, begin + pieceBytes);
       yield piece;
-      observer.exportSent(piece.length);
+      observer?.exportSent(piece.length);
       watch.refresh();
     }
   }

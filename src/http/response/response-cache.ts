@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { writeWhole } from '../formats/format.ts';
 import { type FormatName, formats } from '../formats/negotiation.ts';
 import { batchOf, type ResponseTable } from '../formats/table.ts';
-import { type HttpObserver, noObserver } from '../observer.ts';
+import type { HttpObserver } from '../observer.ts';
 import { type ApiRequest, hasEtag, type SnapshotRoute } from '../route.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
@@ -48,10 +48,7 @@ type InFlight = {
 const overheadBytes = 512;
 
 /** Caches nothing if `maxBytes` is 0. */
-export function createResponseCache(
-  maxBytes: number,
-  observer: Pick<HttpObserver, 'cacheRead'> = noObserver,
-): ResponseCache {
+export function createResponseCache(maxBytes: number, observer?: HttpObserver): ResponseCache {
   const cache =
     maxBytes === 0
       ? null
@@ -84,12 +81,12 @@ export function createResponseCache(
     async get(key, waiter, respond) {
       const cached = cache?.get(key);
       if (cached !== undefined) {
-        observer.cacheRead('hit');
+        observer?.cacheRead('hit');
         return cached;
       }
       const sharedKey = `${waiter.client} ${key}`;
       const earlier = inFlight.get(sharedKey);
-      observer.cacheRead(earlier === undefined ? 'miss' : 'shared');
+      observer?.cacheRead(earlier === undefined ? 'miss' : 'shared');
       const shared = earlier ?? start(key, sharedKey, respond);
       shared.waiters += 1;
       try {
