@@ -88,9 +88,9 @@ export function createApp(options: AppOptions): FastifyInstance {
     cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
     exports: {
-      slots: createExportSlots({
+      takeSlot: createExportSlots({
         perKey: options.exportsPerKey,
-        inAll: options.exportConcurrency,
+        total: options.exportConcurrency,
       }),
       stalledAfterMs: options.queryTimeoutMs,
       observer,

@@ -3,7 +3,6 @@ import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
 import type { ResponseTable } from './formats/table.ts';
-import type { Export } from './response/export.ts';
 import type { Services } from './services.ts';
 
 /** The input of a handler: validated parameters, and the API key's organization. */
@@ -61,16 +60,19 @@ export type Route<
       /** Streams all rows as a file (response/export.ts). */
       readonly isExport: true;
       readonly showsSnapshot?: never;
+      /** The file's name, without the instant and the extension. */
       readonly name: string;
+      /** Opens the file until `take` settles. The file is written as it is read. */
       open(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
         format: ExportFormatName,
-        ...opening: Parameters<Export['open']>
+        take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
+        signal: AbortSignal,
       ): Promise<void>;
     }
 );
 
-/** The export of each resource's file. */
+/** The value that each file of src/resources exports. */
 export type ResourceRoutes = (services: Services) => readonly Route[];
 
 /** Checks the handler's types against the schemas. */

@@ -7,7 +7,6 @@ import {
   exportFormatNames,
   type FormatName,
   formatNames,
-  formats,
 } from './formats/negotiation.ts';
 import { signalOf } from './request/client-disconnect.ts';
 import { type MinimumFreshness, readFreshnessRequirement } from './request/minimum-freshness.ts';
@@ -16,7 +15,7 @@ import { refuseBody } from './request/request-body.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
 import { conditional } from './response/etag.ts';
 import { writeExactly } from './response/exact-numbers.ts';
-import { type Export, type ExportOptions, sendExport } from './response/export.ts';
+import { type ExportOptions, sendExport } from './response/export.ts';
 import { cursorAfter, setNextPageLink } from './response/next-page.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
 import { serializerSchema } from './response/wire.ts';
@@ -103,23 +102,18 @@ function serveExport(
   route: ExportRoute,
   { purchases, exports: options, freshness }: ServeOptions,
 ) {
-  const { url, name, open } = route;
   const readRequest = createRequestReader(route, purchases);
   app.route({
     method: ['GET', 'HEAD'],
-    url,
+    url: route.url,
     handler: async (request, reply) => {
       const apiRequest = readRequest(request);
       const requirement = readFreshnessRequirement(request, apiRequest.purchases);
-      const inQuery = apiRequest.query as { format?: ExportFormatName };
-      const format = inQuery.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
-      const file = {
-        format: formats[format],
-        name,
-        open: (...opening: Parameters<Export['open']>) => open(apiRequest, format, ...opening),
-      };
+      const query = apiRequest.query as { format?: ExportFormatName };
+      const format = query.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
+      const exportRequest = { route, format, apiRequest };
       const send = (requireFresh?: (asOf: bigint) => void) =>
-        sendExport(request, reply, file, options, requireFresh);
+        sendExport(request, reply, exportRequest, options, requireFresh);
       return requirement === null ? send() : freshness.respondWhenFresh(requirement, send);
     },
   });
@@ -146,12 +140,12 @@ function createRequestReader({ url, path, query }: Route, purchases: PurchaseEng
     }
     requirePathParameters(request);
     refuseBody(request);
-    const inPath = readParameters(path, request.params as Record<string, string>);
-    const inQuery = readParameters(query, parseQueryString(queryStringOf(rawUrl)));
+    const pathParameters = readParameters(path, request.params as Record<string, string>);
+    const queryParameters = readParameters(query, parseQueryString(queryStringOf(rawUrl)));
     return {
-      path: inPath,
-      query: inQuery,
-      cacheKey: cacheKeyOf(url, inPath, inQuery),
+      path: pathParameters,
+      query: queryParameters,
+      cacheKey: cacheKeyOf(url, pathParameters, queryParameters),
       purchases: purchases.forSource(credential.source),
       organizationId: credential.organizationId,
       credential,

@@ -19,8 +19,8 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
         return purchases.export(
           organizationId,
           filters,
-          ({ result: source, asOf }, either) =>
-            take({ result: writeExport(source, filters, format, either), asOf }, either),
+          ({ result: source, asOf }, signal) =>
+            take({ result: writeExport(source, filters, format, signal), asOf }, signal),
           signal,
         );
       },

@@ -2,26 +2,21 @@ import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
-import type { AsOf } from '../../domain/purchase-engine.ts';
-import type { FormatDescription } from '../formats/format.ts';
+import { type ExportFormatName, formats } from '../formats/negotiation.ts';
 import type { ExportOutcome, HttpObserver } from '../observer.ts';
 import { signalOf } from '../request/client-disconnect.ts';
-import type { ExportSlots } from './export-slots.ts';
+import type { ApiRequest, ExportRoute } from '../route.ts';
+import type { TakeExportSlot } from './export-slots.ts';
 
-/** A file that is sent while it is written. */
-export type Export = {
-  readonly format: FormatDescription;
-  /** The file's name, without the instant and the extension. */
-  readonly name: string;
-  /** Opens the file until `take` settles. The file is written as it is read. */
-  open(
-    take: (file: AsOf<AsyncGenerator<Uint8Array, void>>, signal: AbortSignal) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<void>;
+/** A request for an export. */
+type ExportRequest = {
+  readonly route: ExportRoute;
+  readonly format: ExportFormatName;
+  readonly apiRequest: ApiRequest<unknown, unknown>;
 };
 
 export type ExportOptions = {
-  readonly slots: ExportSlots;
+  readonly takeSlot: TakeExportSlot;
   /** An export is aborted if no bytes were sent for this time. */
   readonly stalledAfterMs: number;
   readonly observer: HttpObserver | undefined;
@@ -35,14 +30,14 @@ export type ExportOptions = {
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
-  { format, name, open }: Export,
-  { slots, stalledAfterMs, observer }: ExportOptions,
+  { route, format, apiRequest }: ExportRequest,
+  { takeSlot, stalledAfterMs, observer }: ExportOptions,
   requireFresh?: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
-  const signal = signalOf(request);
-  const freeSlot = slots.take(request.credential.keyId);
+  const disconnect = signalOf(request);
+  const freeSlot = takeSlot(request.credential.keyId);
   const stalled = new AbortController();
-  const watch = setTimeout(
+  const stallTimer = setTimeout(
     () => stalled.abort(new Error(`no bytes were sent for ${stalledAfterMs} ms`)),
     stalledAfterMs,
   );
@@ -50,18 +45,20 @@ export async function sendExport(
   let outcome: ExportOutcome = 'failed';
   let startedAt = 0;
   try {
-    await open(
-      async ({ result, asOf }, either) => {
+    await route.open(
+      apiRequest,
+      format,
+      async ({ result, asOf }, signal) => {
         requireFresh?.(asOf);
         if (isBegun) throw new Error('a part of the export was already sent');
-        const parts = watched(result, watch, observer);
+        const parts = splitIntoPieces(result, stallTimer, observer);
         // Before the head is sent: a failure here still has an error response.
         const first = request.method === 'HEAD' ? null : await parts.next();
-        if (either.aborted) {
+        if (signal.aborted) {
           await parts.return();
-          throw either.reason;
+          throw signal.reason;
         }
-        describe(reply, format, name, asOf);
+        describe(reply, formats[format], route.name, asOf);
         isBegun = true;
         startedAt = performance.now();
         observer?.exportStarted();
@@ -79,8 +76,8 @@ export async function sendExport(
           })(),
         );
         // A client that does not read notices nothing else.
-        const abort = () => body.destroy(either.reason as Error);
-        either.addEventListener('abort', abort, { once: true });
+        const abort = () => body.destroy(signal.reason as Error);
+        signal.addEventListener('abort', abort, { once: true });
         reply.send(body);
         try {
           await finished(body, { writable: false });
@@ -88,16 +85,16 @@ export async function sendExport(
           await parts.return();
         }
       },
-      AbortSignal.any([signal, stalled.signal]),
+      AbortSignal.any([disconnect, stalled.signal]),
     );
     outcome = 'complete';
   } catch (error) {
-    if (signal.aborted) outcome = 'disconnected';
+    if (disconnect.aborted) outcome = 'disconnected';
     if (!isBegun) throw error;
     // The end of the body has destroyed the socket. A client disconnect is no failure.
-    if (!signal.aborted) request.log.error({ err: error }, 'export aborted');
+    if (!disconnect.aborted) request.log.error({ err: error }, 'export aborted');
   } finally {
-    clearTimeout(watch);
+    clearTimeout(stallTimer);
     freeSlot();
     if (isBegun) observer?.exportEnded(outcome, performance.now() - startedAt);
   }
@@ -106,7 +103,7 @@ export async function sendExport(
 
 function describe(
   reply: FastifyReply,
-  format: FormatDescription,
+  format: (typeof formats)[ExportFormatName],
   name: string,
   asOf: bigint,
 ): void {
@@ -123,9 +120,9 @@ function describe(
 const pieceBytes = 128 * 1024;
 
 /** The parts in pieces. None is empty: an empty piece would end the stream. */
-async function* watched(
+async function* splitIntoPieces(
   parts: AsyncGenerator<Uint8Array, void>,
-  watch: NodeJS.Timeout,
+  stallTimer: NodeJS.Timeout,
   observer: HttpObserver | undefined,
 ): AsyncGenerator<Uint8Array, void> {
   for await (const part of parts) {
@@ -133,7 +130,7 @@ async function* watched(
       const piece = part.subarray(begin, begin + pieceBytes);
       yield piece;
       observer?.exportSent(piece.length);
-      watch.refresh();
+      stallTimer.refresh();
     }
   }
 }
