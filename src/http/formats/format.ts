@@ -19,8 +19,6 @@ type TableWriter = {
   end(): Uint8Array;
 };
 
-export const nothing = new Uint8Array(0);
-
 /** Writes a table of one batch. */
 export function writeWhole(format: Format, table: Table, batch: TableBatch): Buffer {
   const writer = format.writer(table);

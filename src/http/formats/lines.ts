@@ -1,5 +1,5 @@
 import { formatInstant } from '../../domain/instant.ts';
-import { type Format, nothing } from './format.ts';
+import type { Format } from './format.ts';
 import { type Quoting, quotings } from './quoting.ts';
 import type { ColumnData, Table, TableColumnKind } from './table.ts';
 
@@ -45,7 +45,7 @@ export function linesFormat(format: Omit<LinesFormat, 'writer'>): LinesFormat {
           }
           return Buffer.from(text);
         },
-        end: () => nothing,
+        end: () => new Uint8Array(0),
       };
     },
   };

@@ -16,13 +16,7 @@ export const formats = {
 export type ExportFormatName = keyof typeof formats;
 
 /** The formats of exports. The first one is the default. */
-export const exportFormatNames = [
-  'csv',
-  'csv_excel',
-  'ndjson',
-  'arrow',
-  'parquet',
-] as const satisfies readonly ExportFormatName[];
+export const exportFormatNames = Object.keys(formats) as [ExportFormatName, ...ExportFormatName[]];
 
 /** The formats of lists and statistics. Parquet only suits many rows. */
 export const formatNames = ['json', 'csv', 'csv_excel', 'ndjson', 'arrow'] as const;
