@@ -116,7 +116,6 @@ export const rateLimitHeaders = [
 ] as const satisfies readonly Header[];
 
 type DocumentedError = {
-  readonly name: string;
   readonly description: string;
   readonly example: string;
   readonly param?: string;
@@ -130,7 +129,6 @@ type DocumentedError = {
 /** Section 7. */
 const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   invalid_request: {
-    name: 'InvalidRequest',
     description: 'Invalid route, cursor or request format.',
     example: 'starting_after is not the id of an item of this list.',
     param: 'starting_after',
@@ -139,19 +137,16 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     headersOfSome: rateLimitHeaders,
   },
   authentication_error: {
-    name: 'AuthenticationError',
     description: 'Missing, invalid, expired or revoked key.',
     example: 'A valid API key is required, sent as `Authorization: Bearer <API_KEY>`.',
     headers: ['WWW-Authenticate'],
   },
   permission_denied: {
-    name: 'PermissionDenied',
     description: 'The key lacks the required permission.',
     example: 'The API key lacks the permission read.',
     headers: rateLimitHeaders,
   },
   not_found: {
-    name: 'NotFound',
     description: 'The resource does not exist or belongs to another organization.',
     example: 'There is no such purchase.',
     headers: rateLimitHeaders,
@@ -159,7 +154,6 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     headersOfSome: ['X-Data-As-Of'],
   },
   conflict: {
-    name: 'Conflict',
     description:
       'An addition: the data did not become as fresh as `X-Min-Data-As-Of` requires within the ' +
       'maximum wait; `X-Data-As-Of` is their instant.',
@@ -171,14 +165,12 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     isAddition: true,
   },
   validation_error: {
-    name: 'ValidationError',
     description: 'A parameter or value failed validation; `param` names it.',
     example: 'limit must be a whole number from 1 to 100.',
     param: 'limit',
     headers: rateLimitHeaders,
   },
   rate_limited: {
-    name: 'RateLimited',
     description:
       "The key's request limit is exceeded, the queue of purchase queries is full, the maximum " +
       'number of exports is running, the clients of the key have not read their earlier ' +
@@ -189,7 +181,6 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     headersOfSome: rateLimitHeaders,
   },
   internal_error: {
-    name: 'InternalError',
     description: 'Unexpected server error. With `Retry-After` if the operational database is down.',
     example: 'Something went wrong on our side. Please try again.',
     headers: [],
@@ -197,11 +188,15 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
 };
 
+/** The name of an error's component: `not_found` becomes `NotFound`. */
+const componentOf = (type: string): string =>
+  type.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
+
 /** The error responses as components, by name. */
 export function errorResponses(): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(documentedErrors).map(([type, { name, description, example, ...rest }]) => [
-      name,
+    Object.entries(documentedErrors).map(([type, { description, example, ...rest }]) => [
+      componentOf(type),
       {
         description,
         ...(rest.isAddition === true ? { 'x-addition': true } : {}),
@@ -234,11 +229,11 @@ export function errorResponses(): Record<string, unknown> {
 }
 
 /** References to the errors of an operation, by status. */
-export function errorReferences(types: readonly (keyof typeof documentedErrors)[]) {
+export function errorReferences(types: readonly ErrorType[]) {
   return Object.fromEntries(
     types.map((type) => [
       errorStatuses[type],
-      { $ref: `#/components/responses/${documentedErrors[type].name}` },
+      { $ref: `#/components/responses/${componentOf(type)}` },
     ]),
   );
 }
