@@ -1,16 +1,13 @@
 import { z } from 'zod';
 import type { ResponseTable } from '../http/formats/table.ts';
-import { count, integer, named, sum } from '../http/response/wire.ts';
+import { named } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
-import { amounts, totals, totalsSchema } from './purchase-totals.ts';
+import { amountColumns, amounts, amountsSchema, totals, totalsSchema } from './purchase-totals.ts';
 
-const groupSchema = z.object({
-  key: z.string().nullable(),
-  purchase_count: count(),
-  revenue_in_cents: sum(),
-  average_ticket_in_cents: integer(),
-});
+/** A group has no number of customers. */
+const { customer_count: _, ...groupAmounts } = amountsSchema;
+const groupSchema = z.object({ key: z.string().nullable(), ...groupAmounts });
 
 /** Section 2.6. */
 const statsSchema = named(
@@ -26,12 +23,7 @@ const statsSchema = named(
 
 /** The groups as rows; without `group_by`, one row of totals. */
 const statsTable: ResponseTable<z.output<typeof statsSchema>> = {
-  columns: [
-    { name: 'key', kind: 'label', absent: 'null' },
-    { name: 'purchase_count', kind: 'integer', absent: 'never' },
-    { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
-    { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
-  ],
+  columns: [{ name: 'key', kind: 'label', absent: 'null' }, ...amountColumns(groupAmounts)],
   read: (stats) => ({
     rows: stats.group_by === null ? [{ ...stats, key: null }] : stats.groups,
     hasMore: stats.groups_truncated,

@@ -3,18 +3,12 @@ import { formatInstant } from '../domain/instant.ts';
 import { type Interval, intervals, maxPeriods, TooManyPeriodsError } from '../domain/period.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
 import { ApiError } from '../http/response/errors.ts';
-import { count, dateTime, integer, named, sum } from '../http/response/wire.ts';
+import { dateTime, named } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseTimeSeriesParameters } from './purchase-parameters.ts';
-import { amounts, totals, totalsSchema } from './purchase-totals.ts';
+import { amountColumns, amounts, amountsSchema, totals, totalsSchema } from './purchase-totals.ts';
 
-const periodSchema = z.object({
-  starts_at: dateTime(),
-  purchase_count: count(),
-  customer_count: count(),
-  revenue_in_cents: sum(),
-  average_ticket_in_cents: integer(),
-});
+const periodSchema = z.object({ starts_at: dateTime(), ...amountsSchema });
 
 const timeSeriesSchema = named(
   'PurchaseTimeSeries',
@@ -34,10 +28,7 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
   columns: [
     { name: 'starts_at', kind: 'instant', absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
-    { name: 'purchase_count', kind: 'integer', absent: 'never' },
-    { name: 'customer_count', kind: 'integer', absent: 'never' },
-    { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
-    { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+    ...amountColumns(amountsSchema),
   ],
   read: ({ series, series_truncated: hasMore }) => ({
     rows: series.flatMap(({ key, periods }) => periods.map((period) => ({ ...period, key }))),
