@@ -6,7 +6,7 @@ import type { LineCell, LinesFormat } from '../http/formats/lines.ts';
 import { formulaPattern, type Quoting, quotedCharacters } from '../http/formats/quoting.ts';
 import type { TableColumn } from '../http/formats/table.ts';
 import { purchaseTable } from '../resources/purchase-table.ts';
-import { type MatchingPurchases, showPurchases } from './shown-purchases.ts';
+import { type MatchingPurchases, projectPurchases } from './projection.ts';
 
 // DuckDB opens it by path, so it must be a pipe or a file.
 const toStandardOutput = raw(`to '/dev/stdout'`);
@@ -21,7 +21,7 @@ export async function copyLines(
   format: LinesFormat,
 ): Promise<void> {
   const { before, cells, after } = format.line(purchaseTable);
-  const { columns, from } = showPurchases(purchases, (value, column, index) =>
+  const { columns, from } = projectPurchases(purchases, (value, column, index) =>
     lineCell(value, column, cells[index] as LineCell),
   );
   // COPY ends each line itself. The name of the only column is the first line.
@@ -94,7 +94,7 @@ export async function copyParquet(
   connection: DuckDBConnection,
   purchases: MatchingPurchases,
 ): Promise<void> {
-  const { columns, from } = showPurchases(purchases, (value, { kind }) =>
+  const { columns, from } = projectPurchases(purchases, (value, { kind }) =>
     // A cast to timestamptz goes through the calendar, and takes twenty times as long.
     kind === 'instant' ? sql`make_timestamptz(epoch_us(${value}))` : value,
   );

@@ -39,29 +39,30 @@ export function createExportWriter({ dataDirectory, ...limits }: ExportOptions):
     started += 1;
     const spillDirectory = join(dataDirectory, 'spill', `export-${process.pid}-${started}`);
     const job = { ...limits, format, spillDirectory };
-    if ('descriptors' in source) return writtenBy({ ...job, source: { filters } }, source, signal);
+    if ('descriptors' in source)
+      return runExportProcess({ ...job, source: { filters } }, source, signal);
     const batches = purchaseBatches(source.purchases);
     if (format !== 'parquet') return writeBatches(formats[format], purchaseTable, batches);
     const csv = writeBatches(formats.csv, purchaseTable, batches);
-    return writtenBy({ ...job, source: 'csv' }, { csv }, signal);
+    return runExportProcess({ ...job, source: 'csv' }, { csv }, signal);
   };
 }
 
 /** If the process fails, throws its message. */
-async function* writtenBy(
+async function* runExportProcess(
   job: ExportJob,
   input: Input,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   signal.throwIfAborted();
   const { child, output } = await start(input);
-  const exited = failureOf(child);
-  const fed =
+  const exited = waitForExit(child);
+  const inputPipeline =
     'csv' in input && child.stdin !== null
       ? pipeline(Readable.from(input.csv), child.stdin)
       : Promise.resolve();
   // Awaited below, after the last byte.
-  fed.catch(() => {});
+  inputPipeline.catch(() => {});
   const end = () => {
     child.kill('SIGKILL');
     output.destroy();
@@ -76,7 +77,7 @@ async function* writtenBy(
     child.send(job, () => {});
     yield* output;
     signal.throwIfAborted();
-    await fed;
+    await inputPipeline;
     const failure = await exited;
     if (failure !== null) throw new Error(`the export process failed: ${failure}`);
   } catch (error) {
@@ -84,7 +85,7 @@ async function* writtenBy(
   } finally {
     signal.removeEventListener('abort', end);
     end();
-    // `fed` is not awaited: since Node 22 a pipeline settles only after its source has ended.
+    // `inputPipeline` is not awaited: since Node 22 a pipeline settles only after its source has ended.
     await exited;
     await rm(job.spillDirectory, { recursive: true, force: true });
   }
@@ -115,7 +116,7 @@ async function start(input: Input): Promise<{ child: ChildProcess; output: Socke
 }
 
 /** Null if the process succeeds; otherwise its message. */
-function failureOf(child: ChildProcess): Promise<string | null> {
+function waitForExit(child: ChildProcess): Promise<string | null> {
   return new Promise((resolve) => {
     let message: string | undefined;
     child.once('message', (text: string) => {

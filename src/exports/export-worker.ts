@@ -4,7 +4,7 @@ import { type ExportJob, runJob } from './run-job.ts';
 // The API starts and ends this process (export-process.ts). Ctrl-C in a terminal reaches both.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => {});
-// Nobody reads any more. An exit would wait for DuckDB's threads.
+// After a disconnect, no process reads the pipe. An exit would wait for DuckDB's threads.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
 process.once('message', async (job: ExportJob) => {

@@ -3,11 +3,25 @@ import { encodeId } from '../domain/public-id.ts';
 import type { PurchaseColumnKind } from '../domain/purchase.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 
-/** The functions of `registerFunctions` that show stored values. Other kinds are shown as stored. */
-export const functionOf: Partial<Readonly<Record<PurchaseColumnKind, string>>> = {
-  purchase_id: 'purchase_id',
-  customer_id: 'customer_id',
-  coupons: 'shown_coupons',
+type Function = {
+  readonly name: string;
+  readonly type: typeof BIGINT | typeof VARCHAR;
+  show(value: never): string;
+};
+
+/** The SQL functions that show stored values, by kind. Other kinds are shown as stored. */
+export const functions: Partial<Readonly<Record<PurchaseColumnKind, Function>>> = {
+  purchase_id: {
+    name: 'purchase_id',
+    type: BIGINT,
+    show: (id: bigint) => encodeId('purchase', id),
+  },
+  customer_id: {
+    name: 'customer_id',
+    type: BIGINT,
+    show: (id: bigint) => encodeId('customer', id),
+  },
+  coupons: { name: 'coupons_json', type: VARCHAR, show: writeCoupons },
 };
 
 /**
@@ -15,11 +29,7 @@ export const functionOf: Partial<Readonly<Record<PurchaseColumnKind, string>>> =
  * SQL that computes ids was measured: it takes as much processor time.
  */
 export function registerFunctions(connection: DuckDBConnection): void {
-  const register = <Value>(
-    name: string,
-    type: typeof BIGINT | typeof VARCHAR,
-    show: (value: Value) => string,
-  ) =>
+  for (const { name, type, show } of Object.values(functions)) {
     connection.registerScalarFunction(
       DuckDBScalarFunction.create({
         name,
@@ -28,14 +38,12 @@ export function registerFunctions(connection: DuckDBConnection): void {
         mainFunction: (_info, input, output) => {
           const values = input.getColumnVector(0);
           for (let row = 0; row < input.rowCount; row += 1) {
-            const value = values.getItem(row) as Value | null;
-            output.setItem(row, value === null ? null : show(value));
+            const value = values.getItem(row);
+            output.setItem(row, value === null ? null : show(value as never));
           }
           output.flush();
         },
       }),
     );
-  register('purchase_id', BIGINT, (id: bigint) => encodeId('purchase', id));
-  register('customer_id', BIGINT, (id: bigint) => encodeId('customer', id));
-  register('shown_coupons', VARCHAR, writeCoupons);
+  }
 }

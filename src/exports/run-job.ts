@@ -15,7 +15,7 @@ import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
 import { registerFunctions } from './functions.ts';
 import { makePipe } from './pipe.ts';
-import { matchingPurchases } from './shown-purchases.ts';
+import { matchingPurchases } from './projection.ts';
 
 /** What an export process writes to its standard output. */
 export type ExportJob = {
@@ -40,15 +40,15 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
   // Rows would wait in memory for the rows before them.
   await connection.run('set global preserve_insertion_order = false');
   await connection.run(`set global timezone = 'UTC'`);
-  const parquetOf = async (lines: AsyncIterable<Uint8Array>, on: DuckDBConnection) => {
+  const convertCsvToParquet = async (lines: AsyncIterable<Uint8Array>, on: DuckDBConnection) => {
     // The standard input of a child of Node is a socket, which DuckDB cannot open.
     await mkdir(options.spillDirectory, { recursive: true });
     const pipe = join(options.spillDirectory, 'csv');
     await makePipe(pipe);
-    const fed = pipeline(lines, createWriteStream(pipe));
-    await Promise.all([fed, copyCsvAsParquet(on, pipe)]);
+    const inputPipeline = pipeline(lines, createWriteStream(pipe));
+    await Promise.all([inputPipeline, copyCsvAsParquet(on, pipe)]);
   };
-  if (source === 'csv') return parquetOf(process.stdin, connection);
+  if (source === 'csv') return convertCsvToParquet(process.stdin, connection);
 
   await connection.run(`attach '/dev/fd/4' as ${catalogs.base} (read_only)`);
   await connection.run(`attach '/dev/fd/5' as ${catalogs.delta} (read_only)`);
@@ -57,16 +57,17 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
     if (format === 'parquet') return copyParquet(connection, purchases);
     return copyLines(connection, purchases, lineFormats[format]);
   }
-  const written = async (of: Format) => {
+  const writeRows = async (of: Format) => {
     const generation = await createGeneration(connection, catalogs);
-    const second = await instance.connect();
-    const all = streamPurchases(connection, second, generation, source.filters);
+    const labelConnection = await instance.connect();
+    const all = streamPurchases(connection, labelConnection, generation, source.filters);
     return writeBatches(of, purchaseTable, purchaseBatches(all));
   };
-  if (format === 'parquet') return parquetOf(await written(csv), await instance.connect());
-  // Its package takes as long to load as everything else together.
+  if (format === 'parquet')
+    return convertCsvToParquet(await writeRows(csv), await instance.connect());
+  // Loading apache-arrow takes as long as loading all other modules.
   const { arrow } = await import('../http/formats/arrow.ts');
-  for await (const part of await written(format === 'arrow' ? arrow : lineFormats[format])) {
+  for await (const part of await writeRows(format === 'arrow' ? arrow : lineFormats[format])) {
     await new Promise<void>((resolve, reject) => {
       process.stdout.write(part, (error) => (error ? reject(error) : resolve()));
     });

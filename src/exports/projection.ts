@@ -10,7 +10,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../purchase-store/relations.ts';
-import { functionOf } from './functions.ts';
+import { functions } from './functions.ts';
 
 /** DuckDB keeps the hash tables of several joins in memory. */
 const maxLabelBytes = 16n * 2n ** 20n;
@@ -51,33 +51,33 @@ export async function matchingPurchases(
 }
 
 /**
- * The columns of `purchaseTable` as the API shows them, and what follows `from`. `present`
- * gives the SQL of a value in a format; the value may be null. That SQL runs once for each
+ * The columns of `purchaseTable` as the API shows them, and what follows `from`. `format`
+ * returns the SQL of a value in a format; the value may be null. This SQL runs once for each
  * value of a dictionary, not for each row.
  */
-export function showPurchases(
+export function projectPurchases(
   { catalogs, purchases, joinsCustomers }: MatchingPurchases,
-  present: (value: Sql, column: PurchaseColumn, index: number) => Sql,
+  format: (value: Sql, column: PurchaseColumn, index: number) => Sql,
 ) {
   const joins: Sql[] = [];
   const columns = purchaseColumns.map((column, index) => {
     const name = raw(column.name);
-    const called = functionOf[column.kind];
-    const show = (stored: Sql) => {
-      const shown = called === undefined ? stored : sql`${raw(called)}(${stored})`;
-      return present(shown, column, index);
+    const call = functions[column.kind];
+    const project = (stored: Sql) => {
+      const value = call === undefined ? stored : sql`${raw(call.name)}(${stored})`;
+      return format(value, column, index);
     };
     const dictionary = dictionaryOf(column, joinsCustomers);
-    if (dictionary === null) return show(sql`purchase.${name}`);
+    if (dictionary === null) return project(sql`purchase.${name}`);
     const { key, value, absent } = dictionary;
     const ofAbsent = sql`union all
-      select ${raw(String(absent))}, ${present(sql`null::varchar`, column, index)}`;
+      select ${raw(String(absent))}, ${format(sql`null::varchar`, column, index)}`;
     joins.push(sql`
       join (
-        select key, ${show(raw(value))} as shown from ${dictionaryEntries(catalogs, dictionary)}
+        select key, ${project(raw(value))} as projected from ${dictionaryEntries(catalogs, dictionary)}
         ${absent === null ? empty : ofAbsent}
       ) as of_${name} on of_${name}.key = purchase.${raw(key)}`);
-    return sql`of_${name}.shown`;
+    return sql`of_${name}.projected`;
   });
   return { columns, from: sql`${purchases} as purchase ${join(joins, ' ')}` };
 }
