@@ -11,6 +11,11 @@ export function isAddressOrRange(text: string): boolean {
   );
 }
 
+/** Seconds, as milliseconds. */
+export function seconds(min: number, max: number, defaultValue: number) {
+  return wholeNumber(min, max, defaultValue).transform((number) => number * 1000);
+}
+
 export function mebibytes(min: number, max: number, defaultValue: number) {
   return wholeNumber(min, max, defaultValue).transform((number) => number * 2 ** 20);
 }
@@ -58,8 +63,7 @@ export function isOrigin(text: string): boolean {
 
 /** An address of ClickHouse's HTTP interface, without a path. */
 export function isServerAddress(address: string): boolean {
-  if (!URL.canParse(address) || !/^https?:\/\/[^\s?#]+$/.test(address)) return false;
-  return new URL(address).pathname === '/';
+  return isPlainAddress(address) && new URL(address).pathname === '/';
 }
 
 /** A name that needs no quotes in SQL. */

@@ -13,6 +13,7 @@ import {
   listenAddress,
   mebibytes,
   name,
+  seconds,
   size,
 } from './setting-values.ts';
 import { wholeNumber } from './whole-number.ts';
@@ -32,10 +33,7 @@ const definitions = {
   ],
   databasePoolSize: ['DATABASE_POOL_SIZE', wholeNumber(1, 1000, 10)],
   /** How long a starting process waits for Postgres. */
-  databaseWaitMs: [
-    'DATABASE_WAIT_SECONDS',
-    wholeNumber(0, 86_400, 60).transform((seconds) => seconds * 1000),
-  ],
+  databaseWaitMs: ['DATABASE_WAIT_SECONDS', seconds(0, 86_400, 60)],
   /** A key check fails if Postgres has not responded at all for this time. */
   databaseSilenceMs: ['DATABASE_SILENCE_MS', wholeNumber(100, 60_000, 700)],
   /** Where purchases are read from and the worker writes them. */
@@ -65,10 +63,7 @@ const definitions = {
   metricsListen: ['METRICS_LISTEN', listenAddress()],
   syncMetricsListen: ['SYNC_METRICS_LISTEN', listenAddress()],
   /** /readyz fails if the purchases that are served are older; 0: at any age. */
-  readyMaxLagMs: [
-    'READY_MAX_LAG_SECONDS',
-    wholeNumber(0, 86_400, 0).transform((seconds) => seconds * 1000),
-  ],
+  readyMaxLagMs: ['READY_MAX_LAG_SECONDS', seconds(0, 86_400, 0)],
   /** The base of `html_url`, without a slash at its end. Undefined: the API's own page. */
   publicAppUrl: [
     'PUBLIC_APP_URL',
@@ -130,10 +125,7 @@ const definitions = {
   /** The maximum wait for X-Min-Data-As-Of. */
   freshnessWaitMs: ['MIN_DATA_AS_OF_WAIT_MS', wholeNumber(100, 60_000, 5_000)],
   /** How long a stopping API waits for its responses, and a stopping worker for its statements. */
-  shutdownTimeoutMs: [
-    'SHUTDOWN_TIMEOUT_SECONDS',
-    wholeNumber(1, 86_400, 60).transform((seconds) => seconds * 1000),
-  ],
+  shutdownTimeoutMs: ['SHUTDOWN_TIMEOUT_SECONDS', seconds(1, 86_400, 60)],
   syncPollIntervalMs: ['SYNC_POLL_INTERVAL_MS', wholeNumber(10, 60_000, 100)],
   /** Organizations that the sync worker updates at the same time. */
   syncConcurrency: ['SYNC_CONCURRENCY', wholeNumber(1, 64, 2)],
