@@ -20,14 +20,14 @@ export function makeDataDirectory(dataDirectory: string): void {
 }
 
 /** Removes the permissions of others on folders with copies of rows, which earlier versions set. */
-export function closePrivateFolders(dataDirectory: string): void {
+export function restrictFolders(dataDirectory: string): void {
   for (const name of ['purchases', 'spill']) {
-    ignoringErrors(() => closeFolder(join(dataDirectory, name)));
+    ignoringErrors(() => restrictFolder(join(dataDirectory, name)));
   }
 }
 
 /** Removes the permissions of others on a folder and its direct entries. */
-export function closeFolder(folder: string): void {
+export function restrictFolder(folder: string): void {
   chmodSync(folder, 0o700);
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const mode = entry.isDirectory() ? 0o700 : 0o600;

@@ -17,7 +17,7 @@ import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
-import { closePrivateFolders, makeDataDirectory } from './private-files.ts';
+import { makeDataDirectory, restrictFolders } from './private-files.ts';
 import { resources } from './resources/resources.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings.ts';
 
@@ -167,7 +167,7 @@ async function openEngineOfClickHouse(
 export function requireWritable(dataDirectory: string): void {
   try {
     makeDataDirectory(dataDirectory);
-    closePrivateFolders(dataDirectory);
+    restrictFolders(dataDirectory);
     const probe = mkdtempSync(join(dataDirectory, '.probe-'));
     rmdirSync(probe);
   } catch (error) {

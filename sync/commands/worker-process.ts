@@ -6,7 +6,7 @@ import { createLog } from '../../src/log.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
-import { closePrivateFolders } from '../../src/private-files.ts';
+import { restrictFolders } from '../../src/private-files.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
 import { describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
@@ -51,7 +51,7 @@ export async function withWorkerContext(
     if (isUsable) {
       await withPool(settings, databaseUrl, async (database) => {
         const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
-        if (server === 'primary') closePrivateFolders(dataDirectory);
+        if (server === 'primary') restrictFolders(dataDirectory);
         await work({ settings, databaseUrl, database, folderId, log, onReport });
       });
     }

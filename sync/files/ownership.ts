@@ -4,7 +4,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { OperatorError } from '../../src/operator-error.ts';
-import { closeFolder, ignoringErrors } from '../../src/private-files.ts';
+import { ignoringErrors, restrictFolder } from '../../src/private-files.ts';
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { detachAndClose } from './duckdb-file.ts';
 
@@ -48,7 +48,7 @@ export function createOwnership(
   const take = async (): Promise<DuckDBConnection> => {
     await mkdir(directory, { recursive: true });
     // Copies keep the mode of a file, so files of earlier versions would stay readable by others.
-    ignoringErrors(() => closeFolder(directory));
+    ignoringErrors(() => restrictFolder(directory));
     const connection = await instance.connect();
     try {
       await attach(connection);
