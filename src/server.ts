@@ -58,25 +58,14 @@ export async function startServer(
   const { dataDirectory } = settings;
   requireWritable(dataDirectory);
   const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
-  const database = createPool(databaseUrl, {
-    max: settings.databasePoolSize,
-    applicationName: 'crm-data-service api',
-    statementTimeoutMs: settings.queryTimeoutMs,
-    onError,
-  });
-  const keyDatabase = createPool(databaseUrl, {
-    max: settings.databasePoolSize,
-    applicationName: 'crm-data-service api keys',
-    statementTimeoutMs: keyCheckTimeoutMs,
-    onError,
-  });
-  const fallbackDatabase = createPool(databaseUrl, {
-    // An export occupies its connection until the client has read all of it.
-    max: fallbackConnections + settings.exportConcurrency,
-    applicationName: 'crm-data-service api purchases',
-    statementTimeoutMs: settings.queryTimeoutMs,
-    onError,
-  });
+  const { databasePoolSize, queryTimeoutMs } = settings;
+  const openPool = (applicationName: string, max: number, statementTimeoutMs: number) =>
+    createPool(databaseUrl, { applicationName, max, statementTimeoutMs, onError });
+  const database = openPool('crm-data-service api', databasePoolSize, queryTimeoutMs);
+  const keyDatabase = openPool('crm-data-service api keys', databasePoolSize, keyCheckTimeoutMs);
+  // An export occupies its connection until the client has read all of it.
+  const maxFallbacks = fallbackConnections + settings.exportConcurrency;
+  const fallbackDatabase = openPool('crm-data-service api purchases', maxFallbacks, queryTimeoutMs);
   const queue = queryQueueOptions(settings);
   const duckdb = await createDuckDBEngine({
     ...queue,
@@ -88,8 +77,8 @@ export async function startServer(
   });
   const registry = settings.metricsListen === null ? null : createRegistry();
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
-  const clickhouse = await openEngineOfClickHouse(settings, queue);
-  // Files stand still while the worker publishes in ClickHouse, so their age says nothing then.
+  const clickhouse = await openClickHouseEngine(settings, queue);
+  // With ClickHouse, the worker does not update files, so their age has no meaning.
   const oldestAsOf = () =>
     clickhouse === null
       ? duckdb.current().generations.state().oldestAsOf
@@ -147,7 +136,7 @@ export async function startServer(
 }
 
 /** Null if DuckDB files have the purchases. */
-async function openEngineOfClickHouse(
+async function openClickHouseEngine(
   settings: Settings,
   queue: QueryQueueOptions,
 ): Promise<ClickHouseEngine | null> {
