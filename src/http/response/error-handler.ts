@@ -8,14 +8,7 @@ import type { HttpObserver } from '../observer.ts';
 import { isClientDisconnect } from '../request/client-disconnect.ts';
 import { probes } from '../server/health.ts';
 import { SilenceError } from '../server/postgres-silence.ts';
-import {
-  ApiError,
-  databaseUnavailable,
-  errorBody,
-  errorStatuses,
-  internalError,
-  queueFull,
-} from './errors.ts';
+import { ApiError, errorBody, errorStatuses } from './errors.ts';
 
 /** Logs and counts a response. Fastify reports none whose client has disconnected. */
 export function reportResponse(
@@ -78,13 +71,24 @@ export function sendError(
 /** The error that the client sees. Details of unexpected errors become internal_error. */
 function publicError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof QueueFullError) return queueFull();
+  if (error instanceof QueueFullError) {
+    // A slot becomes free when a query ends.
+    const details = { retryAfter: 1, limit: 'query_queue' } as const;
+    return new ApiError('rate_limited', 'Too many purchase queries are in the queue.', details);
+  }
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own errors for malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new ApiError('invalid_request', String(message));
   }
-  const isUnavailable = error instanceof SilenceError || error instanceof StoreUnavailableError;
-  if (isUnavailable || describeDatabaseFailure(error) !== null) return databaseUnavailable();
-  return internalError();
+  const isUnavailable =
+    error instanceof SilenceError ||
+    error instanceof StoreUnavailableError ||
+    describeDatabaseFailure(error) !== null;
+  return new ApiError(
+    'internal_error',
+    'Something went wrong on our side. Please try again.',
+    // Each request tries to connect again, so a retry after a second may succeed.
+    isUnavailable ? { retryAfter: 1 } : {},
+  );
 }

@@ -67,16 +67,3 @@ export function unknownRoute({ method, url }: { method: string; url: string }): 
   const path = url.split('?', 1)[0]?.slice(0, 256);
   return new ApiError('invalid_request', `There is no ${method} ${path} here.`);
 }
-
-export const internalError = (details: { readonly retryAfter?: number } = {}): ApiError =>
-  new ApiError('internal_error', 'Something went wrong on our side. Please try again.', details);
-
-/** Each request tries to connect again, so a retry after a second may succeed. */
-export const databaseUnavailable = (): ApiError => internalError({ retryAfter: 1 });
-
-/** The queue has a free place as soon as a query ends. */
-export const queueFull = (): ApiError =>
-  new ApiError('rate_limited', 'Too many purchase queries are in the queue.', {
-    retryAfter: 1,
-    limit: 'query_queue',
-  });
