@@ -158,7 +158,8 @@ function addHooks(
   app.decorateRequest('credential', null as never);
   app.addHook('onRequest', (request, reply, done) => {
     // A preflight request carries no key.
-    if (prepareReply(corsOrigins, request, reply).isPreflight) reply.code(204).send();
+    const isPreflight = prepareReply(corsOrigins, request, reply);
+    if (isPreflight) reply.code(204).send();
     else done(hostError(request));
   });
   app.addHook('onResponse', (request, reply, done) => {
@@ -167,11 +168,12 @@ function addHooks(
   });
 }
 
+/** Sets the headers of every response. Returns whether the request is a preflight request. */
 function prepareReply(
   corsOrigins: readonly string[],
   request: FastifyRequest,
   reply: FastifyReply,
-): { readonly isPreflight: boolean } {
+): boolean {
   reply.headers(securityHeaders).header('Request-Id', request.id);
   closeAfterBody(request, reply);
   return setCorsHeaders(corsOrigins, request, reply);
