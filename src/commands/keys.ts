@@ -32,9 +32,9 @@ type CreateOptions = {
 program
   .command('create')
   .description('create a key and print its secret, once, alone on the last line')
-  .requiredOption('--organization <id>', 'the organization it opens (org_…)')
-  .requiredOption('--name <name>', 'what it is for', nameOption)
-  .option('--scope <scope...>', `what it allows: ${scopes.join(', ')} (default: read)`, readScope)
+  .requiredOption('--organization <id>', "the key's organization (org_…)")
+  .requiredOption('--name <name>', "the key's name", nameOption)
+  .option('--scope <scope...>', `the key's scopes: ${scopes.join(', ')} (default: read)`, readScope)
   .option('--expires-in <days>', 'days until it expires, such as 90d; never if left out', readDays)
   .action(async (options: CreateOptions) =>
     withDatabase(applicationName, rights('select, insert'), async (database) => {
@@ -65,7 +65,9 @@ program
           ? null
           : await requireOrganization(database, options.organization);
       const keys = await listApiKeys(database, organization?.id ?? null);
-      console.log(options.json === true ? asJson(keys) : asTable(keys));
+      const output =
+        options.json === true ? JSON.stringify(keys.map(described), null, 2) : asTable(keys);
+      console.log(output);
     }),
   );
 
@@ -140,10 +142,6 @@ function described(key: ApiKey) {
 function stateOf({ revoked_at, expires_at }: ApiKey): 'active' | 'expired' | 'revoked' {
   if (revoked_at !== null) return 'revoked';
   return expires_at !== null && expires_at.getTime() <= Date.now() ? 'expired' : 'active';
-}
-
-function asJson(keys: readonly ApiKey[]): string {
-  return JSON.stringify(keys.map(described), null, 2);
 }
 
 /** Together at most 80 characters wide. */

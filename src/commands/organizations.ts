@@ -58,7 +58,11 @@ program
       { organizations: 'select', api_keys: 'select' },
       async (database) => {
         const organizations = await listOrganizationsWithKeys(database);
-        console.log(options.json === true ? asJson(organizations) : asTable(organizations));
+        const output =
+          options.json === true
+            ? JSON.stringify(organizations.map(described), null, 2)
+            : asTable(organizations);
+        console.log(output);
       },
     ),
   );
@@ -95,10 +99,6 @@ function described({ id, name, created_at, active_keys }: OrganizationWithKeys) 
     created_at: created_at.toISOString(),
     active_keys,
   };
-}
-
-function asJson(organizations: readonly OrganizationWithKeys[]): string {
-  return JSON.stringify(organizations.map(described), null, 2);
 }
 
 function asTable(organizations: readonly OrganizationWithKeys[]): string {

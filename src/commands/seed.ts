@@ -5,7 +5,7 @@ import { migrate } from '../postgres/migrate.ts';
 import { createPool } from '../postgres/pool.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';
-import { seedWithProgress } from './seed-progress.ts';
+import { seedWithProgress, today } from './seed-progress.ts';
 
 type Options = {
   readonly organizations: number;
@@ -43,10 +43,6 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
   });
 
 await runProgram(program);
-
-function today(): Date {
-  return new Date(new Date().toISOString().slice(0, 10));
-}
 
 function readDay(text: string): Date {
   const day = new Date(`${text}T00:00:00Z`);

@@ -123,9 +123,8 @@ async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<A
     if (existing !== null || !mayAddDemo) return { organization: existing, secret: null };
     console.log('The database is empty: adding demo data.');
     // Loaded only here: with faker, it takes memory that the API does not need.
-    const { seedWithProgress } = await import('./seed-progress.ts');
-    const until = new Date(new Date().toISOString().slice(0, 10));
-    await seedWithProgress(databaseUrl, { ...demo, until });
+    const { seedWithProgress, today } = await import('./seed-progress.ts');
+    await seedWithProgress(databaseUrl, { ...demo, until: today() });
     const [organization] = await listOrganizations(database);
     if (organization === undefined) throw new Error('there is no organization to try');
     const { secret } = await createApiKey(database, {
