@@ -38,7 +38,7 @@ export const allEngines = defineSuite({
     const clickhouse = await startClickHouseService(scope, prepared);
     await clickhouse.sync();
     const api = async (more: ProgramEnvironment) => {
-      const settings = { ...more, ANSWER_CACHE_MIB: '0', QUERY_TIMEOUT_MS: '600000' };
+      const settings = { ...more, RESPONSE_CACHE_MIB: '0', QUERY_TIMEOUT_MS: '600000' };
       const { url } = await startHttpServer(scope, 'src/commands/api.ts', settings);
       return createClient(scope, url);
     };

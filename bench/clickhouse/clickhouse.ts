@@ -44,7 +44,7 @@ export const clickhouse = defineSuite({
     await loadClickHouse(session, database.pool, table);
     const clickhouse = createClickHouseEngine(session);
     const postgres = withPostgres ? await createPlainSqlEngine(scope, database) : null;
-    const settings = { ...environment, ANSWER_CACHE_MIB: '0' };
+    const settings = { ...environment, RESPONSE_CACHE_MIB: '0' };
     const { url: origin } = await startHttpServer(scope, 'src/commands/api.ts', settings);
     const { get } = createClient(scope, origin);
     const queries = await comparedQueries(organizationId, database.pool, duckdb);
