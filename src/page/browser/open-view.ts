@@ -1,9 +1,9 @@
 import { openDashboard } from './dashboard/dashboard.ts';
 import { openRecord, recordOfPath } from './record/record-view.ts';
 
-/** Shows the record of the path, or the dashboard. `refuse` asks for another key. */
-export function openView(refuse: (problem: string) => void): void {
+/** Shows the record of the path, or the dashboard. `onKeyRefused` asks for another key. */
+export function openView(onKeyRefused: (problem: string) => void): void {
   const record = recordOfPath(location.pathname);
-  if (record === null) openDashboard(refuse);
-  else openRecord(record, refuse);
+  if (record === null) openDashboard(onKeyRefused);
+  else openRecord(record, onKeyRefused);
 }

@@ -80,7 +80,7 @@ function sentence({ status, headers }: Response, message: string | undefined): s
   if (status === 429) return `Too many requests. Try again ${when}.`;
   if (status >= 500) {
     const id = headers.get('Request-Id');
-    return `The service cannot answer now. Try again ${when}.${id === null ? '' : ` (${id})`}`;
+    return `The service is not available now. Try again ${when}.${id === null ? '' : ` (${id})`}`;
   }
   return message ?? `The service refused the request (${status}).`;
 }

@@ -3,7 +3,7 @@ import { formatDays } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
 import { createChart } from '../statistics/chart.ts';
 import { daysOf } from '../view/period.ts';
-import { initiallyShown, requestsOf, type Shown } from '../view/requests.ts';
+import { initialContext, requestsOf, type ViewContext } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { connectControls } from './controls.ts';
 import { connectDownloads } from './downloads.ts';
@@ -12,19 +12,19 @@ import { renderRequests } from './request-lines.ts';
 import { renderResults } from './results.ts';
 
 /** Totals, chart, ranking and purchases of a period. */
-export function openDashboard(refuse: ProblemHandling['refuse']): void {
+export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): void {
   showView('dashboard-view');
   document.title = 'Purchases';
   const results = byId('results');
   const chart = createChart(byId('chart'));
   let state = readState();
-  let shown = initiallyShown();
-  const requests = () => requestsOf(state, shown);
+  let context = initialContext();
+  const requests = () => requestsOf(state, context);
   let loading = new AbortController();
-  const handling = { refuse, retry: () => void show() };
+  const handling = { onKeyRefused, retry: () => void show() };
   const onProblem = (error: unknown) => showProblem(error, handling);
   const showControls = connectControls(() => state, change);
-  connectDownloads(requests, refuse);
+  connectDownloads(requests, onKeyRefused);
   byId('refresh').addEventListener('click', () => void show());
   history.replaceState(null, '', hashOf(state));
   // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
@@ -44,8 +44,8 @@ export function openDashboard(refuse: ProblemHandling['refuse']): void {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    const initial = initiallyShown();
-    shown = initial;
+    const initial = initialContext();
+    context = initial;
     const days = daysOf(state, initial.at);
     showControls(state);
     byId('dates-shown').textContent = days === null ? 'All time' : formatDays(days);
@@ -53,19 +53,19 @@ export function openDashboard(refuse: ProblemHandling['refuse']): void {
     results.ariaBusy = 'true';
     const data = await loadDashboard(state, initial, signal);
     if (signal.aborted || !results.isConnected) return;
-    updateShown({ ...initial, hasSeveralCurrencies: data.hasSeveralCurrencies });
+    updateContext({ ...initial, hasSeveralCurrencies: data.hasSeveralCurrencies });
     clearProblems();
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.
     if (!results.isConnected) return;
-    const onMorePurchases = (purchaseCount: number) => updateShown({ purchaseCount });
+    const onMorePurchases = (purchaseCount: number) => updateContext({ purchaseCount });
     const view = { data, state, chart, requests: requests(), change, onMorePurchases, onProblem };
     await renderResults(view).catch(onProblem);
     if (!signal.aborted) results.ariaBusy = 'false';
   }
 
-  function updateShown(patch: Partial<Shown>): void {
-    shown = { ...shown, ...patch };
+  function updateContext(patch: Partial<ViewContext>): void {
+    context = { ...context, ...patch };
     renderRequests(requests());
   }
 }

@@ -13,7 +13,7 @@ type Download = {
   onProgress(bytes: number): void;
 };
 
-/** Saves a response as a file. The key is sent in a header, so a plain link does not serve. */
+/** Saves a response as a file. The key is sent in a header, so a plain link cannot be used. */
 export async function download({ path, name, isLarge, ...rest }: Download): Promise<void> {
   const { showSaveFilePicker: pick } = window as { showSaveFilePicker?: SavePicker };
   // The picker needs the user's click, so it precedes the request.

@@ -20,7 +20,7 @@ const megabytes = new Intl.NumberFormat(undefined, {
 
 export function connectDownloads(
   requests: () => Requests,
-  refuse: ProblemHandling['refuse'],
+  onKeyRefused: ProblemHandling['onKeyRefused'],
 ): void {
   const progress = byId('download-progress');
   const problem = byId('download-problem');
@@ -45,7 +45,7 @@ export function connectDownloads(
         if (isLarge) progress.textContent += ' saved';
       } catch (error) {
         progress.textContent = '';
-        showFailure(error, isLarge, { refuse, retry });
+        showFailure(error, isLarge, { onKeyRefused, retry });
       } finally {
         moveFocus(cancel, button);
         cancel.hidden = true;

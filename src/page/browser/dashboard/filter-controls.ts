@@ -16,14 +16,14 @@ export function connectFilters(
   const form = byId<HTMLFormElement>('filter-form');
   const add = byId<HTMLButtonElement>('add-filter');
   const name = byId<HTMLSelectElement>('filter-name');
-  const place = byId('filter-value');
+  const container = byId('filter-value');
   const problem = byId('filter-problem');
   name.append(...filters.map((filter) => option(filter.name, filter.label)));
 
   const chosen = () => filterNamed(name.value) ?? (filters[0] as Filter);
   const showControl = () => {
     const filter = chosen();
-    place.replaceChildren(...controlOf(filter, read()[filter.name]));
+    container.replaceChildren(...controlOf(filter, read()[filter.name]));
     if (filter.kind === 'label') void suggest(suggestionsPath(filter.name));
   };
   const toggle = (isOpen: boolean) => {

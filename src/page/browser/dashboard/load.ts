@@ -1,6 +1,6 @@
 import { get, type Snapshot } from '../api/api.ts';
 import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
-import { requestsOf, type Shown } from '../view/requests.ts';
+import { requestsOf, type ViewContext } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 
 /** The parts of the dashboard. A part that failed is null. */
@@ -17,10 +17,10 @@ export type DashboardData = {
 
 export async function loadDashboard(
   state: ViewState,
-  shown: Shown,
+  context: ViewContext,
   signal: AbortSignal,
 ): Promise<DashboardData> {
-  const requests = requestsOf(state, shown);
+  const requests = requestsOf(state, context);
   const problems: unknown[] = [];
   const read = async <Body>(path: string | null | undefined): Promise<Snapshot<Body> | null> => {
     if (path == null) return null;
@@ -38,7 +38,7 @@ export async function loadDashboard(
   ]);
   const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;
   const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;
-  const { series: path } = requestsOf(state, { ...shown, hasSeveralCurrencies });
+  const { series: path } = requestsOf(state, { ...context, hasSeveralCurrencies });
   const series = path === requests.series ? current : await read<TimeSeries>(path);
   return {
     ranking,

@@ -30,7 +30,7 @@ export async function renderResults(view: DashboardView): Promise<void> {
 }
 
 function renderLatest({ data, state, requests, ...view }: DashboardView): void {
-  const place = byId('purchases');
+  const container = byId('purchases');
   const { purchases: path } = requests;
   const { purchases: page } = data;
   const download = byId<HTMLButtonElement>('download-purchases');
@@ -38,15 +38,15 @@ function renderLatest({ data, state, requests, ...view }: DashboardView): void {
   download.disabled = path === null;
   if (path === null) {
     const text = 'Purchases cannot be listed by UTM values. The download below has all of them.';
-    place.replaceChildren(element('p', { className: 'empty' }, text));
-  } else if (page === null) showNotLoaded(place);
+    container.replaceChildren(element('p', { className: 'empty' }, text));
+  } else if (page === null) showNotLoaded(container);
   else {
     const onMore = (count: number) => {
       if (count > pageLimits.max) download.textContent = `CSV of the latest ${pageLimits.max}`;
       view.onMorePurchases(count);
     };
     const { onProblem } = view;
-    renderPurchases(place, { path, page, timeZone: state.timezone, onMore, onProblem });
+    renderPurchases(container, { path, page, timeZone: state.timezone, onMore, onProblem });
   }
 }
 
@@ -89,11 +89,11 @@ function selectionOf(
 }
 
 async function renderChart({ data, state, chart, change }: DashboardView): Promise<void> {
-  const place = byId('chart');
+  const container = byId('chart');
   const isEmpty = data.ranking !== null && Number(data.ranking.body.purchase_count) === 0;
-  place.ariaHidden = String(data.series !== null && !isEmpty);
+  container.ariaHidden = String(data.series !== null && !isEmpty);
   // The button of an empty view is about to disappear.
-  moveFocus(place, byId('chart-title'));
+  moveFocus(container, byId('chart-title'));
   if (data.series !== null && !isEmpty) {
     await renderSeries(chart, state.measure, data.series.current, data.series.previous);
     return;
@@ -101,8 +101,8 @@ async function renderChart({ data, state, chart, change }: DashboardView): Promi
   chart.clear();
   byId('chart-table').replaceChildren();
   byId('legend').replaceChildren();
-  if (isEmpty) place.replaceChildren(emptyState(state, change));
-  else showNotLoaded(place);
+  if (isEmpty) container.replaceChildren(emptyState(state, change));
+  else showNotLoaded(container);
 }
 
 function emptyState(state: ViewState, change: DashboardView['change']): HTMLElement {
@@ -119,5 +119,5 @@ function emptyState(state: ViewState, change: DashboardView['change']): HTMLElem
   );
 }
 
-const showNotLoaded = (place: HTMLElement): void =>
-  place.replaceChildren(element('p', { className: 'empty' }, 'This part is not loaded.'));
+const showNotLoaded = (container: HTMLElement): void =>
+  container.replaceChildren(element('p', { className: 'empty' }, 'This part is not loaded.'));

@@ -5,32 +5,32 @@ import { byId, moveFocus } from './elements.ts';
 /** Shows why requests failed, next to the control of the parameter at fault. */
 
 export function clearProblems(): void {
-  for (const place of document.querySelectorAll<HTMLElement>('main .problem, main .banner')) {
-    moveFocus(place, byId('main'));
-    place.hidden = true;
+  for (const container of document.querySelectorAll<HTMLElement>('main .problem, main .banner')) {
+    moveFocus(container, byId('main'));
+    container.hidden = true;
   }
 }
 
 export type ProblemHandling = {
   /** Asks for another key. */
-  refuse(problem: string): void;
+  onKeyRefused(problem: string): void;
   retry(): void;
 };
 
-export function showProblem(error: unknown, { refuse, retry }: ProblemHandling): void {
+export function showProblem(error: unknown, { onKeyRefused, retry }: ProblemHandling): void {
   if (!(error instanceof ApiProblem)) throw error;
   if (error.status === 401 || error.status === 403) {
-    refuse(error.message);
+    onKeyRefused(error.message);
     return;
   }
   const { param = '' } = error;
-  const place = document.querySelector<HTMLElement>(
+  const container = document.querySelector<HTMLElement>(
     `.problem[data-params~="${CSS.escape(param)}"]`,
   );
-  if (place !== null) {
+  if (container !== null) {
     const { label = param } = filterNamed(param) ?? {};
-    place.textContent = error.message.replace(param, label);
-    place.hidden = false;
+    container.textContent = error.message.replace(param, label);
+    container.hidden = false;
     return;
   }
   const banner = byId('problem');

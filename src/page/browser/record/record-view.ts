@@ -29,11 +29,14 @@ export function recordOfPath(path: string): RecordPath | null {
   return folder in folders ? { folder, id } : null;
 }
 
-export function openRecord({ folder, id }: RecordPath, refuse: ProblemHandling['refuse']): void {
+export function openRecord(
+  { folder, id }: RecordPath,
+  onKeyRefused: ProblemHandling['onKeyRefused'],
+): void {
   const { name, loadList } = folders[folder] as (typeof folders)[string];
   showView('record-view');
   document.title = name;
-  const handling = { refuse, retry: () => void show() };
+  const handling = { onKeyRefused, retry: () => void show() };
   const onProblem = (error: unknown) => showProblem(error, handling);
   void show();
 

@@ -15,15 +15,15 @@ let timer: ReturnType<typeof setInterval> | undefined;
 /** Shows the instant of the data, and how long ago it was. */
 export function showFreshness(asOf: Snapshot<unknown>['asOf']): void {
   clearInterval(timer);
-  const place = byId('freshness');
-  place.textContent = '';
+  const container = byId('freshness');
+  container.textContent = '';
   if (asOf === null) return;
   const receivedAt = performance.now();
   const show = () => {
-    if (!place.isConnected) clearInterval(timer);
+    if (!container.isConnected) clearInterval(timer);
     const age = asOf.ageMs + performance.now() - receivedAt;
-    place.textContent = `Data as of ${formatTime(asOf.instant)} (${formatAge(age)})`;
-    place.classList.toggle('old', age > 300_000);
+    container.textContent = `Data as of ${formatTime(asOf.instant)} (${formatAge(age)})`;
+    container.classList.toggle('old', age > 300_000);
   };
   show();
   timer = setInterval(show, 5_000);

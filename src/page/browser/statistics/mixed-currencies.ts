@@ -2,12 +2,12 @@ import { byId, element, moveFocus } from '../display/elements.ts';
 
 /** Says that amounts of several currencies must not be added up. */
 export function showMixedCurrencies(isMixed: boolean, rankedBy: string, onRank: () => void): void {
-  const place = byId('mixed-currencies');
+  const container = byId('mixed-currencies');
   const isHidden = !isMixed || rankedBy === 'currency';
-  if (isHidden) moveFocus(place, byId('ranking-title'));
-  place.hidden = isHidden;
+  if (isHidden) moveFocus(container, byId('ranking-title'));
+  container.hidden = isHidden;
   if (isHidden) return;
-  place.replaceChildren(
+  container.replaceChildren(
     element(
       'p',
       {},

@@ -18,8 +18,8 @@ export type Requests = {
   readonly all: string;
 };
 
-/** What the page shows of a state depends on its responses and on `Load more`. */
-export type Shown = {
+/** Inputs of the requests beside the view state. */
+export type ViewContext = {
   /** When the page was loaded: a period such as 30 days ends then. */
   readonly at: number;
   readonly hasSeveralCurrencies: boolean;
@@ -27,22 +27,22 @@ export type Shown = {
 };
 
 /** Before the first response. */
-export const initiallyShown = (): Shown => ({
+export const initialContext = (): ViewContext => ({
   at: Date.now(),
   hasSeveralCurrencies: false,
   purchaseCount: 10,
 });
 
-export function requestsOf(state: ViewState, shown: Shown): Requests {
+export function requestsOf(state: ViewState, context: ViewContext): Requests {
   const { timezone, group_by, group_limit, filters } = state;
-  const days = daysOf(state, shown.at);
+  const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
   const before = days === null ? null : boundsOf(daysBefore(days), timezone);
   const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
   const stats = (parameters: object) => pathOf('/purchases/stats', { ...parameters });
   const series = (parameters: object) =>
     pathOf('/purchases/timeseries', { interval, timezone, ...parameters });
-  const isSplit = shown.hasSeveralCurrencies && isMoney(state.measure);
+  const isSplit = context.hasSeveralCurrencies && isMoney(state.measure);
   const file = (format: string) => pathOf('/purchases/export', { ...selection, format });
   return {
     ranking: stats({ group_by, group_limit, timezone, ...selection }),
@@ -58,7 +58,7 @@ export function requestsOf(state: ViewState, shown: Shown): Requests {
     purchases: trackingLabels.some((label) => label in filters)
       ? null
       : pathOf('/purchases', {
-          limit: String(Math.min(shown.purchaseCount, pageLimits.max)),
+          limit: String(Math.min(context.purchaseCount, pageLimits.max)),
           ...selection,
         }),
     parquet: file('parquet'),
