@@ -23,7 +23,7 @@ type State = keyof typeof states;
 
 const delivery = { packed: 25, shipped: 38, delivered: 190 };
 /** Percent of the purchases, and what follows `pending`: the mean hours before each state. */
-const courses: readonly (readonly [number, Partial<Record<State, number>>])[] = [
+const lifecycles: readonly (readonly [number, Partial<Record<State, number>>])[] = [
   [37, { paid: 0.2, ...delivery }],
   [31, { authorized: 0.03, paid: 18, ...delivery }],
   [10, { paid: 44, ...delivery }],
@@ -33,8 +33,8 @@ const courses: readonly (readonly [number, Partial<Record<State, number>>])[] = 
   [4, { abandoned: 25 }],
   [5, { voided: 36 }],
 ];
-const courseSteps = courses.map(([, hours]) => Object.entries(hours) as [State, number][]);
-const pickCourse = createWeightedPicker(courses.map(([percent]) => percent));
+const lifecycleSteps = lifecycles.map(([, hours]) => Object.entries(hours) as [State, number][]);
+const pickLifecycle = createWeightedPicker(lifecycles.map(([percent]) => percent));
 const pickPlatform = createWeightedPicker([68, 14, 8, 5, 3, 2]);
 
 /** A `shipping` coupon waives the shipping cost. */
@@ -54,7 +54,7 @@ export function* purchaseRows(
   const drawAmounts = createAmountSource(shop, random);
   const pickUtm = createUtmPicker(campaigns, random);
   for (const [index, at] of instants.entries()) {
-    const { state, updatedAt } = follow(at, shop.calendar.until, random);
+    const { state, updatedAt } = drawState(at, shop.calendar.until, random);
     const [status, payment_status, shipping_status] = states[state];
     const platform = shop.platforms[pickPlatform(random)] as string;
     const amounts = drawAmounts();
@@ -68,14 +68,13 @@ export function* purchaseRows(
       ...amounts,
       ...pickUtm(at),
     };
-    // Some have only the values that every purchase has.
-    const isBare = index % 500 === 499;
+    const hasOnlyRequiredValues = index % 500 === 499;
     yield {
       customer_id: firstCustomerId + pickBuyer(at),
       purchase_value_in_cents: amounts.total_amount_in_cents,
       created_at: new Date(at),
       updated_at: new Date(updatedAt),
-      ...(isBare ? withoutValues(optional) : optional),
+      ...(hasOnlyRequiredValues ? withoutValues(optional) : optional),
     };
   }
 }
@@ -84,10 +83,10 @@ const withoutValues = <Column extends string>(row: Record<Column, unknown>) =>
   Object.fromEntries(Object.keys(row).map((column) => [column, null])) as Record<Column, null>;
 
 /** The last state before `until`: so only recent purchases are pending or in transit. */
-function follow(createdAt: number, until: number, random: RandomSource) {
+function drawState(createdAt: number, until: number, random: RandomSource) {
   let state: State = 'pending';
   let updatedAt = createdAt;
-  for (const [next, meanHours] of courseSteps[pickCourse(random)] ?? []) {
+  for (const [next, meanHours] of lifecycleSteps[pickLifecycle(random)] ?? []) {
     const at = updatedAt + Math.floor(random.between(0, 2 * meanHours) * hourMs);
     if (at > until) break;
     state = next;

@@ -22,7 +22,7 @@ export type RandomSource = {
 export function createRandomSource(...parts: readonly (number | string)[]): RandomSource {
   const seed = createHash('sha256').update(parts.join('/')).digest().readInt32LE();
   const generator = xoroshiro128plus(seed);
-  // Its first values still show how alike all initial states are.
+  // The first values of similar seeds are correlated.
   for (let skipped = 0; skipped < 32; skipped++) generator.next();
   const fraction = () => (generator.next() >>> 0) / 0x1_0000_0000;
   return {
