@@ -100,7 +100,7 @@ function integersOf(type: Int64, name: string, values: ColumnData): Data<Int64> 
     const integer = (value ?? 0n) as bigint;
     // A sum of cents may exceed 64 bits. JSON and CSV show all of its digits.
     if (BigInt.asIntN(64, integer) !== integer) {
-      const message = `${name} is beyond 64 bits, which this format cannot hold; ask for JSON.`;
+      const message = `${name} exceeds 64 bits; request JSON.`;
       throw new ApiError('validation_error', message, { param: 'format' });
     }
     data[index] = integer;

@@ -159,7 +159,7 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
       'maximum wait; `X-Data-As-Of` is their instant.',
     example:
       'The data are as of 2026-01-31T14:05:09.123456Z and did not become as fresh as ' +
-      '2026-01-31T14:05:20.000000Z, which X-Min-Data-As-Of asks for, within 5000 ms. Please try again.',
+      '2026-01-31T14:05:20.000000Z, which X-Min-Data-As-Of requires, within 5000 ms. Please try again.',
     param: 'X-Min-Data-As-Of',
     headers: [...rateLimitHeaders, 'X-Data-As-Of'],
     isAddition: true,

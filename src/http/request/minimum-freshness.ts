@@ -58,7 +58,7 @@ export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
     new ApiError(
       'conflict',
       `The data are as of ${formatInstant(asOf)} and did not become as fresh as ${formatInstant(minimum)}, ` +
-        `which ${minimumAsOfHeader} asks for, within ${maxWaitMs} ms. Please try again.`,
+        `which ${minimumAsOfHeader} requires, within ${maxWaitMs} ms. Please try again.`,
       { param: minimumAsOfHeader, asOf },
     );
 
@@ -92,7 +92,7 @@ export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
             return await respond(requireFresh);
           } catch (error) {
             if (error instanceof StaleDataError) continue;
-            // Perhaps the failure is that of the older generation, which lacks a purchase.
+            // The older generation may lack a purchase and fail.
             if (version === null && (await purchases.version(organizationId)) !== null) continue;
             throw error;
           }

@@ -6,7 +6,7 @@ import Negotiator from 'negotiator';
 import { addVary } from './vary.ts';
 
 /**
- * Compression by Accept-Encoding. `@fastify/compress` does not serve here: it streams large
+ * Compression by Accept-Encoding. `@fastify/compress` is not used: it streams large
  * responses, which then have no Content-Length, and selects the encoding after the ETag is set. HEAD
  * needs the headers of GET, and a 304 the tag of its 200.
  */

@@ -10,14 +10,14 @@ const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*/g;
 // Doubles keep 15 digits, but neither trailing zeros of a fraction nor the notation of very small
 // numbers. False positives only cost time.
 const mayBeInexact = /\d[\d.]{15}|\.\d*0(?!\d)|\.0{6}/;
-const written = /"\\u0000(-?\d[\d.eE+-]*)"/g;
+const markedNumbers = /"\\u0000(-?\d[\d.eE+-]*)"/g;
 
 /** JSON.parse with exact numbers. `digitsOf` returns their digits. */
 export function parseExactly(json: string): unknown {
   if (!json.includes('\\') && !mayBeInexact.test(json)) return JSON.parse(json);
   let hasEscapedName = false;
   const exact = json.replace(tokens, (token, colon?: string) => {
-    if (!token.startsWith('"')) return isWrittenAlike(token) ? token : `"\\u0000${token}"`;
+    if (!token.startsWith('"')) return isExactDouble(token) ? token : `"\\u0000${token}"`;
     if (colon === undefined || !token.includes('\\')) return token;
     hasEscapedName = true;
     return `"${withoutEscapes(JSON.parse(token.slice(0, -colon.length)))}"${colon}`;
@@ -50,7 +50,7 @@ function restoreNames(_name: string, value: unknown): unknown {
   );
 }
 
-function isWrittenAlike(token: string): boolean {
+function isExactDouble(token: string): boolean {
   const double = Number(token);
   // Many clients refuse a response with a number beyond all doubles, so it becomes Infinity.
   return !Number.isFinite(double) || String(double) === token;
@@ -70,5 +70,5 @@ export const digitsOf = (number: number | string): string =>
 
 /** Removes the NUL and the quotes of exact numbers from serialized JSON. */
 export function writeExactly(json: string): string {
-  return json.includes('"\\u0000') ? json.replace(written, '$1') : json;
+  return json.includes('"\\u0000') ? json.replace(markedNumbers, '$1') : json;
 }

@@ -40,7 +40,7 @@ export type ResponseCache = {
 
 type InFlight = {
   readonly response: Promise<SerializedResponse>;
-  readonly abandoned: AbortController;
+  readonly controller: AbortController;
   waiters: number;
 };
 
@@ -61,8 +61,8 @@ export function createResponseCache(maxBytes: number, observer?: HttpObserver): 
   const inFlight = new Map<string, InFlight>();
 
   const start = (key: string, sharedKey: string, respond: Respond): InFlight => {
-    const abandoned = new AbortController();
-    const response = respond(abandoned.signal)
+    const controller = new AbortController();
+    const response = respond(controller.signal)
       .then((serialized) => {
         cache?.set(key, serialized);
         return serialized;
@@ -72,7 +72,7 @@ export function createResponseCache(maxBytes: number, observer?: HttpObserver): 
       });
     // It may reject when no request waits any more.
     response.catch(() => {});
-    const started: InFlight = { response, abandoned, waiters: 0 };
+    const started: InFlight = { response, controller, waiters: 0 };
     inFlight.set(sharedKey, started);
     return started;
   };
@@ -96,7 +96,7 @@ export function createResponseCache(maxBytes: number, observer?: HttpObserver): 
         if (shared.waiters === 0) {
           // A later request must not share an aborted call.
           if (inFlight.get(sharedKey) === shared) inFlight.delete(sharedKey);
-          shared.abandoned.abort(new Error('all clients have disconnected'));
+          shared.controller.abort(new Error('all clients have disconnected'));
         }
       }
     },

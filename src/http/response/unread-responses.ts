@@ -61,6 +61,6 @@ const tooManyUnread = (maxBytes: number): ApiError =>
   new ApiError(
     'rate_limited',
     `The clients of this API key have not read responses of ${maxBytes} bytes in all, which is the ` +
-      'limit. Read the responses that are being sent, or ask for fewer at the same time.',
+      'limit. Read the responses that are being sent, or request fewer at the same time.',
     { retryAfter: 1, limit: 'unread_responses' },
   );
