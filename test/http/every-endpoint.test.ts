@@ -140,7 +140,8 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
 
   it('is 404 if it is unknown or of another organization', async () => {
     const theirs = other.ids[resource][0] as string;
-    for (const id of [theirs, encodeId(resource, 10n ** 12n), `${prefixes[resource]}A-z_0`]) {
+    const unknown = encodeId(resource, 10n ** 12n);
+    for (const id of [theirs, `${theirs}x`, unknown, `${prefixes[resource]}A-z_0`]) {
       expectRefusal(
         await api.get(
           urlOf(endpoint, () => id),
@@ -154,7 +155,7 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
   it('is 422 and named if its prefix or characters are invalid', async () => {
     const prefix = prefixes[resource];
     const foreign = Object.values(prefixes).filter((one) => one !== prefix);
-    const malformed = [prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', prefix.toUpperCase()];
+    const malformed = [prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', '1', prefix.toUpperCase()];
     for (const id of [...malformed, ...foreign.map((one) => `${one}abc`)]) {
       const response = await api.get(
         urlOf(endpoint, () => id),
@@ -178,7 +179,7 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
     expect(rest.has_more).toBe(false);
     expect((await getList('limit=1')).json().data).toHaveLength(1);
     expect((await getList('limit=100')).json().data).toHaveLength(rowCount);
-    for (const limit of ['0', '101', '-1', 'ten', '1.5', '']) {
+    for (const limit of ['0', '101', '-1', 'ten', '1.5', '1e1', '%2B5', '', '5&limit=5']) {
       expectRefusal(await getList(`limit=${limit}`), 'validation_error', 'limit');
     }
   });
@@ -198,14 +199,16 @@ describe.each(lists)('the list /v1$path', (endpoint) => {
   it('refuses a cursor of another type or of another organization', async () => {
     const resource = endpoint.object as IdentifiedResource;
     const types = Object.keys(prefixes) as IdentifiedResource[];
-    const cursors = types.filter((type) => type !== resource).map(firstId);
-    for (const cursor of [...cursors, other.ids[resource][0], 'abc', '']) {
+    const ofOtherTypes = types.filter((type) => type !== resource).map(firstId);
+    const foreign = other.ids[resource][0];
+    const unknown = encodeId(resource, 10n ** 12n);
+    for (const cursor of [...ofOtherTypes, foreign, `${foreign}x`, unknown, 'abc', '']) {
       expectRefusal(await getList(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
     }
   });
 
   it('accepts only its own values of sort', async () => {
-    for (const sort of ['updated', 'total_spent', 'created', 'name', '']) {
+    for (const sort of ['updated', 'Updated', 'total_spent', 'created', 'name', '']) {
       const response = await getList(`sort=${sort}`);
       if (endpoint.sorts?.includes(sort)) expect(response.statusCode).toBe(200);
       else expectRefusal(response, 'validation_error', 'sort');
