@@ -1,6 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { describe, expect } from 'vitest';
@@ -8,11 +6,9 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import { awkwardLabels } from '../support/awkward-purchases.ts';
 import { test } from '../support/fixtures.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { publishedPurchases } from '../support/published.ts';
+import { addCustomer, addPurchase } from '../support/shop.ts';
 
 const it = test
   .extend('organizationId', ({ newShop }) => newShop.organizationId)
@@ -50,25 +46,6 @@ const it = test
 
 // The first call of `sync` loads the organization. Later calls apply changes.
 describe('the sync worker', () => {
-  it('copies every label exactly, whether the label is new or has a dictionary key', {
-    tags: ['slow'],
-  }, async ({ database, directory, organizationId, newCustomerId, sync }) => {
-    await sync();
-    const everySecond = awkwardLabels.filter((_, index) => index % 2 === 0);
-    for (const labels of [everySecond, awkwardLabels]) {
-      for (const utm_source of labels) {
-        await addPurchase(database.pool, organizationId, {
-          customer_id: newCustomerId,
-          utm_source,
-        });
-      }
-      await sync();
-    }
-    expect(await publishedPurchases(directory, organizationId)).toEqual(
-      await storedPurchases(database.pool, organizationId),
-    );
-  });
-
   it('publishes commits while an older transaction is open', { tags: ['slow'] }, async ({
     begin,
     add,
@@ -143,22 +120,6 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([11n]);
   });
 
-  it('moves a purchase to another organization', { tags: ['slow'] }, async ({
-    database,
-    add,
-    sync,
-  }) => {
-    const other = await addOrganization(database.pool);
-    const otherCustomer = await addCustomer(database.pool, other);
-    const moved = await add(7);
-    expect([await sync(), await sync(other)]).toEqual([[7n], []]);
-    await database.pool.query(
-      'update purchases set organization_id = $1, customer_id = $2 where id = $3',
-      [other, otherCustomer, moved],
-    );
-    expect([await sync(), await sync(other)]).toEqual([[], [7n]]);
-  });
-
   it('applies a change of the id and of the customer of a purchase', { tags: ['slow'] }, async ({
     database,
     directory,
@@ -189,19 +150,6 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([1n]);
     await database.pool.query('delete from customers where id = $1', [newCustomerId]);
     expect(await sync()).toEqual([]);
-  });
-
-  it('loads the organization again after a TRUNCATE', { tags: ['slow'] }, async ({
-    database,
-    add,
-    sync,
-  }) => {
-    await add(1);
-    expect(await sync()).toEqual([1n]);
-    await database.pool.query('truncate purchases');
-    expect(await sync()).toEqual([]);
-    await add(2);
-    expect(await sync()).toEqual([2n]);
   });
 
   it('loads the organization again if the change log was pruned beyond its watermark', {
@@ -259,24 +207,6 @@ describe('the sync worker', () => {
     const published = readPublished(folder);
     await sync();
     expect(readPublished(folder)).toEqual(published);
-  });
-
-  it('rebuilds a damaged live file and a missing published file at its start', {
-    tags: ['slow'],
-  }, async ({ database, directory, organizationId, newCustomerId }) => {
-    await addPurchase(database.pool, organizationId, { customer_id: newCustomerId });
-    const syncWithNewWorker = async () => {
-      const worker = await createTestWorker(database.pool, directory);
-      await worker.once([organizationId]).finally(() => worker.close());
-    };
-    const folder = organizationDirectory(directory, organizationId);
-    const publishedFile = () => join(folder, readPublished(folder)?.file ?? '');
-    await syncWithNewWorker();
-    await writeFile(join(folder, 'live.duckdb'), 'not a database');
-    await rm(publishedFile());
-    await syncWithNewWorker();
-    expect(await publishedValues(directory, organizationId)).toEqual([100n]);
-    expect(existsSync(publishedFile())).toBe(true);
   });
 });
 

@@ -137,21 +137,6 @@ describe('a worker after a failure of Postgres', () => {
 });
 
 describe('a worker after a failure of files', () => {
-  it('continues an interrupted load after a restart', { tags: ['slow'] }, async ({
-    openWorker,
-    folder,
-    add,
-    sync,
-    expectEqual,
-  }) => {
-    await add(1_500);
-    const stop = start(await openWorker({ loadChunkRows: 50 }));
-    while (!existsSync(folder)) await sleep(5);
-    await stop();
-    await sync();
-    await expectEqual();
-  });
-
   it('loads an organization whose folder could not be created', async ({
     folder,
     add,
@@ -167,7 +152,7 @@ describe('a worker after a failure of files', () => {
     await expectEqual();
   });
 
-  it.for(['truncated', 'overwritten', 'replaced by an older one'])(
+  it.for(['truncated', 'overwritten', 'replaced by an older one', 'removed'])(
     'publishes again if the published file was %s before its start',
     async (damage, { folder, add, sync, expectEqual }) => {
       const publishedFile = () => join(folder, readPublished(folder)?.file ?? 'nothing');
@@ -180,6 +165,7 @@ describe('a worker after a failure of files', () => {
       const file = publishedFile();
       if (damage === 'truncated') truncateSync(file, 5_000);
       else if (damage === 'overwritten') writeFileSync(file, 'x'.repeat(50_000));
+      else if (damage === 'removed') rmSync(file);
       else copyFileSync(older, file);
       await sync();
       expect(publishedFile()).not.toBe(file);
