@@ -12,7 +12,7 @@ import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { testServices } from '../support/services.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
-import { recordedLog, reveals } from './recorded-log.ts';
+import { recordedLog } from './recorded-log.ts';
 import { expectRefusal } from './refusal.ts';
 
 const routes = [
@@ -197,16 +197,6 @@ describe('the API during an outage of Postgres', () => {
     expect(logged).toMatchObject([
       { level: 50, reqId: error.request_id, err: { message: expect.stringContaining(name()) } },
     ]);
-  });
-
-  it('keeps the secret of the key out of the log', async () => {
-    const { get, lines } = start(database.url);
-    await refuseConnections();
-    const response = await get('/v1/me');
-    expectRefusal(response, 'internal_error');
-    expect(reveals(response.body, secret)).toBe(false);
-    expect(lines).not.toHaveLength(0);
-    expect(lines.filter((line) => reveals(line, secret))).toEqual([]);
   });
 
   it('still responds 401 to a malformed key', async () => {
