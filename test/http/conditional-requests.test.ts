@@ -47,16 +47,6 @@ describe('conditional requests', () => {
     expect(tagOf(await api.get(url(), secret))).toBe(tagOf(response));
   });
 
-  it('do not apply to lists', async ({ api }) => {
-    const ofCustomer = `/v1/customers/${encodeId('customer', customerId)}/purchases`;
-    for (const url of ['/v1/purchases', ofCustomer]) {
-      const response = await api.get(url, secret, { 'if-none-match': '*' });
-      expect(response.statusCode).toBe(200);
-      expect(response.headers).not.toHaveProperty('etag');
-      expect(response.json().data).toHaveLength(1);
-    }
-  });
-
   const matching: readonly (readonly [string, (tag: string) => string])[] = [
     ['the tag itself', (tag) => tag],
     ['the tag marked as weak', (tag) => `W/${tag}`],

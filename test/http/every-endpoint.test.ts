@@ -78,7 +78,9 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
   it('requires a key with the scope read', async () => {
     expectRefusal(await api.get(urlOf(endpoint)), 'authentication_error');
     const { secret } = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
-    expectRefusal(await api.get(urlOf(endpoint), secret), 'permission_denied');
+    const denied = await api.get(urlOf(endpoint), secret);
+    expectRefusal(denied, 'permission_denied');
+    expect(denied.headers).not.toHaveProperty('www-authenticate');
   });
 
   it('refuses methods that write, and request bodies', async () => {
