@@ -99,6 +99,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
     ['a 32nd day', '2026-01-32T00:00:00Z'],
     ['24 hours', '2026-01-01T24:00:00Z'],
     ['60 minutes', '2026-01-01T00:60:00Z'],
+    ['60 seconds', '2026-01-01T00:00:60Z'],
     ['61 seconds', '2026-01-01T00:00:61Z'],
     ['ten digits of a second', '2026-01-01T00:00:00.0000000001Z'],
     ['a point without digits', '2026-01-01T00:00:00.Z'],

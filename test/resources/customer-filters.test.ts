@@ -212,12 +212,4 @@ describe('the filters of the customer list', () => {
     expect(await matching(`is_subscribed=false&${after}`)).toEqual(['middle']);
     expect(await matching(`sort=total_spent&${after}`)).toEqual(['middle', 'early']);
   });
-
-  it('refuse a cursor of another organization as unknown', async ({ refusal }) => {
-    expect(await refusal(`starting_after=${publicId(ids.foreign as bigint)}`)).toMatchObject({
-      status: 400,
-      type: 'invalid_request',
-      param: 'starting_after',
-    });
-  });
 });
