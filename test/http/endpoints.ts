@@ -41,6 +41,14 @@ export const endpoints: readonly Endpoint[] = [
   },
 ];
 
+export const listEndpoints = endpoints.filter(({ kind }) => kind === 'list');
+
+/** Ids in the path come from `idOf`. */
+export const endpointUrl = (
+  { path }: Endpoint,
+  idOf: (resource: IdentifiedResource) => string,
+): string => `/v1${path.replace(/\{(\w+)\}/, (_, resource) => idOf(resource))}`;
+
 // Section 2.2.
 export const prefixes: Readonly<Record<IdentifiedResource, string>> = {
   organization: 'org_',

@@ -6,11 +6,10 @@ import { test as it } from '../support/fixtures.ts';
 import { type Item, readIds } from '../support/paging.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addKey } from '../support/shop.ts';
-import { type Endpoint, endpoints, prefixes } from './endpoints.ts';
+import { type Endpoint, endpoints, endpointUrl, listEndpoints, prefixes } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import { expectRefusal } from './refusal.ts';
 
-const lists = endpoints.filter(({ kind }) => kind === 'list');
 const tagged = endpoints.filter(({ kind }) => kind !== 'list');
 const withId = endpoints.filter(({ path }) => path.includes('{'));
 
@@ -33,9 +32,8 @@ it.beforeAll(async ({ database: ownDatabase, api: ownApi }) => {
   other = await addFullShop(database.pool, 'Theirs', 1);
 });
 
-const urlOf = ({ path }: Endpoint, of: (resource: IdentifiedResource) => string = firstId) =>
-  `/v1${path.replace(/\{(\w+)\}/, (_, resource) => of(resource))}`;
 const firstId = (resource: IdentifiedResource) => shop.ids[resource][0] as string;
+const urlOf = (endpoint: Endpoint, idOf = firstId) => endpointUrl(endpoint, idOf);
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 
 /** The items of a list, or the single object. */
@@ -168,7 +166,7 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
   });
 });
 
-describe.each(lists)('the list /v1$path', (endpoint) => {
+describe.each(listEndpoints)('the list /v1$path', (endpoint) => {
   const getList = (query: string) => api.get(`${urlOf(endpoint)}?${query}`, shop.secret);
 
   it('has pages of 25 by default, and of 1 to 100 by limit', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
 import { type Item, readIds } from '../support/paging.ts';
+import { endpointUrl, listEndpoints } from './endpoints.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 
 describe('the link to the next page', () => {
@@ -43,28 +44,17 @@ describe('the link to the next page', () => {
     const { pathname, search } = new URL(target, `https://api.example${url}`);
     return pathname + search;
   };
-  const first = (resource: 'customer' | 'segment') => shop.ids[resource][0] as string;
 
-  it.for<[string, () => string]>([
-    ['customers', () => '/v1/customers'],
-    ["a customer's purchases", () => `/v1/customers/${first('customer')}/purchases`],
-    ['segments', () => '/v1/segments'],
-    ["a segment's customers", () => `/v1/segments/${first('segment')}/customers`],
-    ['purchases', () => '/v1/purchases'],
-    ['tags', () => '/v1/tags'],
-    ['attributes', () => '/v1/attributes'],
-    ['flows', () => '/v1/flows'],
-    ['email campaigns', () => '/v1/email-campaigns'],
-    ['template campaigns', () => '/v1/template-campaigns'],
-  ] as const)(
-    'leads to all pages of %s, and again from the cache',
-    async ([_list, url], { api, readAll }) => {
-      const ids = await readIds(api, shop.secret, url());
+  it.for(listEndpoints)(
+    'leads to all pages of $path, and again from the cache',
+    async (endpoint, { api, readAll }) => {
+      const url = endpointUrl(endpoint, (resource) => shop.ids[resource][0] as string);
+      const ids = await readIds(api, shop.secret, url);
       expect(ids).toHaveLength(9);
       for (let round = 0; round < 2; round += 1) {
-        expect(await readAll(`${url()}?limit=4`)).toEqual({ ids, pages: 3 });
+        expect(await readAll(`${url}?limit=4`)).toEqual({ ids, pages: 3 });
       }
-      expect(await readAll(`${url()}?limit=9`)).toEqual({ ids, pages: 1 });
+      expect(await readAll(`${url}?limit=9`)).toEqual({ ids, pages: 1 });
     },
   );
 

@@ -1,73 +1,35 @@
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { endpoints } from '../http/endpoints.ts';
 import { test as it } from '../support/fixtures.ts';
 import { type Item, readIds, readPages } from '../support/paging.ts';
 import { addRow } from '../support/rows.ts';
 
-type List = {
-  readonly url: string;
-  readonly resource: IdentifiedResource;
-  readonly table: string;
-  /** The column that each query string sorts by. */
-  readonly orders: Readonly<Record<string, string>>;
-  readonly hasSingle: boolean;
+/** The column that each query string of a list sorts by. */
+const ordersOf: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  '/customers': {
+    '': 'created_at',
+    '?sort=updated': 'updated_at',
+    '?sort=total_spent': 'total_spent_in_cents',
+    '?q=name': 'created_at',
+  },
+  '/segments': { '': 'created_at', '?sort=updated': 'updated_at', '?q=name': 'created_at' },
+  '/tags': { '': 'created_at' },
+  '/attributes': { '': 'created_at' },
+  '/flows': { '': 'updated_at', '?sort=updated': 'updated_at' },
+  '/email-campaigns': { '': 'updated_at', '?sort=updated': 'updated_at' },
+  '/template-campaigns': { '': 'updated_at', '?sort=updated': 'updated_at' },
 };
-const lists: readonly List[] = [
-  {
-    url: '/v1/customers',
-    resource: 'customer',
-    table: 'customers',
-    orders: {
-      '': 'created_at',
-      '?sort=updated': 'updated_at',
-      '?sort=total_spent': 'total_spent_in_cents',
-      '?q=name': 'created_at',
-    },
-    hasSingle: true,
-  },
-  {
-    url: '/v1/segments',
-    resource: 'segment',
-    table: 'segments',
-    orders: { '': 'created_at', '?sort=updated': 'updated_at', '?q=name': 'created_at' },
-    hasSingle: true,
-  },
-  {
-    url: '/v1/tags',
-    resource: 'tag',
-    table: 'tags',
-    orders: { '': 'created_at' },
-    hasSingle: true,
-  },
-  {
-    url: '/v1/attributes',
-    resource: 'attribute',
-    table: 'attributes',
-    orders: { '': 'created_at' },
-    hasSingle: false,
-  },
-  {
-    url: '/v1/flows',
-    resource: 'flow',
-    table: 'flows',
-    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
-    hasSingle: true,
-  },
-  {
-    url: '/v1/email-campaigns',
-    resource: 'email_campaign',
-    table: 'email_campaigns',
-    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
-    hasSingle: true,
-  },
-  {
-    url: '/v1/template-campaigns',
-    resource: 'template_campaign',
-    table: 'template_campaigns',
-    orders: { '': 'updated_at', '?sort=updated': 'updated_at' },
-    hasSingle: true,
-  },
-];
+const lists = Object.entries(ordersOf).map(([path, orders]) => {
+  const resource = endpoints.find((endpoint) => endpoint.path === path)?.object;
+  return {
+    url: `/v1${path}`,
+    resource: resource as IdentifiedResource,
+    table: path.slice(1).replace('-', '_'),
+    orders,
+    hasSingle: endpoints.some((endpoint) => endpoint.path === `${path}/{${resource}}`),
+  };
+});
 
 const itemCount = 7;
 
