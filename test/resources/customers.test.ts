@@ -23,6 +23,17 @@ const it = test
 describe('a customer', () => {
   let id: bigint;
   let tagIds: bigint[];
+  const default_address = {
+    id: '7',
+    street: 'Rua A',
+    number: '1',
+    city: 'São Paulo',
+    state: 'SP',
+    country: 'BR',
+    zip_code: '01000-000',
+    neighborhood: 'Sé',
+    complement: 'apto 2',
+  };
   const inList = () => ({
     object: 'customer',
     id: publicId(id),
@@ -56,7 +67,7 @@ describe('a customer', () => {
       first_purchase_date: '2024-02-01T00:00:00Z',
       last_purchase_date: '1969-12-31T23:59:59.999999Z',
       identification: '123.456.789-00',
-      default_address: { id: '7', street: 'Rua A', number: '1', zip_code: '01000-000' },
+      default_address,
       attributes: { size: 'M', points: 12.5, vip: false, nothing: null, list: [1, null] },
     });
     tagIds = [];
@@ -93,7 +104,7 @@ describe('a customer', () => {
       ],
       attributes: { size: 'M', points: 12.5, vip: false, list: [1, null] },
       identification: '123.456.789-00',
-      default_address: { id: '7', street: 'Rua A', number: '1', zip_code: '01000-000' },
+      default_address,
     });
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { listEndpoints } from '../http/endpoints.ts';
 import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
 
@@ -8,22 +9,15 @@ const updated_at = '2026-01-02T00:00:00Z';
 const created = '2026-01-01T00:00:00.000000Z';
 const updated = '2026-01-02T00:00:00.000000Z';
 
-const kinds = {
-  tag: { table: 'tags', url: '/v1/tags' },
-  attribute: { table: 'attributes', url: '/v1/attributes' },
-  flow: { table: 'flows', url: '/v1/flows' },
-  email_campaign: { table: 'email_campaigns', url: '/v1/email-campaigns' },
-  template_campaign: { table: 'template_campaigns', url: '/v1/template-campaigns' },
-} as const satisfies Partial<Record<IdentifiedResource, unknown>>;
-
 const it = test
   /** Stores a row, and returns its fields in the list without `object`, `id` and `html_url`. */
   .extend(
     'shown',
     ({ database, shop, get }) =>
-      async (resource: keyof typeof kinds, values: Record<string, unknown>) => {
-        const { table, url } = kinds[resource];
-        const id = await addRow(database.pool, table, {
+      async (resource: IdentifiedResource, values: Record<string, unknown>) => {
+        const path = listEndpoints.find(({ object }) => object === resource)?.path ?? '';
+        const url = `/v1${path}`;
+        const id = await addRow(database.pool, path.slice(1).replace('-', '_'), {
           organization_id: shop.organizationId,
           ...values,
         });
@@ -36,7 +30,7 @@ const it = test
         }
         expect(inList.object).toBe(resource);
         if (resource !== 'tag' && resource !== 'attribute') {
-          expect(inList.html_url).toBe(`https://app.example${url.slice('/v1'.length)}/${publicId}`);
+          expect(inList.html_url).toBe(`https://app.example${path}/${publicId}`);
         }
         const { object, id: _id, html_url: _url, ...rest } = inList;
         return rest;
@@ -116,9 +110,7 @@ describe('the fields', () => {
   it('of a template campaign are those of the specification', async ({ shown }) => {
     const values = {
       status: 'sent',
-      channel: 'whatsapp',
-      is_official: false,
-      scheduling_type: 'now',
+      scheduling_type: 'scheduled',
       recipient_type: 'segment',
       name: 'Sale',
       templates: [
@@ -127,14 +119,30 @@ describe('the fields', () => {
       ],
       metrics: { recipients: 10, sent: 9, delivered: 8, read: 7, failed: 1 },
     };
-    expect(
-      await shown('template_campaign', { ...values, created_at, updated_at, sent_at: updated_at }),
-    ).toStrictEqual({
-      ...values,
-      created_at: created,
-      updated_at: updated,
-      sent_at: updated,
-    });
+    for (const [channel, is_official] of [
+      ['whatsapp', true],
+      ['sms', false],
+    ] as const) {
+      expect(
+        await shown('template_campaign', {
+          ...values,
+          channel,
+          is_official,
+          created_at,
+          updated_at,
+          scheduled_for: '2026-02-01T09:00:00-03:00',
+          sent_at: '2026-02-01T12:00:01Z',
+        }),
+      ).toStrictEqual({
+        ...values,
+        channel,
+        is_official,
+        created_at: created,
+        updated_at: updated,
+        scheduled_for: '2026-02-01T12:00:00.000000Z',
+        sent_at: '2026-02-01T12:00:01.000000Z',
+      });
+    }
     expect(await shown('template_campaign', { created_at, updated_at })).toStrictEqual({
       created_at: created,
       updated_at: updated,
