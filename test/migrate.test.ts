@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { describe, expect } from 'vitest';
@@ -7,13 +9,18 @@ import { sqlOf } from './support/markdown.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { addCustomer, addOrganization, addPurchase } from './support/shop.ts';
 
+const migrationFolder = fileURLToPath(new URL('../src/migrations', import.meta.url));
+const migrations = readdirSync(migrationFolder)
+  .filter((name) => name.endsWith('.sql'))
+  .sort();
+
 const it = test
   /** An empty schema of an earlier version. */
   .extend('startFrom', ({ database }) => async (version: string) => {
     const { pool } = database;
     await pool.query('drop schema public cascade; create schema public');
     await new Postgrator({
-      migrationPattern: fileURLToPath(new URL('../src/migrations/*.sql', import.meta.url)),
+      migrationPattern: join(migrationFolder, '*.sql'),
       driver: 'pg',
       schemaTable: 'schema_migrations',
       currentSchema: 'public',
@@ -34,19 +41,7 @@ describe('migrate', () => {
   it('applies each file once if it runs twice concurrently', async ({ database }) => {
     await database.pool.query('drop schema public cascade; create schema public');
     const runs = await Promise.all([migrate(database.url), migrate(database.url)]);
-    expect(runs.flatMap(({ applied }) => applied).sort()).toEqual([
-      '001.do.resources.sql',
-      '002.do.purchase-changes.sql',
-      '003.do.search.sql',
-      '004.do.rate-limits.sql',
-      '005.do.bounded-lists.sql',
-      '006.do.source-identity.sql',
-      '007.do.text-lengths.sql',
-      '008.do.customer-of-organization.sql',
-      '009.do.totals.sql',
-      '010.do.key-rolls.sql',
-      '011.do.change-log-indexes.sql',
-    ]);
+    expect(runs.flatMap(({ applied }) => applied).sort()).toEqual(migrations);
     expect(runs.some(({ applied }) => applied.length === 0)).toBe(true);
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
@@ -86,12 +81,7 @@ describe('migrate', () => {
     await addMembers(pool, 'tag', one, tag, [own, others]);
 
     expect(await migrate(url)).toMatchObject({
-      applied: [
-        '008.do.customer-of-organization.sql',
-        '009.do.totals.sql',
-        '010.do.key-rolls.sql',
-        '011.do.change-log-indexes.sql',
-      ],
+      applied: migrations.slice(7),
       mixedTables: ['customer_tags', 'purchases'],
     });
     const again = addPurchase(pool, one, { customer_id: others });
