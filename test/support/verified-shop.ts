@@ -19,10 +19,9 @@ import {
   verifyOrganization,
 } from '../../sync/verification/verify.ts';
 import { test } from './fixtures.ts';
-import { createTestDatabase, type TestDatabase } from './postgres.ts';
-import { addCustomer, addOrganization, addPurchase } from './shop.ts';
+import type { TestDatabase } from './postgres.ts';
+import { addCustomer, addPurchase } from './shop.ts';
 import { createTestWorker, type TestWorker } from './sync.ts';
-import { temporaryDirectory } from './temporary-directory.ts';
 
 /** The published purchases of an organization, which a test damages and verifies. */
 export type PublishedShop = {
@@ -50,8 +49,6 @@ export type PublishedShop = {
   ): Promise<Result>;
 };
 
-export type VerifiedShop = PublishedShop & { close(): Promise<void> };
-
 /** `published` is a new organization in the database and the folder of the file. */
 export const verifiedTest = test.extend('published', ({ database, directory, newShop }) =>
   openPublishedShop(database, directory, newShop.organizationId),
@@ -64,19 +61,6 @@ export function keepFolder({ directory, folder }: PublishedShop): () => void {
   return () => {
     rmSync(folder, { recursive: true });
     cpSync(copy, folder, { recursive: true });
-  };
-}
-
-export async function createVerifiedShop(): Promise<VerifiedShop> {
-  const database = await createTestDatabase();
-  const directory = await temporaryDirectory();
-  const organization = await addOrganization(database.pool, 'Livraria Ipê');
-  return {
-    ...openPublishedShop(database, directory.path, organization),
-    async close() {
-      await database.drop();
-      await directory.remove();
-    },
   };
 }
 

@@ -1,21 +1,15 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { currentFile, readPublished } from '../../src/purchase-store/published-generation.ts';
 import { type OrganizationReport, readReport } from '../../sync/status/report.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
-import { addPurchases, createVerifiedShop } from '../support/verified-shop.ts';
+import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
 
-const it = test
-  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
-  .extend('shop', async ({}, { onCleanup }) => {
-    const shop = await createVerifiedShop();
-    onCleanup(shop.close);
-    return shop;
-  })
+const it = verifiedTest
   /** Changes the layout version of all files and of the manifest. */
-  .extend('changeVersion', ({ shop }) => async () => {
+  .extend('changeVersion', ({ published: shop }) => async () => {
     for (const path of [shop.deltaPath(), shop.livePath()]) {
       await shop.damage('update watermark set layout_version = 0', path);
     }
@@ -27,7 +21,7 @@ const it = test
 describe('files of another layout version', () => {
   it('are rebuilt when the worker starts, and a process that has them open reads them meanwhile', {
     tags: ['slow'],
-  }, async ({ shop, changeVersion }) => {
+  }, async ({ published: shop, changeVersion }) => {
     await addPurchases(shop, 20);
     await shop.sync();
     const reader = await createTestDuckDBEngine(shop.directory);
