@@ -100,19 +100,8 @@ function requestUrl({ operations, own, other }: Target): fc.Arbitrary<string> {
     .array(encodedText, { minLength: 1, maxLength: 4 })
     .map((segments) => `/v1/${segments.join('/')}`);
   const odd = fc.constantFrom(
-    ...[
-      '/',
-      '//',
-      '//v1/me',
-      '/v1',
-      '/v1/',
-      '/v1?',
-      '/V1/me',
-      '/%761/me',
-      '/v1/%6de',
-      '*',
-      '/v2/me',
-    ],
+    ...['/', '//', '//v1/me', '/v1', '/v1/', '/v1?', '/V1/me', '/%761/me', '/v1/%6de'],
+    ...['*', '/v2/me'],
     ...['/v1//me', '/v1/./me', '/v1/../v1/me', '/healthz/../v1/me', '/v1/me/', '/v1/me%20'],
     ...['http://127.0.0.1/v1/me', 'http://[/v1/me', 'http://x/v1/%ZZ', '?', '/docs/../v1/me'],
     ...['/docs/../../package.json', '/docs/%2e%2e%2f%2e%2e%2fpackage.json', '/docs/..%5c..%5cx'],
@@ -155,40 +144,17 @@ const key = fc.oneof(
 const oddAuthorization = fc.oneof(
   headerValue,
   fc.constantFrom(
-    'Bearer',
-    'Bearer ',
-    'bearer \t',
-    'Basic Og==',
-    `Bearer crm_live_${'a'.repeat(42)}`,
+    ...['Bearer', 'Bearer ', 'bearer \t', 'Basic Og==', `Bearer crm_live_${'a'.repeat(42)}`],
   ),
   headerValue.map((value) => `Bearer ${value}`),
 );
 const oddMethod = fc.constantFrom(
-  ...[
-    'POST',
-    'PUT',
-    'PATCH',
-    'DELETE',
-    'OPTIONS',
-    'TRACE',
-    'PROPFIND',
-    'SEARCH',
-    'PURGE',
-    'M-SEARCH',
-  ],
-  ...['get', 'FETCH', 'BREW', 'X'.repeat(100)],
+  ...['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'SEARCH', 'PURGE'],
+  ...['M-SEARCH', 'get', 'FETCH', 'BREW', 'X'.repeat(100)],
 );
 const body = fc.constantFrom(
-  ...[
-    '',
-    'a',
-    '{}',
-    '{',
-    '{"__proto__":{"a":1}}',
-    'limit=1',
-    '\0\0\0',
-    'GET /v1/me HTTP/1.1\r\n\r\n',
-  ],
+  ...['', 'a', '{}', '{', '{"__proto__":{"a":1}}', 'limit=1', '\0\0\0'],
+  'GET /v1/me HTTP/1.1\r\n\r\n',
   'a'.repeat(60_000),
 );
 
@@ -236,15 +202,8 @@ function rawRequest(target: Target): fc.Arbitrary<RawRequest> {
   const field = fc.oneof(
     fc.tuple(headerName, headerValue).map(([name, value]) => `${name}: ${value}`),
     fc.constantFrom(
-      ...[
-        'no colon',
-        ': no name',
-        'Host',
-        'Host: a\r\nHost: b',
-        'X: a\x00b',
-        'X: a\rb',
-        'X\x00: a',
-      ],
+      ...['no colon', ': no name', 'Host', 'Host: a\r\nHost: b', 'X: a\x00b', 'X: a\rb'],
+      'X\x00: a',
       ...['Content-Length: 5', 'Content-Length: -1', 'Content-Length: 99999999999999999999'],
       ...['Content-Length: 1\r\nContent-Length: 2', 'Transfer-Encoding: chunked'],
       ...['Transfer-Encoding: chunked\r\nContent-Length: 3', 'Transfer-Encoding: xchunked'],
@@ -256,12 +215,7 @@ function rawRequest(target: Target): fc.Arbitrary<RawRequest> {
     ),
   );
   const rest = fc.constantFrom(
-    '',
-    '',
-    '5\r\nhello\r\n0\r\n\r\n',
-    'zz\r\n',
-    'GARBAGE',
-    '\0'.repeat(99),
+    ...['', '', '5\r\nhello\r\n0\r\n\r\n', 'zz\r\n', 'GARBAGE', '\0'.repeat(99)],
   );
   const request = fc
     .tuple(line, fc.array(field, { maxLength: 3 }), rest)

@@ -127,14 +127,8 @@ export const headerValue = fc.oneof(
 export const headerName = fc.constantFrom(
   ...['if-none-match', 'if-none-match', 'accept', 'accept', 'accept-encoding', 'accept-language'],
   ...['if-match', 'if-modified-since', 'range', 'cookie', 'origin', 'referer', 'user-agent'],
-  ...[
-    'x-request-id',
-    'request-id',
-    'x-forwarded-for',
-    'x-forwarded-host',
-    'forwarded',
-    'x-real-ip',
-  ],
+  ...['x-request-id', 'request-id', 'x-forwarded-for', 'x-forwarded-host', 'forwarded'],
+  'x-real-ip',
   ...['x-http-method-override', 'x-organization-id', 'host', 'content-type', '__proto__', 'te'],
   ...['x-original-url', 'x-rewrite-url', 'access-control-request-method', 'upgrade', 'via'],
 );
