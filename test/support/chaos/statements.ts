@@ -24,9 +24,11 @@ const anyCustomer = (organization: bigint, random: RandomSource): Sql => sql`(
   select id from customers where organization_id = ${organization}
   order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)`;
 
-const run = async (connection: Connection, statement: Sql): Promise<void> => {
-  await connection.query(statement);
-};
+const statement =
+  (sqlOf: (organization: bigint, random: RandomSource) => Sql): Statement =>
+  async (connection, organization, random) => {
+    await connection.query(sqlOf(organization, random));
+  };
 
 async function customerOf(
   connection: Connection,
@@ -64,74 +66,60 @@ const insertFew: Statement = async (connection, organization, random) => {
   }
 };
 
-const insertMany: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at,
-        order_number, utm_source, utm_medium)
-      select ${organization}, customers.id, n, '2024-01-01'::timestamptz + n * interval '3 hours',
-        'order ' || n, 'source ' || n % ${1 + random.integer(40)}, ${random.pick(awkwardLabels)}
-      from generate_series(1, ${500 + random.integer(2_500)}) as n
-      join (select id, row_number() over (order by id) as position, count(*) over () as count
-        from customers where organization_id = ${organization}) as customers
-        on position = 1 + n % count
-      where (select count(*) from purchases where organization_id = ${organization}) < ${maxPurchases}`,
-  );
+const insertMany = statement(
+  (organization, random) => sql`
+    insert into purchases (organization_id, customer_id, purchase_value_in_cents, created_at,
+      order_number, utm_source, utm_medium)
+    select ${organization}, customers.id, n, '2024-01-01'::timestamptz + n * interval '3 hours',
+      'order ' || n, 'source ' || n % ${1 + random.integer(40)}, ${random.pick(awkwardLabels)}
+    from generate_series(1, ${500 + random.integer(2_500)}) as n
+    join (select id, row_number() over (order by id) as position, count(*) over () as count
+      from customers where organization_id = ${organization}) as customers
+      on position = 1 + n % count
+    where (select count(*) from purchases where organization_id = ${organization}) < ${maxPurchases}`,
+);
 
-const changeAmounts: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      update purchases set updated_at = now(), total_amount_in_cents = ${random.integer(9_999)},
-        purchase_value_in_cents = purchase_value_in_cents + ${random.integer(200) - 100}
-      where id in ${some(organization, random, random.chance(0.2) ? 2_000 : 20)}`,
-  );
+const changeAmounts = statement(
+  (organization, random) => sql`
+    update purchases set updated_at = now(), total_amount_in_cents = ${random.integer(9_999)},
+      purchase_value_in_cents = purchase_value_in_cents + ${random.integer(200) - 100}
+    where id in ${some(organization, random, random.chance(0.2) ? 2_000 : 20)}`,
+);
 
-const changeLabels: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      update purchases set status = ${random.pick(['open', 'closed', null])},
-        utm_source = ${random.pick(awkwardLabels)},
-        utm_content = ${`content ${random.integer(300)}`}
-      where id in ${some(organization, random, random.chance(0.2) ? 2_000 : 20)}`,
-  );
+const changeLabels = statement(
+  (organization, random) => sql`
+    update purchases set status = ${random.pick(['open', 'closed', null])},
+      utm_source = ${random.pick(awkwardLabels)},
+      utm_content = ${`content ${random.integer(300)}`}
+    where id in ${some(organization, random, random.chance(0.2) ? 2_000 : 20)}`,
+);
 
-const moveInTime: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      update purchases set created_at = '2020-01-01'::timestamptz
-        + ${random.integer(2_000)} * interval '1 day' + id % 7 * interval '1 month'
-      where id in ${some(organization, random, random.chance(0.2) ? 1_000 : 20)}`,
-  );
+const moveInTime = statement(
+  (organization, random) => sql`
+    update purchases set created_at = '2020-01-01'::timestamptz
+      + ${random.integer(2_000)} * interval '1 day' + id % 7 * interval '1 month'
+    where id in ${some(organization, random, random.chance(0.2) ? 1_000 : 20)}`,
+);
 
-const moveToCustomer: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      update purchases set customer_id = ${anyCustomer(organization, random)}
-      where id in ${some(organization, random, 30)} and exists ${anyCustomer(organization, random)}`,
-  );
+const moveToCustomer = statement(
+  (organization, random) => sql`
+    update purchases set customer_id = ${anyCustomer(organization, random)}
+    where id in ${some(organization, random, 30)} and exists ${anyCustomer(organization, random)}`,
+);
 
-const moveToOrganization: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      update purchases set (organization_id, customer_id) = (
-        select organization_id, id from customers
-        order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)
-      where id in ${some(organization, random, random.chance(0.1) ? 500 : 20)}
-        and exists (select from customers)`,
-  );
+const moveToOrganization = statement(
+  (organization, random) => sql`
+    update purchases set (organization_id, customer_id) = (
+      select organization_id, id from customers
+      order by hashint8extended(id, ${random.integer(2 ** 31)}) limit 1)
+    where id in ${some(organization, random, random.chance(0.1) ? 500 : 20)}
+      and exists (select from customers)`,
+);
 
-const deleteSome: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`delete from purchases
-        where id in ${some(organization, random, random.chance(0.3) ? 1_000 : 20)}`,
-  );
+const deleteSome = statement(
+  (organization, random) => sql`delete from purchases
+      where id in ${some(organization, random, random.chance(0.3) ? 1_000 : 20)}`,
+);
 
 /** A new purchase has the id of a deleted purchase. */
 const replace: Statement = async (connection, organization, random) => {
@@ -144,35 +132,28 @@ const replace: Statement = async (connection, organization, random) => {
   }
 };
 
-const renumber: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`update purchases set id = ${2 ** 40 + random.integer(2 ** 40)}
-        where id in ${some(organization, random, 1)}`,
-  );
+const renumber = statement(
+  (organization, random) => sql`update purchases set id = ${2 ** 40 + random.integer(2 ** 40)}
+      where id in ${some(organization, random, 1)}`,
+);
 
-const changeNothing: Statement = (connection, organization, random) =>
-  run(
-    connection,
+const changeNothing = statement(
+  (organization, random) =>
     sql`update purchases set utm_term = utm_term where id in ${some(organization, random, 50)}`,
-  );
+);
 
-const addCustomers: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`insert into customers (organization_id)
-        select ${organization} from generate_series(1, ${1 + random.integer(20)})`,
-  );
+const addCustomers = statement(
+  (organization, random) => sql`insert into customers (organization_id)
+      select ${organization} from generate_series(1, ${1 + random.integer(20)})`,
+);
 
-const deleteCustomers: Statement = (connection, organization, random) =>
-  run(
-    connection,
-    sql`
-      delete from customers where id in (
-        select id from customers where organization_id = ${organization}
-        order by hashint8extended(id, ${random.integer(2 ** 31)})
-        limit ${1 + random.integer(3)} for update skip locked)`,
-  );
+const deleteCustomers = statement(
+  (organization, random) => sql`
+    delete from customers where id in (
+      select id from customers where organization_id = ${organization}
+      order by hashint8extended(id, ${random.integer(2 ** 31)})
+      limit ${1 + random.integer(3)} for update skip locked)`,
+);
 
 /** A statement that is listed twice is twice as probable. */
 export const statements: readonly Statement[] = [
@@ -182,8 +163,6 @@ export const statements: readonly Statement[] = [
   ...[deleteSome, deleteSome, replace, renumber, changeNothing, addCustomers, deleteCustomers],
 ];
 
-export const statementsOnPurchases = statements.filter(
-  (statement) => statement !== deleteCustomers,
-);
+export const statementsOnPurchases = statements.filter((one) => one !== deleteCustomers);
 
 export const firstStatements: readonly Statement[] = [addCustomers, insertMany, insertFew];
