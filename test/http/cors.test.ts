@@ -2,7 +2,7 @@ import type { LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { addPurchases } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 const listed = 'https://app.example.com';
@@ -21,13 +21,9 @@ describe.each([
 ] as const)('with CORS %s,', (state, corsOrigins) => {
   let api: TestApi;
   let secret: string;
-  it.beforeAll(async ({ database, directory }) => {
-    const organization = await addOrganization(database.pool);
-    ({ secret } = await addKey(database.pool, organization));
-    const customer_id = await addCustomer(database.pool, organization);
-    for (let index = 0; index < 3; index += 1) {
-      await addPurchase(database.pool, organization, { customer_id });
-    }
+  it.beforeAll(async ({ database, directory, shop, customerId }) => {
+    ({ secret } = shop);
+    await addPurchases(database.pool, shop.organizationId, customerId, 3);
     api = await createTestApi(database.pool, directory, { corsOrigins });
     return api.close;
   });

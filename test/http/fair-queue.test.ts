@@ -4,7 +4,7 @@ import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import { testServices } from '../support/services.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
+import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('a key whose queries exceed the queue limit', () => {
@@ -17,10 +17,9 @@ describe('a key whose queries exceed the queue limit', () => {
   /** Holds queries until `awaited` of them have arrived, and then passes all to DuckDB at once. */
   let gate: { readonly awaited: number; readonly open: () => void; readonly opened: Promise<void> };
 
-  it.beforeAll(async ({ database, directory, worker }) => {
-    const organization = await addOrganization(database.pool);
-    ({ secret: busyKey } = await addKey(database.pool, organization));
-    ({ secret: otherKey } = await addKey(database.pool, organization));
+  it.beforeAll(async ({ database, directory, shop, worker }) => {
+    ({ secret: busyKey } = shop);
+    ({ secret: otherKey } = await addKey(database.pool, shop.organizationId));
     await worker.syncAll();
     engine = await createTestDuckDBEngine(directory, {
       concurrency: 1,

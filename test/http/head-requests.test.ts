@@ -2,25 +2,23 @@ import type { LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test } from '../support/fixtures.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { addPurchase } from '../support/shop.ts';
 
 describe('HEAD', () => {
-  let secret: string;
   let purchase: string;
   let customer: string;
 
   const it = test.extend(
     'send',
-    ({ api }) =>
-      (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
-        api.app.inject({ method, url, headers: { authorization: `Bearer ${secret}`, ...headers } }),
+    ({ api, shop }) =>
+      (method: 'GET' | 'HEAD', url: string, headers: Record<string, string> = {}) => {
+        const authorization = `Bearer ${shop.secret}`;
+        return api.app.inject({ method, url, headers: { authorization, ...headers } });
+      },
   );
 
-  it.beforeAll(async ({ database }) => {
-    const organizationId = await addOrganization(database.pool, 'Ação');
-    ({ secret } = await addKey(database.pool, organizationId));
-    const customerId = await addCustomer(database.pool, organizationId);
-    const purchaseId = await addPurchase(database.pool, organizationId, {
+  it.beforeAll(async ({ database, shop, customerId }) => {
+    const purchaseId = await addPurchase(database.pool, shop.organizationId, {
       customer_id: customerId,
       utm_campaign: 'páscoa 🐣',
     });

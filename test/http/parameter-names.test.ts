@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test as it } from '../support/fixtures.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { addPurchase } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 const filters = {
@@ -22,13 +22,9 @@ const tracking = {
 };
 
 describe('the names of parameters', () => {
-  let secret: string;
   let routes: { url: string; accepted: Record<string, string> }[];
-  it.beforeAll(async ({ database }) => {
-    const organizationId = await addOrganization(database.pool);
-    ({ secret } = await addKey(database.pool, organizationId));
-    const customerId = await addCustomer(database.pool, organizationId);
-    const purchaseId = await addPurchase(database.pool, organizationId, {
+  it.beforeAll(async ({ database, shop, customerId }) => {
+    const purchaseId = await addPurchase(database.pool, shop.organizationId, {
       customer_id: customerId,
     });
     const customer = encodeId('customer', customerId);
@@ -57,22 +53,22 @@ describe('the names of parameters', () => {
     ...new Set(routes.flatMap(({ accepted }) => Object.keys(accepted))),
   ];
 
-  it('that a route documents are accepted, one by one and together', async ({ api }) => {
+  it('that a route documents are accepted, one by one and together', async ({ get }) => {
     for (const { url, accepted } of routes) {
       const all = Object.entries(accepted).map(
         ([name, value]) => `${name}=${encodeURIComponent(value)}`,
       );
       for (const query of [...all, all.join('&')]) {
-        const response = await api.get(`${url}?${query}`, secret);
+        const response = await get(`${url}?${query}`);
         expect(response.statusCode, `${url}?${query}: ${response.body}`).toBe(200);
       }
     }
   });
 
-  it('that only other routes document are refused and named', async ({ api }) => {
+  it('that only other routes document are refused and named', async ({ get }) => {
     for (const { url, accepted } of routes) {
       for (const name of names().filter((known) => !(known in accepted))) {
-        expectRefusal(await api.get(`${url}?${name}=1`, secret), 'validation_error', name);
+        expectRefusal(await get(`${url}?${name}=1`), 'validation_error', name);
       }
     }
   });
@@ -81,61 +77,61 @@ describe('the names of parameters', () => {
     ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
     ...['foo', 'Limit', 'LIMIT', 'page', 'sort', 'organization_id', 'customerId', 'limit[]'],
     ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000)],
-  ])('that are undocumented (%s) are refused and named', async (name, { api }) => {
+  ])('that are undocumented (%s) are refused and named', async (name, { get }) => {
     for (const { url } of routes) {
       const encoded = encodeURIComponent(name);
       for (const query of [`${encoded}=1`, encoded, `${encoded}=`]) {
-        expectRefusal(await api.get(`${url}?${query}`, secret), 'validation_error', name);
+        expectRefusal(await get(`${url}?${query}`), 'validation_error', name);
       }
     }
   });
 
-  it('that are empty are refused', async ({ api }) => {
+  it('that are empty are refused', async ({ get }) => {
     for (const { url } of routes) {
-      const { error } = expectRefusal(await api.get(`${url}?=1`, secret), 'validation_error', '');
+      const { error } = expectRefusal(await get(`${url}?=1`), 'validation_error', '');
       expect(error.message).toContain('""');
     }
   });
 
-  it('that are repeated are refused and named, whatever their values', async ({ api }) => {
+  it('that are repeated are refused and named, whatever their values', async ({ get }) => {
     for (const { url, accepted } of routes) {
       for (const [name, value] of Object.entries({ ...accepted, foo: 'a', __proto__x: 'a' })) {
         const once = `${name}=${encodeURIComponent(value)}`;
         for (const query of [`${once}&${once}`, `${once}&${name}=`, `${name}&${once}`]) {
-          expectRefusal(await api.get(`${url}?${query}`, secret), 'validation_error', name);
+          expectRefusal(await get(`${url}?${query}`), 'validation_error', name);
         }
       }
     }
   });
 
-  it('that are repeated in another spelling of percent-encoding are refused', async ({ api }) => {
-    const response = await api.get('/v1/purchases?limit=5&%6cimit=5', secret);
+  it('that are repeated in another spelling of percent-encoding are refused', async ({ get }) => {
+    const response = await get('/v1/purchases?limit=5&%6cimit=5');
     expectRefusal(response, 'validation_error', 'limit');
   });
 
   it.for(['__proto__', 'constructor'])(
     'that are %s twice are refused and named',
-    async (name, { api }) => {
-      const response = await api.get(`/v1/purchases?${name}=1&${name}=2`, secret);
+    async (name, { get }) => {
+      const response = await get(`/v1/purchases?${name}=1&${name}=2`);
       expectRefusal(response, 'validation_error', name);
     },
   );
 
-  it('may be percent-encoded', async ({ api }) => {
-    const response = await api.get('/v1/purchases?%6Cimit=1', secret);
+  it('may be percent-encoded', async ({ get }) => {
+    const response = await get('/v1/purchases?%6Cimit=1');
     expect(response.json().data).toHaveLength(1);
   });
 
-  it('may be missing in an empty query string', async ({ api }) => {
+  it('may be missing in an empty query string', async ({ get }) => {
     for (const { url } of routes) {
       for (const query of ['?', '?&', '?&&']) {
-        expect((await api.get(`${url}${query}`, secret)).statusCode).toBe(200);
+        expect((await get(`${url}${query}`)).statusCode).toBe(200);
       }
     }
   });
 
-  it('are not read after a second question mark', async ({ api }) => {
-    const response = await api.get('/v1/purchases?limit=1?status=paid', secret);
+  it('are not read after a second question mark', async ({ get }) => {
+    const response = await get('/v1/purchases?limit=1?status=paid');
     expectRefusal(response, 'validation_error', 'limit');
   });
 });

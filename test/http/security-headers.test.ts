@@ -1,13 +1,7 @@
-import type { AddressInfo } from 'node:net';
 import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
-import { connectTo } from '../support/sockets.ts';
 
 describe('security headers', () => {
-  it.beforeAll(async ({ api }) => {
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-  });
-
   const onAnything = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
@@ -41,12 +35,10 @@ describe('security headers', () => {
     expect((await api.get('/v1/me')).headers).toMatchObject(onData);
   });
 
-  it('are sent with the response to a malformed request', async ({ api }) => {
-    const client = await connectTo((api.app.server.address() as AddressInfo).port);
+  it('are sent with the response to a malformed request', async ({ client }) => {
     const [response] = await client.sendBytes('GARBAGE\r\n\r\n');
     expect(response?.status).toBe(400);
     expect(response?.headers).toMatchObject(onData);
-    client.close();
   });
 
   it.for(['/docs', '/docs/', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json'])(

@@ -1,19 +1,13 @@
-import { afterAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { connectTo, type SocketClient, type SocketResponse } from '../support/sockets.ts';
+import type { SocketClient, SocketResponse } from '../support/sockets.ts';
 
 describe('over a socket', () => {
   let client: SocketClient;
   let authorization: string;
-  it.beforeAll(async ({ database, api }) => {
-    await api.app.listen({ host: '127.0.0.1', port: 0 });
-    client = await connectTo((api.app.server.address() as { port: number }).port);
-    const { secret } = await addKey(database.pool, await addOrganization(database.pool));
-    authorization = `Host: test\r\nConnection: close\r\nAuthorization: Bearer ${secret}\r\n`;
-  });
-  afterAll(async () => {
-    client.close();
+  it.beforeAll(({ client: ownClient, shop }) => {
+    client = ownClient;
+    authorization = `Host: test\r\nConnection: close\r\nAuthorization: Bearer ${shop.secret}\r\n`;
   });
 
   /** Sends bytes unchanged, and returns the only response. */
