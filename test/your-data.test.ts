@@ -10,7 +10,6 @@ import {
   urlOf,
 } from './support/documented-database.ts';
 import { sectionsWithSql } from './support/markdown.ts';
-import { type Program, runProgram } from './support/program.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { addKey } from './support/shop.ts';
 
@@ -30,18 +29,13 @@ const it = documentedTest
     return { organizationId, secret };
   })
   /** Starts a program as a role. */
-  .extend('start', ({ directory, shop: _ }, { onCleanup }) => {
-    const programs: Program[] = [];
-    onCleanup(async () => {
-      await Promise.all(programs.map((program) => program.end('SIGKILL')));
-    });
-    return (role: DocumentedRole, path: string, ...args: string[]) => {
-      const environment = { DATABASE_URL: urlOf(role), DATA_DIR: directory, PORT: '0' };
-      const program = runProgram(path, args, environment);
-      programs.push(program);
-      return program;
-    };
-  })
+  .extend(
+    'start',
+    ({ program, shop: _ }) =>
+      (role: DocumentedRole, path: string, ...args: string[]) => {
+        return program(path, args, { DATABASE_URL: urlOf(role) });
+      },
+  )
   /** Runs a program to its end, and returns its output. */
   .extend('run', ({ start }) => async (...command: Parameters<typeof start>) => {
     const program = start(...command);
