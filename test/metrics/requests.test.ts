@@ -48,7 +48,7 @@ describe('the metrics of the API', () => {
     const headers = { authorization: `Bearer ${secret}` };
     const slow = service.client.send({ method: 'GET', url, headers });
     const busy = 'crm_postgres_connections{pool="purchases",state="busy"}';
-    await service.until(({ value }) => (value(busy) ?? 0) > 0);
+    await service.until(busy);
     await locking.query('select pg_sleep(1.1)');
     await locking.query('rollback');
     locking.release();
@@ -88,9 +88,8 @@ describe('the metrics of the API', () => {
     }
     expect((await service.scrape()).value(limited('requests'))).toBe(1);
 
-    await service.until(
-      ({ value }) => (value(limited('query_queue')) ?? 0) > 0,
-      () => Promise.all(Array.from({ length: 20 }, () => send(uncached()))),
+    await service.until(limited('query_queue'), () =>
+      Promise.all(Array.from({ length: 20 }, () => send(uncached()))),
     );
   });
 
@@ -105,12 +104,9 @@ describe('the metrics of the API', () => {
     const after = await service.scrape();
     expect(after.value(reads('miss'))).toBe((before.value(reads('miss')) ?? 0) + 1);
     expect(after.value(reads('hit'))).toBe((before.value(reads('hit')) ?? 0) + 2);
-    await service.until(
-      ({ value }) => (value(reads('shared')) ?? 0) > 0,
-      () => {
-        const same = uncached();
-        return Promise.all([send(same), send(same), send(same)]);
-      },
-    );
+    await service.until(reads('shared'), () => {
+      const same = uncached();
+      return Promise.all([send(same), send(same), send(same)]);
+    });
   });
 });

@@ -108,17 +108,14 @@ describe('logs at the level trace, and metrics', () => {
         send(`/v1/purchases/stats?utm_source=${mark}`, secret),
       ]);
     }
-    await workerMetrics.until(
-      ({ value }) => (value('crm_sync_failures_total{stage="poll"}') ?? 0) > 0,
-      async () => {
-        await pool.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
+    await workerMetrics.until('crm_sync_failures_total{stage="poll"}', async () => {
+      await pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
            where datname = current_database()
              and application_name ~ '^crm-data-service (sync|api.*)$'`,
-        );
-        await send(`/v1/purchases?utm_term=${mark}`);
-      },
-    );
+      );
+      await send(`/v1/purchases?utm_term=${mark}`);
+    });
     expect([...statuses]).toEqual(expect.arrayContaining([200, 400, 401, 403, 404, 422, 500]));
 
     const scrapes = [await apiMetrics.scrape(), await workerMetrics.scrape()];

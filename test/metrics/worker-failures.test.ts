@@ -8,13 +8,9 @@ import {
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { unfinishedBasePath } from '../../sync/files/base-file.ts';
-import type { Scraper } from '../support/metrics.ts';
 import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
 import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
-/** Waits until a counter has counted, or a gauge is not zero. */
-const until = (service: Scraper, series: string) =>
-  service.until(({ value }) => (value(series) ?? 0) > 0);
 const failures = (stage: string) => `crm_sync_failures_total{stage="${stage}"}`;
 const inState = (state: string) => `crm_sync_organizations{state="${state}"}`;
 const verifications = (result: string) => `crm_sync_verifications_total{result="${result}"}`;
@@ -22,7 +18,7 @@ const repairs = (repair: string) => `crm_sync_repairs_total{repair="${repair}"}`
 
 describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, () => {
   it.beforeAll(async ({ service }) => {
-    await until(service, inState('live'));
+    await service.until(inState('live'));
   });
 
   it('count failures to prune and to write records', { tags: ['slow'] }, async ({
@@ -35,12 +31,12 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
       create function fail() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
       create trigger fail before insert or update on purchase_change_pruning
         execute function fail()`);
-    await until(service, failures('pruning'));
+    await service.until(failures('pruning'));
     await pool.query('drop trigger fail on purchase_change_pruning');
     const records = join(purchasesDirectory(directory), 'up-to-date');
     renameSync(records, `${records}.kept`);
     writeFileSync(records, '');
-    await until(service, failures('record'));
+    await service.until(failures('record'));
     rmSync(records);
     renameSync(`${records}.kept`, records);
   });
@@ -52,7 +48,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
       customer_id: await addCustomer(pool, organizationId),
       created_at: 'infinity',
     });
-    await until(service, failures('load'));
+    await service.until(failures('load'));
   });
 
   it('count an unreadable file, and the rebuild that repairs it', { tags: ['slow'] }, async ({
@@ -63,8 +59,8 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     // The worker has the base open, so the verification finds the damage first.
     const folder = organizationDirectory(directory, shop.organizationId);
     writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
-    await until(service, verifications('unreadable'));
-    await until(service, repairs('rebuild'));
+    await service.until(verifications('unreadable'));
+    await service.until(repairs('rebuild'));
   });
 
   it('count verifications that cannot compare, and that fail', { tags: ['slow'] }, async ({
@@ -77,12 +73,12 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     const published = readFileSync(current, 'utf8');
     // As another release publishes.
     writeFileSync(current, JSON.stringify({ ...JSON.parse(published), layoutVersion: 1 }));
-    await until(service, verifications('not_comparable'));
+    await service.until(verifications('not_comparable'));
     writeFileSync(current, published);
 
     const locking = await database.pool.connect();
     await locking.query('begin; lock table purchases in access exclusive mode');
-    await until(service, failures('verification'));
+    await service.until(failures('verification'));
     await locking.query('rollback');
     locking.release();
   });
@@ -92,7 +88,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
       update purchases set updated_at = '${instant}'
       where id = (select min(id) from purchases where organization_id = ${shop.organizationId})`;
     await withoutCapture(database.pool, update('infinity'));
-    await until(service, repairs('failed'));
+    await service.until(repairs('failed'));
     await database.pool.query(update('2026-01-01T00:00:00Z'));
   });
 
@@ -108,7 +104,7 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     const unfinished = unfinishedBasePath(organizationDirectory(directory, organizationId));
     mkdirSync(unfinished);
     await addPurchases(database.pool, organizationId, customerId, 21_000);
-    await until(service, failures('compact'));
+    await service.until(failures('compact'));
     rmdirSync(unfinished);
   });
 });

@@ -5,12 +5,15 @@ import type { Program } from './program.ts';
 /** One scrape: the text, and the value of a series such as `crm_queries{state="running"}`. */
 export type Scrape = { readonly text: string; value(series: string): number | undefined };
 
-export type Scraper = {
+type Scraper = {
   /** GET by default. */
   request(path?: string, method?: string): Promise<Response>;
   scrape(): Promise<Scrape>;
-  /** Scrapes until the condition holds. Runs `provoke` before each scrape. */
-  until(condition: (scrape: Scrape) => boolean, provoke?: () => Promise<unknown>): Promise<Scrape>;
+  /** Scrapes until the condition holds, or a series is above 0. Runs `provoke` before each scrape. */
+  until(
+    condition: string | ((scrape: Scrape) => boolean),
+    provoke?: () => Promise<unknown>,
+  ): Promise<Scrape>;
 };
 
 /** The metrics that a program serves; its log shows where. */
@@ -27,10 +30,14 @@ export async function scraperOf(program: Program): Promise<Scraper> {
     request,
     scrape,
     async until(condition, provoke = () => sleep(20)) {
+      const holds =
+        typeof condition === 'string'
+          ? ({ value }: Scrape) => (value(condition) ?? 0) > 0
+          : condition;
       for (;;) {
         await provoke();
         const found = await scrape();
-        if (condition(found)) return found;
+        if (holds(found)) return found;
       }
     },
   };
