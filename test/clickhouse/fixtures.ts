@@ -34,7 +34,7 @@ export const clickHouseTest = test
     onCleanup(proxy.close);
     return proxy;
   })
-  .extend('openWorker', ({ server, proxy, database, directory }, { onCleanup }) => {
+  .extend('openClickHouseWorker', ({ server, proxy, database, directory }, { onCleanup }) => {
     const ends: (() => Promise<void>)[] = [];
     onCleanup(async () => {
       for (const end of ends) await end();
@@ -53,10 +53,14 @@ export const clickHouseTest = test
     };
   })
   /** Brings `newShop` up to date with a temporary worker. */
-  .extend('sync', ({ openWorker, newShop }) => async (options: Partial<WorkerOptions> = {}) => {
-    const worker = await openWorker(options);
-    await worker.once([newShop.organizationId]).finally(() => worker.close());
-  })
+  .extend(
+    'sync',
+    ({ openClickHouseWorker, newShop }) =>
+      async (options: Partial<WorkerOptions> = {}) => {
+        const worker = await openClickHouseWorker(options);
+        await worker.once([newShop.organizationId]).finally(() => worker.close());
+      },
+  )
   .extend(
     'generation',
     ({ clickhouse, newShop }) =>

@@ -9,7 +9,7 @@ import {
   readNewest,
 } from '../../sync/clickhouse/generations.ts';
 import { writeKeepingTotals } from '../support/keeping-totals.ts';
-import { storedPurchases } from '../support/published.ts';
+import { areEqual, storedPurchases } from '../support/published.ts';
 import { addCustomer } from '../support/shop.ts';
 import { clickHouseTest, publishedPurchases } from './fixtures.ts';
 
@@ -31,8 +31,7 @@ const it = clickHouseTest
   )
   .extend('isEqual', ({ clickhouse, database, shop: { organizationId } }) => async () => {
     const published = await publishedPurchases(clickhouse, organizationId);
-    const stored = await storedPurchases(database.pool, organizationId);
-    return `${published.map(Object.values)}` === `${stored.map(Object.values)}`;
+    return areEqual(published, await storedPurchases(database.pool, organizationId));
   });
 
 describe('a worker that writes to ClickHouse', () => {

@@ -6,6 +6,7 @@ import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { readLoads } from '../../sync/clickhouse/loads.ts';
 import type { OrganizationReport } from '../../sync/status/report.ts';
 import { awkwardPurchase } from '../support/awkward-purchases.ts';
+import { areEqual } from '../support/published.ts';
 import {
   addACent,
   addCustomer,
@@ -13,6 +14,7 @@ import {
   addPurchase,
   addPurchases,
 } from '../support/shop.ts';
+import { follow } from '../support/sync.ts';
 import { clickHouseTest as it } from './fixtures.ts';
 
 describe('a worker', () => {
@@ -59,12 +61,12 @@ describe('a worker', () => {
     clickhouse,
     newShop: { organizationId },
     newCustomerId,
-    openWorker,
+    openClickHouseWorker,
     generation,
     expectEqual,
   }) => {
     await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openWorker({ maxDeltaRows: 100 });
+    const worker = await openClickHouseWorker({ maxDeltaRows: 100 });
     await worker.once([organizationId]);
     const { load } = await generation();
     await pool.query(`${addACent} where organization_id = $1 and id % 2 = 0`, [organizationId]);
@@ -77,15 +79,13 @@ describe('a worker', () => {
     expect(compacted.batches).toEqual([]);
     await expectEqual();
 
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     const loads = async () => (await readLoads(clickhouse)).get(organizationId);
     while ((await loads())?.length !== 1) await sleep(50);
     expect(await loads()).toEqual([compacted.load]);
     await pool.query(`${addACent} where organization_id = $1 and id % 3 = 0`, [organizationId]);
     while ((await generation()).batches.length === 0) await sleep(20);
-    stopping.abort();
-    await running;
+    await stop();
     await expectEqual();
   });
 
@@ -94,13 +94,13 @@ describe('a worker', () => {
     clickhouse,
     newShop: { organizationId },
     newCustomerId,
-    openWorker,
+    openClickHouseWorker,
     generation,
     verify,
     expectEqual,
   }) => {
     await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openWorker();
+    const worker = await openClickHouseWorker();
     await worker.once([organizationId]);
     await pool.query(`${addACent} where organization_id = $1 and id % 4 = 0`, [organizationId]);
     await worker.once([organizationId]);
@@ -146,13 +146,13 @@ describe('a worker', () => {
       newShop: { organizationId },
       newCustomerId,
       proxy,
-      openWorker,
+      openClickHouseWorker,
       generation,
       published,
       expectEqual,
     }) => {
       await addPurchases(pool, organizationId, newCustomerId, 100);
-      const worker = await openWorker();
+      const worker = await openClickHouseWorker();
       await worker.once([organizationId]);
       const before = { generation: await generation(), purchases: await published() };
       await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
@@ -178,7 +178,7 @@ describe('a worker', () => {
     newShop: { organizationId },
     newCustomerId,
     proxy,
-    openWorker,
+    openClickHouseWorker,
     generation,
     published,
     stored,
@@ -186,15 +186,14 @@ describe('a worker', () => {
   }) => {
     await addPurchases(pool, organizationId, newCustomerId, 100);
     let failure: OrganizationReport['failure'] = null;
-    const worker = await openWorker({
+    const worker = await openClickHouseWorker({
       onReport: (id, report) => {
         if (id === organizationId) failure = report.failure;
       },
     });
     await worker.once([organizationId]);
     const { watermark } = await generation();
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     proxy.mode = 'refuse';
     await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
     while (failure === null) await sleep(20);
@@ -204,11 +203,9 @@ describe('a worker', () => {
     });
     expect((await generation()).watermark).toEqual(watermark);
     proxy.mode = 'forward';
-    while (`${(await published()).map(Object.values)}` !== `${(await stored()).map(Object.values)}`)
-      await sleep(20);
+    while (!areEqual(await published(), await stored())) await sleep(20);
     while (failure !== null) await sleep(20);
-    stopping.abort();
-    await running;
+    await stop();
     await expectEqual();
   });
 
@@ -238,14 +235,13 @@ describe('a worker', () => {
   it('confirms an unchanged generation, and removes a deleted organization', async ({
     database: { pool },
     clickhouse,
-    openWorker,
+    openClickHouseWorker,
   }) => {
     const organizationId = await addOrganization(pool);
     await addPurchases(pool, organizationId, await addCustomer(pool, organizationId), 10);
-    const worker = await openWorker();
+    const worker = await openClickHouseWorker();
     await worker.once([organizationId]);
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     const newest = () => newestGeneration(clickhouse, organizationId, undefined);
     const first = await newest();
     while (((await newest())?.asOf ?? 0n) <= (first?.asOf ?? 0n)) await sleep(50);
@@ -256,7 +252,6 @@ describe('a worker', () => {
     await pool.query('delete from organizations where id = $1', [organizationId]);
     while ((await newest()) !== null) await sleep(50);
     while ((await readLoads(clickhouse)).has(organizationId)) await sleep(50);
-    stopping.abort();
-    await running;
+    await stop();
   });
 });

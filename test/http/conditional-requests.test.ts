@@ -3,14 +3,11 @@ import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
-import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { addKey, addPurchase } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
 
 describe('conditional requests', () => {
   let organizationId: bigint;
-  let customerId: bigint;
   let purchaseId: bigint;
   let secret: string;
 
@@ -24,11 +21,9 @@ describe('conditional requests', () => {
         ),
   );
 
-  it.beforeEach(async ({ database }) => {
-    organizationId = await addOrganization(database.pool);
-    ({ secret } = await addKey(database.pool, organizationId));
-    customerId = await addCustomer(database.pool, organizationId);
-    purchaseId = await addPurchase(database.pool, organizationId, { customer_id: customerId });
+  it.beforeEach(async ({ database, newShop, newCustomerId }) => {
+    ({ organizationId, secret } = newShop);
+    purchaseId = await addPurchase(database.pool, organizationId, { customer_id: newCustomerId });
   });
 
   const urlOf = {
@@ -146,13 +141,14 @@ describe('conditional requests', () => {
     database,
     api,
     change,
+    newDirectory,
+    openWorker,
   }) => {
     const tags = async (from: TestApi) =>
       Promise.all(tagged.map(async ([, url]) => tagOf(await from.get(url(), secret))));
     const before = await tags(api);
-    const otherDirectory = await temporaryDirectory();
-    const worker = await createTestWorker(database.pool, otherDirectory.path);
-    const other = await createTestApi(database.pool, otherDirectory.path);
+    const worker = await openWorker({ dataDirectory: newDirectory });
+    const other = await createTestApi(database.pool, newDirectory);
     try {
       expect(await tags(other)).toEqual(before);
       await worker.once([organizationId]);
@@ -163,8 +159,6 @@ describe('conditional requests', () => {
       expect(await tags(api)).not.toEqual(before);
     } finally {
       await other.close();
-      await worker.close();
-      await otherDirectory.remove();
     }
   });
 

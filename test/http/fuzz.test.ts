@@ -6,7 +6,6 @@ import { revokeApiKey } from '../../src/postgres/api-keys.ts';
 import { test as it } from '../support/fixtures.ts';
 import { addKey } from '../support/shop.ts';
 import { connectTo, type SocketClient, type SocketResponse } from '../support/sockets.ts';
-import { createTestWorker } from '../support/sync.ts';
 import { describedOperations } from './described-operations.ts';
 import { addFullShop, type FullShop } from './full-shop.ts';
 import {
@@ -44,7 +43,7 @@ describe('a server under hostile requests', () => {
   let other: FullShop;
   let secrets: Record<KeyKind, string | undefined>;
 
-  it.beforeAll(async ({ database, directory, api }) => {
+  it.beforeAll(async ({ database, worker, api }) => {
     // Ids that differ from the examples in the documentation.
     for (const table of tables) {
       await database.pool.query(`alter table ${table} alter column id restart with 1000003`);
@@ -64,9 +63,7 @@ describe('a server under hostile requests', () => {
       none: undefined,
     };
     // DuckDB serves one organization, Postgres the other.
-    const worker = await createTestWorker(database.pool, directory);
     await worker.once([organizationId]);
-    await worker.close();
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const { port } = api.app.server.address() as { port: number };
     client = await connectTo(port, batchSize);

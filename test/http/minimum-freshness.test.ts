@@ -17,7 +17,7 @@ import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { listenAndConnect } from '../support/sockets.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { createTestWorker, follow, type TestWorker } from '../support/sync.ts';
 import { recordedLog } from './recorded-log.ts';
 
 const stats = '/v1/purchases/stats';
@@ -60,14 +60,12 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
   /** Runs `work` beside a worker that follows the changes, after it has published `shop`. */
   const whileFollowing = async (work: (worker: TestWorker) => Promise<void>) => {
     const worker = await createTestWorker(database.pool, folder);
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     try {
       await untilPublished(shop);
       await work(worker);
     } finally {
-      stopping.abort();
-      await running;
+      await stop();
       await worker.close();
     }
   };

@@ -1,13 +1,19 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
 import { createTestApi, type TestApi } from './api.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import { type Program, type ProgramOptions, runProgram } from './program.ts';
+import { expectEqual } from './published.ts';
 import { addCustomer, addKey, addOrganization } from './shop.ts';
 import { listenAndConnect, type SocketClient } from './sockets.ts';
-import { createTestWorker, type TestWorker } from './sync.ts';
+import { createTestWorker, follow, type TestWorker, type TestWorkerOptions } from './sync.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
 // Vitest sets up a fixture when the first test or hook names it as a parameter, and tears it down
@@ -123,15 +129,40 @@ function openFollowChanges(
   { worker }: { readonly worker: TestWorker },
   { onCleanup }: Scope,
 ): () => void {
-  return () => {
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    onCleanup(async () => {
-      stop.abort();
-      await running;
-    });
+  return () => onCleanup(follow(worker));
+}
+
+/** Opens more workers over `database` and `directory`. They are closed after the test. */
+async function openOpenWorker({ database, directory }: Stores, { onCleanup }: Scope) {
+  const workers: TestWorker[] = [];
+  onCleanup(async () => {
+    for (const worker of workers) await worker.close();
+  });
+  return async ({ dataDirectory = directory, ...options }: TestWorkerOptions = {}) => {
+    const worker = await createTestWorker(database.pool, dataDirectory, options);
+    workers.push(worker);
+    return worker;
   };
 }
+
+type Published = Stores & { readonly organizationId: bigint };
+
+/** Compares the published purchases of the organization with those of Postgres. */
+const openExpectEqual =
+  async ({ database, directory, organizationId }: Published) =>
+  (dataDirectory = directory) =>
+    expectEqual(database.pool, dataDirectory, organizationId);
+
+/** Waits until the published generation of the organization, or in another folder, has so many purchases. */
+const openUntilPublished =
+  async ({ folder: ownFolder }: { readonly folder: string }) =>
+  async (purchases: number, folder = ownFolder) => {
+    while (readPublished(folder)?.purchases !== purchases) await sleep(20);
+  };
+
+/** The folder of the organization's files. */
+const openFolder = ({ directory, organizationId }: Omit<Published, 'database'>) =>
+  organizationDirectory(directory, organizationId);
 
 /** The DuckDB engine over the generations that are published in `directory`. */
 async function openEngine(
@@ -207,6 +238,11 @@ export const test = base
   .extend('newShop', openShop)
   .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
   .extend('followChanges', openFollowChanges)
+  .extend('openWorker', openOpenWorker)
+  .extend('organizationId', ({ newShop }) => newShop.organizationId)
+  .extend('folder', openFolder)
+  .extend('expectEqual', openExpectEqual)
+  .extend('untilPublished', openUntilPublished)
   .extend('program', openProgram)
   .extend('execute', openExecute)
   .extend('startApi', openStartApi)
@@ -224,6 +260,11 @@ export const isolatedTest = base
   .extend('get', openGet)
   .extend('client', openClient)
   .extend('worker', openWorker)
+  .extend('openWorker', openOpenWorker)
+  .extend('organizationId', ({ shop }) => shop.organizationId)
+  .extend('folder', openFolder)
+  .extend('expectEqual', openExpectEqual)
+  .extend('untilPublished', openUntilPublished)
   .extend('engine', openEngine)
   .extend('program', openProgram)
   .extend('execute', openExecute)

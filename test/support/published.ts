@@ -32,6 +32,9 @@ async function listAll(engine: PurchaseEngine, organizationId: bigint): Promise<
   return [...result.purchases];
 }
 
+export const areEqual = (some: readonly Purchase[], others: readonly Purchase[]): boolean =>
+  `${some.map(Object.values)}` === `${others.map(Object.values)}`;
+
 /** Compares the published purchases with those of Postgres. */
 export const expectEqual = async (
   database: Database,

@@ -15,11 +15,13 @@ export type TestWorker = Worker & {
   syncAll(): Promise<void>;
 };
 
+export type TestWorkerOptions = Partial<WorkerOptions & Pick<FileStoreOptions, 'maxIdleFiles'>>;
+
 /** A sync worker in the process of the test. */
 export async function createTestWorker(
   database: Database,
   dataDirectory: string,
-  options: Partial<WorkerOptions & Pick<FileStoreOptions, 'maxIdleFiles'>> = {},
+  options: TestWorkerOptions = {},
 ): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
   const instance = await createInstance({
@@ -48,6 +50,16 @@ export async function createTestWorker(
       await recordMetrics(registry);
       instance.closeSync();
     },
+  };
+}
+
+/** Follows changes until the returned function is called. */
+export function follow(worker: Pick<Worker, 'run'>): () => Promise<void> {
+  const stopping = new AbortController();
+  const running = worker.run(stopping.signal);
+  return async () => {
+    stopping.abort();
+    await running;
   };
 }
 

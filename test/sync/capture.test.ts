@@ -2,19 +2,12 @@ import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { describe, expect } from 'vitest';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { readPublished } from '../../src/purchase-store/published-generation.ts';
 import { test } from '../support/fixtures.ts';
 import { publishedPurchases } from '../support/published.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 
 const it = test
-  .extend('organizationId', ({ newShop }) => newShop.organizationId)
-  .extend('folder', ({ directory, organizationId }) =>
-    organizationDirectory(directory, organizationId),
-  )
   /** Adds a purchase of so many cents. */
   .extend(
     'add',

@@ -29,7 +29,6 @@ vi.mock('../../sync/files/disk-space.ts', async (original) => ({
 const purchases = 60;
 
 const it = test
-  .extend('folder', ({ directory, shop }) => organizationDirectory(directory, shop.organizationId))
   /** Publishes what Postgres holds, and compacts the delta if it has more rows than `maxDeltaRows`. */
   .extend('sync', ({ database, directory }) => async (maxDeltaRows = 20_000) => {
     const options = { maxDeltaRows, loadChunkRows: 20 };

@@ -7,7 +7,7 @@ import {
 import { createRandomSource } from '../../src/seed/random-source.ts';
 import { test } from '../support/fixtures.ts';
 import { writeKeepingTotals } from '../support/keeping-totals.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
+import { areEqual, publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer } from '../support/shop.ts';
 
 // To repeat a failure: the KILL_SEED that it prints.
@@ -31,8 +31,7 @@ const it = test
   )
   .extend('isEqual', ({ database, directory, shop }) => async () => {
     const published = await publishedPurchases(directory, shop.organizationId);
-    const stored = await storedPurchases(database.pool, shop.organizationId);
-    return `${published.map(Object.values)}` === `${stored.map(Object.values)}`;
+    return areEqual(published, await storedPurchases(database.pool, shop.organizationId));
   });
 
 describe('a worker', () => {

@@ -3,42 +3,23 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import type { WorkerOptions } from '../../sync/schedule/worker.ts';
+import { readPublished } from '../../src/purchase-store/published-generation.ts';
 import type { OrganizationReport } from '../../sync/status/report.ts';
 import { recordedLog } from '../http/recorded-log.ts';
 import { test } from '../support/fixtures.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { follow } from '../support/sync.ts';
 
 const it = test
-  .extend('organizationId', ({ newShop }) => newShop.organizationId)
-  .extend('folder', ({ directory, organizationId }) =>
-    organizationDirectory(directory, organizationId),
-  )
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
   .extend('reports', ({}): OrganizationReport[] => [])
   /** A worker that loads 20 purchases at a time. Its reports of the organization are in `reports`. */
-  .extend('openWorker', ({ database, directory, organizationId, reports }, { onCleanup }) => {
-    const workers: TestWorker[] = [];
-    onCleanup(async () => {
-      for (const worker of workers) await worker.close();
-    });
-    return async (options: Partial<WorkerOptions> = {}) => {
-      const worker = await createTestWorker(database.pool, directory, {
-        loadChunkRows: 20,
-        onReport: (id, report) => id === organizationId && reports.push(report),
-        ...options,
-      });
-      workers.push(worker);
-      return worker;
-    };
-  })
-  .extend('newWorker', ({ openWorker }) => openWorker())
+  .extend('newWorker', ({ openWorker, organizationId, reports }) =>
+    openWorker({
+      loadChunkRows: 20,
+      onReport: (id, report) => id === organizationId && reports.push(report),
+    }),
+  )
   /** Adds purchases with unusual texts. Many have the same creation, some the first or the last. */
   .extend('addMany', async ({ database, organizationId }) => {
     const customer = await addCustomer(database.pool, organizationId);
@@ -56,11 +37,6 @@ const it = test
          from generate_series(1, $3) as n`,
         [organizationId, customer, count],
       );
-  })
-  .extend('expectEqual', ({ database, directory, organizationId }) => async () => {
-    expect(await publishedPurchases(directory, organizationId)).toEqual(
-      await storedPurchases(database.pool, organizationId),
-    );
   })
   /** Moves, replaces, adds and deletes purchases until the returned function is called. */
   .extend('startWriter', ({ database: { pool }, organizationId, addMany }) => () => {
@@ -154,8 +130,7 @@ describe('a load', () => {
   }, async ({ newWorker, organizationId, folder, addMany, startWriter, expectEqual, reports }) => {
     await addMany(400);
     await newWorker.once([organizationId]);
-    const stopping = new AbortController();
-    const running = newWorker.run(stopping.signal);
+    const stop = follow(newWorker);
     const stopWriter = startWriter();
     const generations = new Set<string | undefined>();
     let isBuilt = false;
@@ -173,8 +148,7 @@ describe('a load', () => {
     }
     await rebuild;
     await stopWriter();
-    stopping.abort();
-    await running;
+    await stop();
     expect(generations.size).toBeGreaterThan(1);
     expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
     await newWorker.once([organizationId]);
@@ -189,11 +163,9 @@ describe('a load', () => {
       await newWorker.close();
       const paths = ['next.duckdb', 'base.unfinished.duckdb'].map((name) => join(folder, name));
       for (const path of paths) await writeFile(path, content);
-      const stopping = new AbortController();
-      const running = (await openWorker()).run(stopping.signal);
+      const stop = follow(await openWorker());
       while (paths.some((path) => existsSync(path))) await sleep(10);
-      stopping.abort();
-      await running;
+      await stop();
       await expectEqual();
     },
   );

@@ -6,7 +6,6 @@ import { stream } from '../../sync/capture/row-stream.ts';
 import { copyPurchases } from '../../sync/load/copy-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
@@ -106,7 +105,7 @@ describe.each([
 
     it('fails a run of the worker, and the next run publishes all changes', {
       tags: ['slow'],
-    }, async ({ database, directory, newShop: { organizationId }, proxy, add }) => {
+    }, async ({ directory, organizationId, proxy, add, expectEqual }) => {
       const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
       const worker = await createTestWorker(pool, directory);
       const run = () => worker.once([organizationId]);
@@ -123,9 +122,7 @@ describe.each([
       expect(changes.failures).toBeGreaterThan(20);
       await worker.close();
       await pool.end();
-      expect(await publishedPurchases(directory, organizationId)).toEqual(
-        await storedPurchases(database.pool, organizationId),
-      );
+      await expectEqual();
     });
   },
 );

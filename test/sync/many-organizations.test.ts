@@ -9,17 +9,12 @@ import {
 import { test } from '../support/fixtures.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
 
 // DuckDB keeps some hundred kilobytes for each open file.
 const maxIdleFiles = 3;
 
 const it = test
-  .extend('boundedWorker', { scope: 'file' }, async ({ database, directory }, { onCleanup }) => {
-    const worker = await createTestWorker(database.pool, directory, { maxIdleFiles });
-    onCleanup(worker.close);
-    return worker;
-  })
+  .extend('boundedWorker', ({ openWorker }) => openWorker({ maxIdleFiles }))
   .extend('buy', ({ database: { pool } }) => async (organizationId: bigint) => {
     const customer_id = await addCustomer(pool, organizationId);
     await addPurchase(pool, organizationId, { customer_id });

@@ -24,37 +24,28 @@ import { isolatedTest as it } from '../support/fixtures.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
 describe.concurrent('a rebuild that a command requests from the worker', () => {
   it('is run by the next worker if the first one stops meanwhile', { tags: ['slow'] }, async ({
     database,
     directory,
+    openWorker,
   }) => {
     const organization = await addOrganization(database.pool);
     const customer = await addCustomer(database.pool, organization);
     await addPurchases(database.pool, organization, customer, 1_000);
     let isRebuilding = false;
-    const startWorker = async () => {
-      const stopping = new AbortController();
-      const worker = await createTestWorker(database.pool, directory, {
-        loadChunkRows: 40,
-        onReport: (_organizationId, { activity }) => {
-          isRebuilding ||= activity === 'rebuilding';
-        },
-      });
-      const running = worker.run(stopping.signal);
-      return async () => {
-        stopping.abort();
-        await worker.close();
-        await running;
-      };
+    const options: TestWorkerOptions = {
+      loadChunkRows: 40,
+      onReport: (_organizationId, { activity }) => {
+        isRebuilding ||= activity === 'rebuilding';
+      },
     };
-    const first = await createTestWorker(database.pool, directory);
-    await first.syncAll();
-    await first.close();
+    await syncOnce(database.pool, directory);
 
-    const stopFirst = await startWorker();
+    const first = await openWorker(options);
+    const stopFirst = follow(first);
     const answer = requestFromWorker(
       directory,
       { kind: 'rebuild', organizationId: organization },
@@ -63,28 +54,25 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     );
     while (!isRebuilding) await sleep(5);
     await stopFirst();
-    const stopSecond = await startWorker();
+    await first.close();
+    const stopSecond = follow(await openWorker(options));
     expect(await answer).toEqual({ failure: null });
     await stopSecond();
   });
 
   it('leaves no temporary file of a command that was killed while it wrote the request', {
     tags: ['slow'],
-  }, async ({ database, directory }) => {
+  }, async ({ directory, openWorker }) => {
     const folder = join(purchasesDirectory(directory), 'requests');
     mkdirSync(folder, { recursive: true });
     const [old, recent] = ['old', 'recent'].map((name) => join(folder, `${name}.request.json.tmp`));
     for (const path of [old, recent] as string[]) writeFileSync(path, '{"kind":"reb');
     const longAgo = new Date(Date.now() - 3_600_000);
     utimesSync(old as string, longAgo, longAgo);
-    const stopping = new AbortController();
-    const worker = await createTestWorker(database.pool, directory);
-    const running = worker.run(stopping.signal);
+    const stop = follow(await openWorker());
     while (existsSync(old as string)) await sleep(20);
     expect(existsSync(recent as string)).toBe(true);
-    stopping.abort();
-    await worker.close();
-    await running;
+    await stop();
   });
 
   it('gets no response if the command removes it before the worker reads it', async ({
@@ -101,10 +89,11 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
   it('is run once, even if the response cannot be written at first', { tags: ['slow'] }, async ({
     database,
     directory,
+    openWorker,
   }) => {
     const organization = await addOrganization(database.pool);
     let loads = 0;
-    const worker = await createTestWorker(database.pool, directory, {
+    const worker = await openWorker({
       onReport: (_organizationId, { activity, progress }) => {
         if (activity === 'rebuilding' && progress === null) loads += 1;
       },
@@ -124,8 +113,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       requests()[0]?.replace('.request.json', '.response.json.tmp') ?? '',
     );
     mkdirSync(obstacle);
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     while (loads === 0) await sleep(20);
     // The worker removes old temporary files each time it reads requests.
     for (const round of [1, 2]) {
@@ -137,21 +125,18 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     rmdirSync(obstacle);
     expect(await answer).toEqual({ failure: null });
     expect(loads).toBe(1);
-    stopping.abort();
-    await worker.close();
-    await running;
+    await stop();
   });
 
   it('is retried by the worker until it succeeds, and the command gets the first failure', {
     tags: ['slow'],
-  }, async ({ database, directory }) => {
+  }, async ({ database, directory, openWorker }) => {
     const organization = await addOrganization(database.pool);
-    const stopping = new AbortController();
-    const worker = await createTestWorker(database.pool, directory);
+    const worker = await openWorker();
     await worker.syncAll();
     const folder = organizationDirectory(directory, organization);
     const before = readPublished(folder)?.file;
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     await withConnection(database.pool, async (connection) => {
       // The lock is held for longer than the worker waits.
       await connection.query('begin; lock table purchases in access exclusive mode');
@@ -170,9 +155,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       await sleep(20);
     }
     while (readReport(folder)?.failure !== null) await sleep(20);
-    stopping.abort();
-    await worker.close();
-    await running;
+    await stop();
   });
 
   it('prints one line if the command that runs it loses the lock', { tags: ['slow'] }, async ({

@@ -6,16 +6,20 @@ import { describe, expect } from 'vitest';
 import { captureSql } from '../../src/postgres/capture.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { isolatedTest } from '../support/fixtures.ts';
-import { expectEqual, publishedPurchases, storedPurchases } from '../support/published.ts';
+import {
+  areEqual,
+  expectEqual,
+  publishedPurchases,
+  storedPurchases,
+} from '../support/published.ts';
 import { addACent, addPurchases } from '../support/shop.ts';
-import { syncOnce } from '../support/sync.ts';
+import { follow, syncOnce } from '../support/sync.ts';
 
 /** Resolves when the published purchases are those of Postgres. */
 async function untilEqual(database: Database, directory: string, organization: bigint) {
   for (;;) {
     const published = await publishedPurchases(directory, organization);
-    const stored = await storedPurchases(database, organization);
-    if (`${published.map(Object.values)}` === `${stored.map(Object.values)}`) return;
+    if (areEqual(published, await storedPurchases(database, organization))) return;
     await sleep(50);
   }
 }
@@ -27,14 +31,12 @@ const it = isolatedTest
     return shop.organizationId;
   })
   /** Runs `worker` until the end of the test. */
-  .extend('startWorker', ({ worker }, { onCleanup }) => () => {
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    onCleanup(async () => {
-      stop.abort();
-      await running;
-    });
-  });
+  .extend(
+    'startWorker',
+    ({ worker }, { onCleanup }) =>
+      () =>
+        onCleanup(follow(worker)),
+  );
 
 const tables = [
   'purchases',

@@ -38,7 +38,7 @@ const it = test
   .extend('publishedFile', ({ newDirectory }) => (id: bigint) => {
     return readPublished(organizationDirectory(newDirectory, id))?.file ?? null;
   })
-  .extend('untilPublished', ({ publishedFile }) => async (organizations: readonly bigint[]) => {
+  .extend('untilAllPublished', ({ publishedFile }) => async (organizations: readonly bigint[]) => {
     while (organizations.some((id) => publishedFile(id) === null)) await sleep(20);
   })
   .extend('openRequests', ({ newDirectory }) => () => {
@@ -59,7 +59,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     organizations,
     sync,
     status,
-    untilPublished,
+    untilAllPublished,
   }) => {
     const first = sync();
     await first.printed(/following changes/);
@@ -69,7 +69,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect((await status()).workers).toMatchObject([{ shard: { number: 1, of: 1 } }]);
     await first.end('SIGKILL');
     await second.printed(/following changes/);
-    await untilPublished(organizations);
+    await untilAllPublished(organizations);
     expect(await second.end('SIGTERM')).toBe(0);
   });
 
@@ -90,12 +90,12 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     organizations,
     sync,
     publishedFile,
-    untilPublished,
+    untilAllPublished,
     endLockConnections,
   }) => {
     const first = sync();
     await first.printed(/following changes/);
-    await untilPublished(organizations);
+    await untilAllPublished(organizations);
     first.child.kill('SIGSTOP');
     await endLockConnections();
     const second = sync();
@@ -115,11 +115,11 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
 
   it('publish the organizations of their shard, and refuse workers with another number of shards', {
     tags: ['slow'],
-  }, async ({ newDirectory, organizations, sync, status, untilPublished }) => {
+  }, async ({ newDirectory, organizations, sync, status, untilAllPublished }) => {
     const isOfFirst = (id: bigint) => id % 2n === 0n;
     const first = sync('--shard', '1/2');
     await first.printed(/following changes/);
-    await untilPublished(organizations.filter(isOfFirst));
+    await untilAllPublished(organizations.filter(isOfFirst));
     const withoutShard = sync();
     await withoutShard.printed(/is a standby/);
     const folders = readdirSync(purchasesDirectory(newDirectory));
@@ -131,7 +131,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     );
     const second = sync('--shard', '2/2');
     await second.printed(/following changes/);
-    await untilPublished(organizations);
+    await untilAllPublished(organizations);
     expect(withoutShard.output()).not.toMatch(/following changes/);
     expect((await status()).organizations.map(({ state }) => state)).toEqual(Array(3).fill('live'));
   });

@@ -4,10 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPool } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { readPublished } from '../../src/purchase-store/published-generation.ts';
 import { readSettings } from '../../src/settings.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
@@ -18,13 +15,11 @@ import { isolatedTest } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { follow, syncOnce } from '../support/sync.ts';
 
-const it = isolatedTest
-  .extend('folder', ({ directory, shop }) => organizationDirectory(directory, shop.organizationId))
-  .extend('add', ({ database, shop, customerId }) => (count: number) => {
-    return addPurchases(database.pool, shop.organizationId, customerId, count);
-  });
+const it = isolatedTest.extend('add', ({ database, shop, customerId }) => (count: number) => {
+  return addPurchases(database.pool, shop.organizationId, customerId, count);
+});
 
 describe('a worker that stops', () => {
   it('resolves every call of close at the same time, after all work has ended', async ({
@@ -72,12 +67,12 @@ describe('a worker that stops', () => {
     shop,
     folder,
     add,
+    openWorker,
   }) => {
     await add(8_000);
-    const firstWorker = await createTestWorker(database.pool, directory);
-    await firstWorker.once([shop.organizationId]).finally(() => firstWorker.close());
+    await syncOnce(database.pool, directory);
     let activity = '';
-    const worker = await createTestWorker(database.pool, directory, {
+    const worker = await openWorker({
       loadChunkRows: 40,
       onReport: (_organizationId, report) => {
         activity = report.activity;
@@ -94,11 +89,9 @@ describe('a worker that stops', () => {
     });
     await worker.once([shop.organizationId]);
     truncateSync(join(folder, readPublished(folder)?.file ?? ''), 5_000);
-    const stopping = new AbortController();
-    const running = worker.run(stopping.signal);
+    const stop = follow(worker);
     while (activity !== 'rebuilding') await sleep(5);
-    stopping.abort();
-    await running;
+    await stop();
     expect(activity).toBe('rebuilding');
     await worker.close();
     expect(activity).toBe('rebuilding');
@@ -106,10 +99,7 @@ describe('a worker that stops', () => {
 
   it('because it lost its lock does not wait for connections that never answer', {
     tags: ['slow'],
-  }, async ({ database, directory, folder, add }) => {
-    const hasPublished = async (purchases: number) => {
-      while (readPublished(folder)?.purchases !== purchases) await sleep(20);
-    };
+  }, async ({ database, directory, add, untilPublished }) => {
     await add(1);
     const proxy = await createPostgresProxy(database.url);
     const pool = createPool(proxy.url, { max: 8, applicationName: 'silenced' });
@@ -126,7 +116,7 @@ describe('a worker that stops', () => {
       {},
       stopping.signal,
     );
-    await hasPublished(1);
+    await untilPublished(1);
     proxy.freeze();
     // Postgres ends the connections after its own timeout.
     await database.pool.query(
@@ -134,7 +124,7 @@ describe('a worker that stops', () => {
        where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'test'`,
     );
     await add(1);
-    await hasPublished(2);
+    await untilPublished(2);
     stopping.abort();
     await following;
     await pool.end();

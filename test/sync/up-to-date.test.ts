@@ -14,7 +14,7 @@ import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { follow } from '../support/sync.ts';
 
 const it = isolatedTest
   .extend('buy', ({ database: { pool } }) => async (organization: bigint) => {
@@ -124,16 +124,15 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
   });
 
   it('never goes back if the file is rebuilt many times', { tags: ['slow'] }, async ({
-    database,
     directory,
     organizations,
+    openWorker,
     published,
     untilUpToDate,
   }) => {
     const [one] = organizations;
-    const worker = await createTestWorker(database.pool, directory);
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
+    const worker = await openWorker();
+    const stop = follow(worker);
     const reader = await createTestDuckDBEngine(directory);
     let asOf = await untilUpToDate(one, 0n);
     let isOver = false;
@@ -157,18 +156,16 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
       }
     } finally {
       isOver = true;
-      stop.abort();
-      await Promise.all([watching, running]);
+      await Promise.all([watching, stop()]);
       await reader.close();
-      await worker.close();
     }
   });
 
   it('never goes back if a run began before the last poll of the change log', {
     tags: ['slow'],
-  }, async ({ database, directory, organizations, buy, published }) => {
+  }, async ({ directory, organizations, buy, published, openWorker }) => {
     const [one] = organizations;
-    const worker = await createTestWorker(database.pool, directory);
+    const worker = await openWorker();
     const reader = await createTestDuckDBEngine(directory);
     try {
       await worker.syncAll();
@@ -189,7 +186,6 @@ describe('the up-to-date instant of a generation', { timeout: 120_000 }, () => {
       expect(await reader.freshness(one)).toBe(asOf);
     } finally {
       await reader.close();
-      await worker.close();
     }
   });
 

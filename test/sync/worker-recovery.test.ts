@@ -14,58 +14,22 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
-import type { WorkerOptions } from '../../sync/schedule/worker.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addCustomer, addPurchases } from '../support/shop.ts';
-import { createTestWorker, type TestWorker } from '../support/sync.ts';
+import { follow } from '../support/sync.ts';
 
 const it = test
-  .extend('organizationId', ({ newShop }) => newShop.organizationId)
-  .extend('folder', ({ directory, organizationId }) =>
-    organizationDirectory(directory, organizationId),
-  )
   .extend('add', async ({ database, organizationId }) => {
     const customer = await addCustomer(database.pool, organizationId);
     return (count = 1) => addPurchases(database.pool, organizationId, customer, count);
-  })
-  .extend('openWorker', ({ database, directory }, { onCleanup }) => {
-    const workers: TestWorker[] = [];
-    onCleanup(async () => {
-      for (const worker of workers) await worker.close();
-    });
-    return async ({ dataDirectory = directory, ...options }: Partial<WorkerOptions> = {}) => {
-      const worker = await createTestWorker(database.pool, dataDirectory, options);
-      workers.push(worker);
-      return worker;
-    };
   })
   /** Publishes what Postgres holds, by a worker that ends then. */
   .extend('sync', ({ openWorker, organizationId }) => async () => {
     const worker = await openWorker();
     await worker.once([organizationId]).finally(() => worker.close());
-  })
-  .extend('expectEqual', ({ database, directory, organizationId }) => async (data = directory) => {
-    expect(await publishedPurchases(data, organizationId)).toEqual(
-      await storedPurchases(database.pool, organizationId),
-    );
   });
-
-/** Follows changes until the returned function is called. */
-const start = (worker: TestWorker) => {
-  const stopping = new AbortController();
-  const running = worker.run(stopping.signal);
-  return async () => {
-    stopping.abort();
-    await worker.close();
-    await running;
-  };
-};
-const untilPublished = async (folder: string, purchases: number) => {
-  while (readPublished(folder)?.purchases !== purchases) await sleep(20);
-};
 
 describe('a worker after a failure of Postgres', () => {
   it('reports a connection that is lost during a load, and repeats the load', {
@@ -96,20 +60,20 @@ describe('a worker after a failure of Postgres', () => {
   it('applies changes after all connections were lost', { tags: ['slow'] }, async ({
     database,
     openWorker,
-    folder,
     add,
+    untilPublished,
     expectEqual,
   }) => {
     database.pool.on('error', () => {});
     await add(5);
-    const stop = start(await openWorker());
-    await untilPublished(folder, 5);
+    const stop = follow(await openWorker());
+    await untilPublished(5);
     await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and pid <> pg_backend_pid()`,
     );
     await add(1);
-    await untilPublished(folder, 6);
+    await untilPublished(6);
     await stop();
     await expectEqual();
   });
@@ -196,6 +160,7 @@ describe('a worker after a failure of files', () => {
     otherShop: { organizationId: other },
     add,
     openWorker,
+    untilPublished,
     expectEqual,
     skip,
     onTestFinished,
@@ -205,8 +170,9 @@ describe('a worker after a failure of files', () => {
     if (!disk.canBeFilled) skip();
     const folder = organizationDirectory(disk.path, organizationId);
     await add();
-    const stop = start(await openWorker({ dataDirectory: disk.path }));
-    await untilPublished(folder, 1);
+    const worker = await openWorker({ dataDirectory: disk.path });
+    const stop = follow(worker);
+    await untilPublished(1, folder);
     const before = readPublished(folder);
     await disk.fill(20 * 2 ** 20);
     const customer = await addCustomer(database.pool, other);
@@ -217,15 +183,18 @@ describe('a worker after a failure of files', () => {
     expect(readPublished(folder)).toEqual(before);
     expect(readdirSync(folder)).toContain(before?.file);
     await stop();
+    await worker.close();
 
     await disk.fill(0);
-    const stopNext = start(await openWorker({ dataDirectory: disk.path }));
+    const next = await openWorker({ dataDirectory: disk.path });
+    const stopNext = follow(next);
     await disk.free();
-    await untilPublished(folder, 2);
-    await untilPublished(organizationDirectory(disk.path, other), 1);
+    await untilPublished(2, folder);
+    await untilPublished(1, organizationDirectory(disk.path, other));
     while (readReport(folder)?.failure !== null) await sleep(20);
     await expectEqual(disk.path);
     await stopNext();
+    await next.close();
   });
 });
 
@@ -238,7 +207,7 @@ describe('a worker', () => {
     add,
   }) => {
     await add(50);
-    const stop = start(await openWorker());
+    const stop = follow(await openWorker());
     while (readPublished(folder) === null) await sleep(10);
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     const entries = async () => {
@@ -262,7 +231,7 @@ describe('a worker', () => {
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'next.duckdb'), '');
-    const stop = start(await openWorker());
+    const stop = follow(await openWorker());
     while (existsSync(folder)) await sleep(20);
     await stop();
   });
