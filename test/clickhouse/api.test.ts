@@ -14,9 +14,9 @@ import { scraperOf } from '../support/metrics.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
+import { createTcpProxy } from '../support/tcp-proxy.ts';
 import { createClickHouseWorker, createTestClickHouseEngine } from './database.ts';
 import { clickHouseTest } from './fixtures.ts';
-import { createTcpProxy } from './tcp-proxy.ts';
 
 /** An API over ClickHouse, possibly through a proxy, and over Postgres without a generation. */
 const it = clickHouseTest

@@ -29,29 +29,32 @@ export const clickHouseTest = test
     return server;
   })
   .extend('clickhouse', { scope: 'file' }, ({ server }) => server.clickhouse)
-  .extend('proxy', async ({ server }, { onCleanup }) => {
+  .extend('clickHouseProxy', async ({ server }, { onCleanup }) => {
     const proxy = await createClickHouseProxy(server.options.url);
     onCleanup(proxy.close);
     return proxy;
   })
-  .extend('openClickHouseWorker', ({ server, proxy, database, directory }, { onCleanup }) => {
-    const ends: (() => Promise<void>)[] = [];
-    onCleanup(async () => {
-      for (const end of ends) await end();
-    });
-    return async (options: Partial<WorkerOptions> = {}): Promise<Worker> => {
-      const clickhouse = openClickHouse({ ...server.options, url: proxy.url });
-      const worker = await createClickHouseWorker(clickhouse, database.pool, directory, {
-        graceMs: 0,
-        ...options,
+  .extend(
+    'openClickHouseWorker',
+    ({ server, clickHouseProxy: proxy, database, directory }, { onCleanup }) => {
+      const ends: (() => Promise<void>)[] = [];
+      onCleanup(async () => {
+        for (const end of ends) await end();
       });
-      ends.push(async () => {
-        await worker.close();
-        await clickhouse.close();
-      });
-      return worker;
-    };
-  })
+      return async (options: Partial<WorkerOptions> = {}): Promise<Worker> => {
+        const clickhouse = openClickHouse({ ...server.options, url: proxy.url });
+        const worker = await createClickHouseWorker(clickhouse, database.pool, directory, {
+          graceMs: 0,
+          ...options,
+        });
+        ends.push(async () => {
+          await worker.close();
+          await clickhouse.close();
+        });
+        return worker;
+      };
+    },
+  )
   /** Brings `newShop` up to date with a temporary worker. */
   .extend(
     'sync',

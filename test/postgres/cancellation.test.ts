@@ -3,20 +3,16 @@ import { describe, expect } from 'vitest';
 import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
-import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
+import type { PostgresProxy } from '../support/postgres-proxy.ts';
 
 describe('a statement whose caller aborts', () => {
   let database: TestDatabase;
   let proxy: PostgresProxy;
   let pool: Database;
-  it.beforeEach(async ({ database: ownDatabase }) => {
-    database = ownDatabase;
-    proxy = await createPostgresProxy(database.url);
+  it.beforeEach(({ database: ownDatabase, proxy: ownProxy }) => {
+    [database, proxy] = [ownDatabase, ownProxy];
     pool = createPool(proxy.url, { max: 1, applicationName: 'cancellation' });
-    return async () => {
-      await pool.end();
-      await proxy.close();
-    };
+    return () => pool.end();
   });
 
   /** Runs a statement that does not end before it is cancelled. */

@@ -6,7 +6,7 @@ import { type DatabaseNeeds, requireDatabase } from '../../src/postgres/require-
 import { apiRights, schemaVersion } from '../../src/postgres/schema.ts';
 import { test } from '../support/fixtures.ts';
 import { administer, databaseUrl, type TestDatabase } from '../support/postgres.ts';
-import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
+import type { PostgresProxy } from '../support/postgres-proxy.ts';
 import { createReaderRole, type TestRole } from '../support/role.ts';
 import { createTransactionPool } from '../support/transaction-pool.ts';
 
@@ -20,11 +20,6 @@ const it = test
     const reader = await createReaderRole(database);
     onCleanup(reader.drop);
     return reader;
-  })
-  .extend('proxy', async ({ database }, { onCleanup }) => {
-    const proxy = await createPostgresProxy(database.url);
-    onCleanup(proxy.close);
-    return proxy;
   })
   /** The URL of an empty database, for each test. */
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.

@@ -9,6 +9,7 @@ import {
 import { createTestApi, type TestApi } from './api.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
+import { createPostgresProxy, type PostgresProxy } from './postgres-proxy.ts';
 import { type Program, type ProgramOptions, runProgram } from './program.ts';
 import { expectEqual } from './published.ts';
 import { addCustomer, addKey, addOrganization } from './shop.ts';
@@ -71,7 +72,7 @@ async function openClient(
   return client;
 }
 
-export type StartApi = (options?: Partial<AppOptions>) => Promise<TestApi>;
+type StartApi = (options?: Partial<AppOptions>) => Promise<TestApi>;
 
 /** Starts more APIs over `database` and `directory`. They are closed after the test. */
 async function openStartApi(
@@ -145,6 +146,16 @@ async function openOpenWorker({ database, directory }: Stores, { onCleanup }: Sc
   };
 }
 
+/** A proxy of Postgres, in front of `database`. */
+async function openProxy(
+  { database }: Pick<Stores, 'database'>,
+  { onCleanup }: Scope,
+): Promise<PostgresProxy> {
+  const proxy = await createPostgresProxy(database.url);
+  onCleanup(proxy.close);
+  return proxy;
+}
+
 type Published = Stores & { readonly organizationId: bigint };
 
 /** Compares the published purchases of the organization with those of Postgres. */
@@ -174,7 +185,7 @@ async function openEngine(
   return engine;
 }
 
-export type StartProgram = (
+type StartProgram = (
   path: string,
   args?: readonly string[],
   environment?: Record<string, string>,
@@ -243,6 +254,7 @@ export const test = base
   .extend('folder', openFolder)
   .extend('expectEqual', openExpectEqual)
   .extend('untilPublished', openUntilPublished)
+  .extend('proxy', openProxy)
   .extend('program', openProgram)
   .extend('execute', openExecute)
   .extend('startApi', openStartApi)
@@ -265,6 +277,7 @@ export const isolatedTest = base
   .extend('folder', openFolder)
   .extend('expectEqual', openExpectEqual)
   .extend('untilPublished', openUntilPublished)
+  .extend('proxy', openProxy)
   .extend('engine', openEngine)
   .extend('program', openProgram)
   .extend('execute', openExecute)

@@ -1,66 +1,23 @@
-import { once } from 'node:events';
-// biome-ignore lint/style/noRestrictedImports: the proxy forwards to Postgres.
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+// biome-ignore lint/style/noRestrictedImports: the type of a socket alone.
+import type { Socket } from 'node:net';
+import { createTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
-/** A TCP proxy of Postgres that can refuse, drop and break connections. */
-export type PostgresProxy = {
-  readonly url: string;
-  /** The handling of new connections. `discard` accepts and reads them, and never responds. */
-  mode: 'forward' | 'refuse' | 'discard';
-  /** The number of connections that were refused or discarded. */
-  readonly unforwarded: number;
+type Breaks = {
   /** The number of server messages to forward. The message after them breaks its connection. */
   messagesLeft: number;
   /** Whether an ErrorResponse precedes the break, as when a server shuts down. */
   sendsError: boolean;
-  /** Stops forwarding on all open connections without closing them. */
-  freeze(): void;
-  close(): Promise<void>;
 };
 
+/** A proxy of Postgres that can also break connections. */
+export type PostgresProxy = TcpProxy & Breaks;
+
 export async function createPostgresProxy(databaseUrl: string): Promise<PostgresProxy> {
-  const { hostname, port } = new URL(databaseUrl);
-  const sockets = new Set<Socket>();
-  const track = (socket: Socket) => {
-    sockets.add(socket);
-    socket.setNoDelay();
-    return socket.on('error', () => {}).once('close', () => sockets.delete(socket));
-  };
-  const server = createServer((client) => {
-    track(client);
-    if (proxy.mode === 'forward') {
-      forward(client, track(connect(Number(port), hostname)), proxy);
-      return;
-    }
-    unforwarded += 1;
-    if (proxy.mode === 'refuse') client.destroy();
-    else client.resume();
-  });
-  let unforwarded = 0;
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const url = new URL(databaseUrl);
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const proxy: PostgresProxy = {
-    url: url.href,
-    mode: 'forward',
-    get unforwarded() {
-      return unforwarded;
-    },
-    messagesLeft: Number.POSITIVE_INFINITY,
-    sendsError: false,
-    freeze: () => {
-      for (const socket of sockets) {
-        socket.unpipe();
-        socket.removeAllListeners();
-        track(socket).pause();
-      }
-    },
-    close: async () => {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+  const breaks: Breaks = { messagesLeft: Number.POSITIVE_INFINITY, sendsError: false };
+  const proxy: PostgresProxy = Object.assign(
+    await createTcpProxy(databaseUrl, (client, upstream) => forward(client, upstream, proxy)),
+    breaks,
+  );
   return proxy;
 }
 
@@ -70,7 +27,7 @@ const shutdownError = Buffer.from(
 );
 shutdownError.writeUInt32BE(shutdownError.length - 1, 1);
 
-function forward(client: Socket, upstream: Socket, proxy: PostgresProxy): void {
+function forward(client: Socket, upstream: Socket, proxy: Breaks): void {
   let unsent = Buffer.alloc(0);
   upstream.on('data', (part) => {
     unsent = Buffer.concat([unsent, part]);
@@ -89,6 +46,5 @@ function forward(client: Socket, upstream: Socket, proxy: PostgresProxy): void {
     }
   });
   upstream.once('close', () => client.end());
-  client.once('close', () => upstream.destroy());
   client.pipe(upstream);
 }

@@ -9,7 +9,6 @@ import { reserveBytes } from '../../sync/files/disk-space.ts';
 import { createChunkReader, maxChunkBytes } from '../../sync/load/chunk-reader.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
-import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchase, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
@@ -126,11 +125,9 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     addLong,
     change,
     sync,
+    proxy,
     expectEqual,
-    onTestFinished,
   }) => {
-    const proxy = await createPostgresProxy(database.url);
-    onTestFinished(proxy.close);
     const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
     const firstWorker = await createTestWorker(pool, directory);
     await addPurchases(database.pool, organizationId, newCustomerId, 100);

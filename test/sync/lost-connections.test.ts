@@ -5,16 +5,11 @@ import { createPool, type Database, withSnapshot } from '../../src/postgres/pool
 import { stream } from '../../sync/capture/row-stream.ts';
 import { copyPurchases } from '../../sync/load/copy-purchases.ts';
 import { test } from '../support/fixtures.ts';
-import { createPostgresProxy, type PostgresProxy } from '../support/postgres-proxy.ts';
+import type { PostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
 const it = test
-  .extend('proxy', async ({ database }, { onCleanup }) => {
-    const proxy = await createPostgresProxy(database.url);
-    onCleanup(proxy.close);
-    return proxy;
-  })
   /** Adds purchases to the organization of the test. */
   .extend('add', ({ database, newShop, newCustomerId }) => (count: number) => {
     return addPurchases(database.pool, newShop.organizationId, newCustomerId, count);

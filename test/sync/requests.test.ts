@@ -21,7 +21,6 @@ import { requestFromWorker, takeRequests } from '../../sync/commands/requests.ts
 import { everyOrganization } from '../../sync/shard.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
-import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { runProgram } from '../support/program.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
@@ -187,12 +186,10 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
   it.for(['refuse', 'discard'] as const)(
     'ends the command with one line if Postgres does not respond (%s), and is run later',
     { tags: ['slow'] },
-    async (mode, { database, directory, shop, program, onTestFinished }) => {
+    async (mode, { directory, shop, program, proxy }) => {
       const organization = encodeId('organization', shop.organizationId);
       const worker = program('sync/main.ts', ['run']);
       await worker.printed(/"msg":"built"/);
-      const proxy = await createPostgresProxy(database.url);
-      onTestFinished(proxy.close);
       const requests = join(purchasesDirectory(directory), 'requests');
       const isRequested = () =>
         existsSync(requests) &&

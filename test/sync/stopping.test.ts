@@ -13,7 +13,6 @@ import { createWorker } from '../../sync/schedule/worker.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
-import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
 import { follow, syncOnce } from '../support/sync.ts';
 
@@ -99,9 +98,8 @@ describe('a worker that stops', () => {
 
   it('because it lost its lock does not wait for connections that never answer', {
     tags: ['slow'],
-  }, async ({ database, directory, add, untilPublished }) => {
+  }, async ({ database, directory, add, proxy, untilPublished }) => {
     await add(1);
-    const proxy = await createPostgresProxy(database.url);
     const pool = createPool(proxy.url, { max: 8, applicationName: 'silenced' });
     const stopping = new AbortController();
     const following = followChanges(
@@ -128,6 +126,5 @@ describe('a worker that stops', () => {
     stopping.abort();
     await following;
     await pool.end();
-    await proxy.close();
   });
 });
