@@ -14,7 +14,7 @@ import { type ProgramEnvironment, startProgram, startService } from '../setup/pr
 const timeoutMs = 600_000;
 
 /** The service over a ClickHouse server of its own. */
-export type ClickHouseService = {
+type ClickHouseService = {
   readonly version: string;
   /** A database of the same server that the service does not use. */
   readonly plain: ClickHouse;

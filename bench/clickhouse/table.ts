@@ -9,7 +9,7 @@ import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import type { PlainClickHouse } from './session.ts';
 
-export type ClickHouseTableOptions = {
+type ClickHouseTableOptions = {
   readonly organizationId: bigint;
   /** A folder for a temporary file. */
   readonly directory: string;

@@ -36,7 +36,7 @@ export function statsQuery(
   };
 }
 
-export function timeSeriesQuery(organizationId: bigint, interval: Interval): PurchaseQuery {
+function timeSeriesQuery(organizationId: bigint, interval: Interval): PurchaseQuery {
   const query = { filters: {}, interval, groupLimit: 10 };
   return {
     name: `time series by ${interval}`,

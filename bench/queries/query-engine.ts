@@ -13,7 +13,7 @@ import type {
 } from '../../src/domain/purchase-query.ts';
 
 /** The queries that benchmarks compare. */
-export type ComparedQueries = {
+type ComparedQueries = {
   list(organizationId: bigint, query: PurchaseListQuery): Promise<PurchasePage>;
   get(organizationId: bigint, purchaseId: bigint): Promise<Purchase | null>;
   stats(organizationId: bigint, query: PurchaseStatsQuery): Promise<PurchaseStats>;

@@ -127,7 +127,7 @@ function proportion(points: readonly Point[]): Point[] {
 }
 
 /** Three digits; thousands as K and M. */
-export function shortNumber(value: number): string {
+function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return '–';
   const options = { maximumSignificantDigits: 3, notation: 'compact' } as const;
   return value.toLocaleString('en', options);

@@ -16,7 +16,7 @@ export type Bench<Options = BenchmarkOptions> = {
 /** Sentences and tables, in the order of the report. */
 export type ReportText = readonly (string | FigureTable)[];
 
-export type SuiteReport = {
+type SuiteReport = {
   /** For the terminal and the page. */
   readonly text: ReportText;
   /** For the page (`--html`). */

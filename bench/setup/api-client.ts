@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import type { Scope } from '../runner/scope.ts';
 import { authorization, type BenchmarkShop } from './shops.ts';
 
-export type ApiResponse = { readonly status: number; readonly etag: string; readonly body: string };
+type ApiResponse = { readonly status: number; readonly etag: string; readonly body: string };
 
 export type ApiClient = {
   /** A response whose body is not read yet. Rejects if the status is not expected. */

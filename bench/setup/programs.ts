@@ -9,7 +9,7 @@ const stopTimeoutMs = 20_000;
 const keptCharacters = 4 * 2 ** 20;
 
 /** A running program of the project. */
-export type ChildProgram = {
+type ChildProgram = {
   readonly pid: number;
   /** The end of the output of both streams. */
   output(): string;

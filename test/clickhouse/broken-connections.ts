@@ -4,7 +4,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A proxy of ClickHouse's HTTP interface that breaks connections. */
-export type ClickHouseProxy = {
+type ClickHouseProxy = {
   readonly url: string;
   /**
    * `refuse` breaks each connection. `halve` sends half of each insert of changes, and then breaks

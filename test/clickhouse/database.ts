@@ -13,7 +13,7 @@ import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
-export type TestClickHouse = {
+type TestClickHouse = {
   readonly clickhouse: ClickHouse;
   readonly options: ClickHouseOptions;
   /** The settings of a program that uses the database. */

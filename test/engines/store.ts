@@ -30,7 +30,7 @@ const ofClickHouse = [
 /** `npm run test:clickhouse` tests the engine over ClickHouse alone. */
 export const hasClickHouse = inject('clickHouseUrl') !== undefined;
 export const engines = hasClickHouse ? ofClickHouse : ofSuite;
-export type EngineName = (typeof engines)[number];
+type EngineName = (typeof engines)[number];
 
 export type OpenEngine = {
   readonly engine: PurchaseEngine;
@@ -74,7 +74,7 @@ async function openClickHouseEngine(database: Database, directory: string): Prom
 export type Stored = Omit<PurchaseValues, 'customer_id'> & { customer?: number };
 type Shop = { organization: bigint; ids: bigint[]; customers: bigint[] };
 
-export type Store = {
+type Store = {
   readonly database: TestDatabase;
   readonly engine: PurchaseEngine;
   /** Adds an organization with two customers and these purchases. */

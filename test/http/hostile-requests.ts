@@ -14,7 +14,7 @@ import {
  * a handler.
  */
 
-export const keyKinds = ['own', 'other', 'writer', 'revoked', 'wrong', 'none'] as const;
+const keyKinds = ['own', 'other', 'writer', 'revoked', 'wrong', 'none'] as const;
 export type KeyKind = (typeof keyKinds)[number];
 
 /** A request that an HTTP client can send. */
@@ -28,7 +28,7 @@ export type ClientRequest = {
 };
 
 /** Bytes that no HTTP client sends; one character a byte. */
-export type RawRequest = {
+type RawRequest = {
   readonly kind: 'raw';
   readonly key: KeyKind;
   readonly bytes: string;

@@ -13,7 +13,7 @@ export const statusOf = {
   internal_error: 500,
 } as const;
 
-export type RefusalBody = {
+type RefusalBody = {
   readonly error: {
     readonly type: string;
     readonly message: string;

@@ -17,9 +17,9 @@ export const servings = [
   'before a generation is published',
   'from a published generation',
 ] as const;
-export type Serving = (typeof servings)[number];
+type Serving = (typeof servings)[number];
 
-export type ServedShop = {
+type ServedShop = {
   readonly database: TestDatabase;
   /** Each test has a new organization, with one customer and a key. */
   readonly organizationId: bigint;

@@ -23,7 +23,7 @@ export const january = '/#period=custom&from=2026-01-01&to=2026-01-31&timezone=U
 export const januaryBounds =
   'created_since=2026-01-01T00:00:00.000Z&created_until=2026-01-31T23:59:59.999999Z';
 
-export type OpenedPage = {
+type OpenedPage = {
   readonly page: Page;
   readonly context: BrowserContext;
   /** All requests of the page, also those that failed. */
@@ -38,7 +38,7 @@ export type OpenedPage = {
   save(button: string): Promise<{ readonly name: string; readonly bytes: Buffer }>;
 };
 
-export type OpenPage = (
+type OpenPage = (
   path?: string,
   options?: BrowserContextOptions & { readonly origin?: string },
 ) => Promise<OpenedPage>;

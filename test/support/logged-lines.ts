@@ -50,7 +50,7 @@ export function registerRow(values: object): void {
   }
 }
 
-export type LeakSearch = {
+type LeakSearch = {
   /** The recorded lines with a secret, a password of Postgres or a text of a row. */
   leaks(): Promise<string[]>;
   close(): void;

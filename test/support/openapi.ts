@@ -13,7 +13,7 @@ import {
 } from './described-response.ts';
 import { createRecordedLog } from './logged-lines.ts';
 
-export type Description = {
+type Description = {
   readonly paths: Record<string, { get: { responses: Record<string, DescribedResponse> } }>;
   readonly components: Components;
 };

@@ -6,7 +6,7 @@ import { createRandomSource, type RandomSource } from '../../../src/seed/random-
 import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 
-export type ChangeRate = {
+type ChangeRate = {
   readonly changesPerSecond: number;
   readonly writers: number;
   /** The percentage of changes to purchases of any age. The others are to the newest. */

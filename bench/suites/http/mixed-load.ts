@@ -5,7 +5,7 @@ import type { RunningService } from '../../setup/running-service.ts';
 import { authorization, type BenchmarkShop } from '../../setup/shops.ts';
 import { type LoadRequest, measureLoad } from './load.ts';
 
-export const clientCounts = [1, 8, 32, 128] as const;
+const clientCounts = [1, 8, 32, 128] as const;
 
 /**
  * The queries of many dashboards and scripts. A query with a new `value` is in no cache: a fifth of

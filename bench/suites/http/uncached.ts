@@ -8,7 +8,7 @@ import { openDuckDBEngine } from '../../setup/prepared-shops.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 
-export type MeasuredShop = { readonly shop: BenchmarkShop; readonly purchases: number };
+type MeasuredShop = { readonly shop: BenchmarkShop; readonly purchases: number };
 
 const queriesOf = (
   { organizationId }: BenchmarkShop,

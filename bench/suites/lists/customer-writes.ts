@@ -3,7 +3,7 @@ import { time } from '../../measure/rounds.ts';
 import { type Summary, summarize } from '../../measure/statistics.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';
 
-export type CustomerWrite = { readonly write: string; readonly milliseconds: Summary };
+type CustomerWrite = { readonly write: string; readonly milliseconds: Summary };
 
 /** The cost of the indexes of lists and searches for writers of customers. */
 export async function measureCustomerWrites(

@@ -3,7 +3,7 @@ import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkDatabase } from '../../setup/postgres.ts';
 import { type BenchmarkShop, seedShop } from '../../setup/shops.ts';
 
-export type Relation = 'tag' | 'segment';
+type Relation = 'tag' | 'segment';
 const linkTables = { tag: 'customer_tags', segment: 'segment_customers' } as const;
 
 /** A tag or a segment with customers. */

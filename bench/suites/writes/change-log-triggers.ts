@@ -24,7 +24,7 @@ export async function switchTriggers(connection: Connection, state: TriggerState
     end $$`);
 }
 
-export type UpdateCounts = { readonly updated: number; readonly updatedHot: number };
+type UpdateCounts = { readonly updated: number; readonly updatedHot: number };
 
 /** The number of updates of `purchases` so far, and of those that changed no index (HOT). */
 export async function readUpdateCounts(connection: Connection): Promise<UpdateCounts> {

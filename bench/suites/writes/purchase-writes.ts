@@ -15,14 +15,14 @@ export type PurchaseWrite = {
   measure(): Promise<number>;
 };
 
-export type PurchaseWrites = {
+type PurchaseWrites = {
   /** In order: the deletes remove the rows that the inserts before them have added. */
   readonly writes: readonly PurchaseWrite[];
   /** Restores the table, without dead rows. */
   restore(): Promise<void>;
 };
 
-export type WriteSizes = {
+type WriteSizes = {
   /** The number of statements with one row. */
   readonly singles: number;
   /** The number of rows of a large statement. */
