@@ -10,6 +10,7 @@ import pg from 'pg';
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
 import { openPaths } from '../support/open-paths.ts';
+import { childrenOf } from '../support/processes.ts';
 import { type Program, runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
 import { checkedFetch } from '../support/sockets.ts';
@@ -111,9 +112,8 @@ describe('npm start', { timeout: 120_000 }, () => {
     await until(before + 1);
 
     // A killed worker is started again.
-    const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
-    const isWorker = new RegExp(`^\\s*(\\d+)\\s+${first.child.pid}\\s.*sync/main\\.js`, 'm');
-    process.kill(Number(isWorker.exec(stdout)?.[1]), 'SIGKILL');
+    const [worker] = childrenOf(first.child.pid, /sync\/main\.js/);
+    process.kill(Number(worker), 'SIGKILL');
     await client.query('delete from purchases where id = $1', [rows[2].id]);
     await until(before);
     await client.end();

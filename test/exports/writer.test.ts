@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { copyFile, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -20,6 +19,7 @@ import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts'
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
+import { childrenOf } from '../support/processes.ts';
 import { storedPurchases } from '../support/published.ts';
 import { testExportWriter as writeExport } from '../support/services.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
@@ -176,15 +176,15 @@ describe('an export of all purchases that match', () => {
     const begun = writeExport({ purchases }, {}, 'parquet', client.signal).next();
     setImmediate(() => client.abort(new Error('client disconnected')));
     await expect(begun).rejects.toThrow('client disconnected');
-    expect(childrenOf(process.pid)).toEqual([]);
+    expect(exportProcesses()).toEqual([]);
   });
 
   it('fails if its process is killed', { tags: ['slow'] }, async () => {
     const reading = exported('duckdb', 'ndjson', {}, undefined, () => {
-      for (const child of childrenOf(process.pid)) process.kill(child, 'SIGKILL');
+      for (const child of exportProcesses()) process.kill(child, 'SIGKILL');
     });
     await expect(reading).rejects.toThrow('it ended with SIGKILL');
-    expect(childrenOf(process.pid)).toEqual([]);
+    expect(exportProcesses()).toEqual([]);
   });
 
   it('ends when its engine is closed', { tags: ['slow'] }, async () => {
@@ -263,17 +263,7 @@ async function withoutFirstEntry(path: string, dictionary: string): Promise<void
   instance.closeSync();
 }
 
-/** The export processes of a process. */
-function childrenOf(pid: number): number[] {
-  return readdirSync(`/proc/${pid}/task`)
-    .flatMap((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean),
-    )
-    .map(Number)
-    .filter((child) =>
-      readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('exports/export-worker'),
-    );
-}
+const exportProcesses = () => childrenOf(process.pid, /exports\/export-worker/);
 
 const exactBigints = (_name: string, value: unknown): unknown =>
   typeof value === 'bigint' ? `\0${value}` : value;

@@ -1,6 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect } from 'vitest';
+import { childrenOf } from '../support/processes.ts';
 import { addKey } from '../support/shop.ts';
 import type { SocketClient } from '../support/sockets.ts';
 import { measuredTest } from './measured-api.ts';
@@ -54,12 +54,8 @@ describe('the metrics of the API', () => {
     await service.until(({ value }) => value(ended('disconnected')) === before + 1);
 
     const failing = await beginExport();
-    const exporters = execFileSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8' });
-    const isExporter = new RegExp(
-      `^\\s*(\\d+)\\s+${service.program.child.pid}\\s.*export-worker`,
-      'm',
-    );
-    process.kill(Number(isExporter.exec(exporters)?.[1]), 'SIGKILL');
+    const [exporter] = childrenOf(service.program.child.pid, /export-worker/);
+    process.kill(Number(exporter), 'SIGKILL');
     failing.resume();
     await service.until(({ value }) => value(ended('failed')) === 1);
   });
@@ -75,10 +71,10 @@ describe('the metrics of the API', () => {
       `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`;
     const exports = request('/v1/purchases/export?format=csv');
     const sockets = [service.client.openSocket(exports), service.client.openSocket(exports)];
-    await service.until(({ value }) => (value(limited('exports')) ?? 0) > 0);
+    await service.until(limited('exports'));
     const reading = service.client.openSocket('');
     await service.until(
-      ({ value }) => (value(limited('unread_responses')) ?? 0) > 0,
+      limited('unread_responses'),
       async () => void reading.write(request('/v1/purchases?limit=100').repeat(10)),
     );
     for (const socket of [...sockets, reading]) socket.destroy();

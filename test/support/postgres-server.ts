@@ -11,6 +11,7 @@ import {
 import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { openLeakSearch, requireNoLeaks } from './logged-lines.ts';
+import { childrenOf } from './processes.ts';
 
 /** A Postgres server that a test may kill. Unlike the server of the test run, it uses fsync. */
 export type PostgresServer = {
@@ -133,14 +134,6 @@ function copyFolder(from: string, to: string): void {
   rmSync(to, { recursive: true, force: true });
   const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
-}
-
-function childrenOf(parent: number): number[] {
-  const { stdout } = spawnSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
-  return stdout
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number))
-    .flatMap(([id, parentId]) => (parentId === parent && id !== undefined ? [id] : []));
 }
 
 /** The process may have ended. */
