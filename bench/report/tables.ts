@@ -53,16 +53,3 @@ export function describeWarnings(lines: readonly string[]): string[] {
   if (lines.length === 0) return [];
   return [`Logged warnings and errors: ${lines.length}, such as`, ...lines.slice(0, 3)];
 }
-
-const levels = '▁▂▃▄▅▆▇█';
-
-/** A curve in one line, from the minimum (▁) to the maximum (█). */
-export function sparkline(values: readonly number[], width = 60): string {
-  const points = Math.min(width, values.length);
-  const min = Math.min(...values);
-  const range = Math.max(...values) - min || 1;
-  return Array.from({ length: points }, (_, point) => {
-    const value = values[Math.floor((point * values.length) / points)] ?? min;
-    return levels[Math.round(((value - min) / range) * (levels.length - 1))];
-  }).join('');
-}

@@ -3,7 +3,7 @@ import { OperatorError } from '../../../src/operator-error.ts';
 import { readUsage } from '../../measure/process-usage.ts';
 import { median, slope } from '../../measure/statistics.ts';
 import type { Plot } from '../../report/plots.ts';
-import { decimal, describeWarnings, sparkline, tableOf } from '../../report/tables.ts';
+import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
@@ -46,7 +46,7 @@ export const memory = defineSuite({
       warnings: service.warnings(),
     };
     return {
-      text: [...describe(samples, figures), ...describeWarnings(figures.warnings)],
+      text: [...describe(figures), ...describeWarnings(figures.warnings)],
       plots: [plot(samples)],
       figures: { ...figures, samples },
     };
@@ -136,7 +136,7 @@ type Figures = {
   readonly responses: number;
 };
 
-function describe(samples: readonly Sample[], figures: Figures): ReportText {
+function describe(figures: Figures): ReportText {
   const { worker, api, generations, changes, responses } = figures;
   const processes = [
     { name: 'worker', ...worker },
@@ -155,8 +155,6 @@ function describe(samples: readonly Sample[], figures: Figures): ReportText {
       'per 1,000 generations': (process) => decimal(process.mebibytesPer1000Generations, 2),
       'after the first third': (process) => decimal(process.settledMebibytesPer1000Generations, 2),
     }),
-    `worker  ${sparkline(samples.map(({ workerBytes }) => workerBytes))}`,
-    `API     ${sparkline(samples.map(({ apiBytes }) => apiBytes))}`,
     `Generations: ${generations.toLocaleString('en')}. ` +
       `Changes: ${changes.toLocaleString('en')}. Responses: ${responses.toLocaleString('en')}.`,
   ];
