@@ -118,6 +118,7 @@ function expectJson(
     if (body !== '') throw new Error(`${name} has a body`);
     return;
   }
+  if (/crm_live_\w{8}/.test(body)) throw new Error(`${name} contains the secret of a key`);
   const parsed: ErrorBody = JSON.parse(body);
   if (!(validate as (body: ErrorBody) => boolean)(parsed)) {
     throw new Error(
