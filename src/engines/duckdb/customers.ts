@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import { type DuckDBRow, queryRows } from '../../duckdb/connection.ts';
+import { queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 
 /** Selects the customers of the delta's rows with these signs that match. */
@@ -29,13 +29,15 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
 }
 
 /**
- * Selects a JSON list of customers and their superseded purchases. The delta supersedes matching
- * purchases of these customers, and adds none, so they may be counted without a matching purchase.
+ * Selects a list of customers with the number of their superseded purchases, as text. The delta
+ * supersedes matching purchases of these customers, and adds none. So these customers may be
+ * counted without a matching purchase.
  */
 export function candidatesPart({ delta }: StoreCatalogs, matching: Sql = sql`true`): Sql {
+  // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
   return sql`(
     select list([customer, purchases])::varchar from (
-      select ${hashedCustomer} as customer, count(*) as purchases
+      select xor(customer_key, 0) as customer, count(*) as purchases
       from ${raw(delta)}.change
       where sign <> 0 and ${matching}
       group by customer having max(sign) < 0
@@ -51,23 +53,19 @@ export async function countSuperseded(
   matching: Sql = sql`true`,
 ): Promise<bigint> {
   if (candidates === null) return 0n;
-  const superseded = new Map(JSON.parse(candidates) as [number, number][]);
-  const rows = await queryRows(
+  const [row] = await queryRows(
     connection,
     sql`
-      select ${hashedCustomer} as customer, count(*) from ${raw(base)}.purchase
-      where customer_key in (select unnest(${JSON.stringify([...superseded.keys()])}::integer[]))
-        and ${matching}
-      group by customer`,
+      select count(*) from (
+        select superseded
+        from ${raw(base)}.purchase
+        join (
+          select pair[1] as customer, pair[2] as superseded
+          from (select unnest(${candidates}::bigint[][]) as pair)
+        ) on customer_key = customer
+        where ${matching}
+        group by customer, superseded having count(*) = superseded
+      )`,
   );
-  const isSuperseded = ([customer, purchases]: DuckDBRow) =>
-    superseded.get(customer as number) === Number(purchases);
-  return BigInt(rows.filter(isSuperseded).length);
+  return row?.[0] as bigint;
 }
-
-/**
- * The key of a customer, for a few of many customers. By the key itself, DuckDB would group by
- * direct addressing, in a table of all customers: of 750,000 customers and ten million purchases,
- * 2,000 candidates took 85 ms instead of 20.
- */
-const hashedCustomer = raw('xor(customer_key, 0)');
