@@ -89,7 +89,8 @@ export async function readUsablePublication({
 /** Returns the duration in milliseconds. */
 async function copyLiveDelta({ path, directory }: DeltaFile, to: string): Promise<number> {
   const { size } = await stat(path);
-  await requireSpace(directory, size).catch(async () => {
+  await requireSpace(directory, size).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOSPC') throw error;
     // Older generations are removed to make space.
     await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
     await requireSpace(directory, size);
