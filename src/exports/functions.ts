@@ -3,25 +3,24 @@ import { encodeId } from '../domain/public-id.ts';
 import type { PurchaseColumnKind } from '../domain/purchase.ts';
 import { writeCoupons } from '../resources/purchase-table.ts';
 
-type Function = {
-  readonly name: string;
-  readonly type: typeof BIGINT | typeof VARCHAR;
-  show(value: never): string;
-};
+type ExportFunction = { readonly name: string } & (
+  | { readonly type: typeof BIGINT; format(value: bigint): string }
+  | { readonly type: typeof VARCHAR; format(value: string): string }
+);
 
-/** The SQL functions that show stored values, by kind. Other kinds are shown as stored. */
-export const functions: Partial<Readonly<Record<PurchaseColumnKind, Function>>> = {
+/** The SQL functions that format stored values, by kind. Other kinds are exported as stored. */
+export const functions: Partial<Readonly<Record<PurchaseColumnKind, ExportFunction>>> = {
   purchase_id: {
     name: 'purchase_id',
     type: BIGINT,
-    show: (id: bigint) => encodeId('purchase', id),
+    format: (id: bigint) => encodeId('purchase', id),
   },
   customer_id: {
     name: 'customer_id',
     type: BIGINT,
-    show: (id: bigint) => encodeId('customer', id),
+    format: (id: bigint) => encodeId('customer', id),
   },
-  coupons: { name: 'coupons_json', type: VARCHAR, show: writeCoupons },
+  coupons: { name: 'coupons_json', type: VARCHAR, format: writeCoupons },
 };
 
 /**
@@ -29,7 +28,7 @@ export const functions: Partial<Readonly<Record<PurchaseColumnKind, Function>>> 
  * SQL that computes ids was measured: it takes as much processor time.
  */
 export function registerFunctions(connection: DuckDBConnection): void {
-  for (const { name, type, show } of Object.values(functions)) {
+  for (const { name, type, format } of Object.values(functions)) {
     connection.registerScalarFunction(
       DuckDBScalarFunction.create({
         name,
@@ -39,7 +38,7 @@ export function registerFunctions(connection: DuckDBConnection): void {
           const values = input.getColumnVector(0);
           for (let row = 0; row < input.rowCount; row += 1) {
             const value = values.getItem(row);
-            output.setItem(row, value === null ? null : show(value as never));
+            output.setItem(row, value === null ? null : format(value as never));
           }
           output.flush();
         },

@@ -35,7 +35,7 @@ export function createApiMetrics(registry: Registry, state: ApiState): ApiMetric
   addState(registry, state);
   const fallbacks = new Counter({
     name: 'crm_postgres_fallbacks_total',
-    help: 'Queries of purchases that Postgres served, by the reason why no file could',
+    help: 'Queries of purchases that Postgres served, by the reason why the files were not used',
     labelNames: ['reason'],
     registers: [registry],
   });

@@ -62,7 +62,7 @@ async function applyChanges(
     signal.throwIfAborted();
     if (first.done) return 0;
     const watermark = await confirm();
-    const unmoved = { ...file.watermark, token: watermark.token };
+    const previous = { ...file.watermark, token: watermark.token };
     const all = chain(first.value, changes);
     let count = 0;
     for (let isLast = false; !isLast; ) {
@@ -71,7 +71,7 @@ async function applyChanges(
         isLast = staged.isLast;
         count += staged.purchases;
         await writeStaged(file);
-        await writeWatermark(file.connection, file.catalogs.delta, isLast ? watermark : unmoved);
+        await writeWatermark(file.connection, file.catalogs.delta, isLast ? watermark : previous);
       });
     }
     file.watermark = watermark;

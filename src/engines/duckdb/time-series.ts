@@ -101,8 +101,8 @@ async function readPeriods(
     sql`select ${columns} from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${condition})`;
   const inBase = (more: Sql) =>
     sql`select ${columns} from ${raw(base)}.purchase where ${condition} ${more}`;
-  // Customers that are counted without a matching purchase: all of theirs of the period are
-  // superseded, and the delta has no other (see `customersPart` of statistics).
+  // Customers that are counted without a matching purchase: the delta supersedes all of their
+  // purchases of the period, and adds none (see `candidatesPart` of statistics).
   const superseded = sql`
     with candidates as (
       select series, period, customer_key, count(*) as purchases

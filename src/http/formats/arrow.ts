@@ -100,7 +100,7 @@ function integersOf(type: Int64, name: string, values: ColumnData): Data<Int64> 
     const integer = (value ?? 0n) as bigint;
     // A sum of cents may exceed 64 bits. JSON and CSV show all of its digits.
     if (BigInt.asIntN(64, integer) !== integer) {
-      const message = `${name} exceeds 64 bits; request JSON.`;
+      const message = `${name} exceeds 64 bits, the maximum of Arrow. Request JSON.`;
       throw new ApiError('validation_error', message, { param: 'format' });
     }
     data[index] = integer;

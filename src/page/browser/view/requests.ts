@@ -18,7 +18,7 @@ export type Requests = {
   readonly all: string;
 };
 
-/** Inputs of the requests beside the view state. */
+/** Inputs of the requests in addition to the view state. */
 export type ViewContext = {
   /** When the page was loaded: a period such as 30 days ends then. */
   readonly at: number;
