@@ -66,6 +66,20 @@ describe.each(engines)('the engine %s', (name) => {
     expect(await currencyOf({})).toEqual([null, true]);
   });
 
+  it('returns the only currency if some purchases have none', async () => {
+    const { organization } = await store.shop([
+      { currency: 'BRL', platform: 'bling' },
+      { currency: null, platform: 'bling' },
+      { currency: null, platform: 'facebook' },
+    ]);
+    for (const groupBy of [undefined, 'utm_source'] as const) {
+      const currencyOf = async (filters: PurchaseFilters) =>
+        (await statsOf(organization, filters, groupBy)).currency;
+      expect(await currencyOf({ platform: 'bling' })).toBe('BRL');
+      expect(await currencyOf({ platform: 'facebook' })).toBeNull();
+    }
+  });
+
   it('ranks groups by revenue, then count, then key, null last', async () => {
     const { organization } = await store.shop([
       { utm_source: 'big', purchase_value_in_cents: 900 },

@@ -13,8 +13,9 @@ export const mixtures: readonly {
 }[] = [
   {
     name: 'in the base',
-    prepare: async ({ add, sync }) => {
+    prepare: async ({ add, query, sync }) => {
       await add(250, 1);
+      await query(`update purchases set currency = 'BRL'`);
       await sync();
     },
   },
@@ -47,6 +48,7 @@ export const mixtures: readonly {
     name: 'in base and delta, inserted again and moved away and back',
     prepare: async ({ add, query, sync, other, otherCustomer }) => {
       await add(200, 5);
+      await query(`update purchases set currency = 'BRL' where currency is not null`);
       await sync();
       await query('create temp table kept as table purchases');
       await query('delete from purchases where id % 3 = 0');
