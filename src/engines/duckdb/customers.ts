@@ -3,13 +3,9 @@ import sql, { raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 
-/** Selects the customers of the delta's rows with these signs that match. */
-export const changedCustomers = (
-  { delta }: StoreCatalogs,
-  sign: '<' | '>',
-  matching: Sql = sql`true`,
-): Sql =>
-  sql`select customer_key from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${matching})`;
+/** Selects the customers of the matching purchases that the delta adds. */
+export const addedCustomers = ({ delta }: StoreCatalogs, matching: Sql = sql`true`): Sql =>
+  sql`select customer_key from ${raw(delta)}.change where (sign > 0 and ${matching})`;
 
 /**
  * Selects the number of customers with a matching purchase in the base or in the delta. DuckDB
@@ -22,7 +18,7 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
       select customer_key from (
         select customer_key from ${raw(catalogs.base)}.purchase where ${matching}
         union all
-        ${changedCustomers(catalogs, '>', matching)} or sign = 0
+        ${addedCustomers(catalogs, matching)} or sign = 0
       ) group by customer_key
     )
   ) as customers, ${candidatesPart(catalogs, matching)}`;

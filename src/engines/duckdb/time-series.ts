@@ -97,17 +97,15 @@ async function readPeriods(
 ): Promise<KeyedRow[]> {
   const { base, delta } = catalogs;
   const columns = sql`${keys.series} as series, ${keys.period} as period, customer_key`;
-  const changed = (sign: string) =>
-    sql`select ${columns} from ${raw(delta)}.change where (sign ${raw(sign)} 0 and ${condition})`;
   const inBase = (more: Sql) =>
     sql`select ${columns} from ${raw(base)}.purchase where ${condition} ${more}`;
   // Customers that are counted without a matching purchase: the delta supersedes all of their
   // purchases of the period, and adds none (see `candidatesPart` of statistics).
   const superseded = sql`
     with candidates as (
-      select series, period, customer_key, count(*) as purchases
-      from (${changed('<')}) anti join (${changed('>')}) using (series, period, customer_key)
-      group by all
+      select ${columns}, count(*) as purchases
+      from ${raw(delta)}.change where sign <> 0 and ${condition}
+      group by all having max(sign) < 0
     ), found as (
       select series, period, customer_key, count(*) as purchases
       from (${inBase(sql`and customer_key in (select customer_key from candidates)`)})
@@ -121,7 +119,11 @@ async function readPeriods(
     select series, period, count(*) as customers
     from (
       select series, period, customer_key
-      from (${inBase(empty)} union all ${changed('>')} or sign = 0)
+      from (
+        ${inBase(empty)}
+        union all
+        select ${columns} from ${raw(delta)}.change where (sign > 0 and ${condition}) or sign = 0
+      )
       group by all
     )
     where customer_key <> ${raw(String(placeholderCustomer))}

@@ -8,7 +8,7 @@ import {
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
-import { candidatesPart, changedCustomers, countSuperseded } from './customers.ts';
+import { addedCustomers, candidatesPart, countSuperseded } from './customers.ts';
 import type { BaseTotals, Generation } from './generation.ts';
 import { currencyOf } from './labels.ts';
 
@@ -98,7 +98,7 @@ async function countCustomers(
     sql`
       select * from (
         select count(*)
-        from (select distinct customer_key from (${changedCustomers(catalogs, '>')})) ${isNew}
+        from (select distinct customer_key from (${addedCustomers(catalogs)})) ${isNew}
       ) as added, ${candidatesPart(catalogs)}`,
   );
   const [added, candidates] = row as [bigint, string | null];
