@@ -34,19 +34,16 @@ type Part = {
   readonly inClickHouse: string;
 };
 
-const numberPart = (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
-  isText: false,
-  inPostgres,
-  inFile,
-  inClickHouse,
-});
-
-const textPart = (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
-  isText: true,
-  inPostgres,
-  inFile,
-  inClickHouse,
-});
+const partOf =
+  (isText: boolean) =>
+  (inPostgres: string, inFile: string, inClickHouse: string): Part => ({
+    isText,
+    inPostgres,
+    inFile,
+    inClickHouse,
+  });
+const numberPart = partOf(false);
+const textPart = partOf(true);
 
 function partsOf({ name, kind }: PurchaseColumn): Part[] {
   const original = `purchases.${name}`;
