@@ -72,7 +72,7 @@ describe('the last use of a key', () => {
     const first = await use();
     expect(await use()).toEqual(first);
     for (const [shift, isWritten] of [
-      ['-59 s', false],
+      ['-30 s', false],
       ['-61 s', true],
       ['1 h', false],
     ] as const) {
