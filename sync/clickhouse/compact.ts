@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { currenciesOfRows, purchaseNames } from '../../src/engines/clickhouse/schema.ts';
-import { whyCompactRows } from '../load/compact.ts';
+import { whyCompact } from '../load/compact.ts';
 import {
   type Content,
   currentPurchases,
@@ -25,13 +25,13 @@ export async function sizeOf(clickhouse: ClickHouse, content: Content): Promise<
 }
 
 /** The reason to compact a content; null if it has few changes. */
-export function whyCompact(
+export function whyCompactContent(
   { batches }: Content,
   { base, changes }: ContentSize,
   maxChanges: number | undefined,
 ): string | null {
   if (batches.length > maxWriters) return `changes of ${batches.length} writers`;
-  return whyCompactRows(base, changes, maxChanges);
+  return whyCompact(base, changes, maxChanges);
 }
 
 /** Merges a content into a new load, on the server. Rejects if their numbers of purchases differ. */

@@ -8,7 +8,7 @@ import { isDataError } from '../failure.ts';
 import type { Replicator, RunOutcome } from '../schedule/replicator.ts';
 import type { ReplicatorOptions } from '../schedule/store.ts';
 import { buildFromPostgres } from './build.ts';
-import { type ContentSize, compact, sizeOf, whyCompact } from './compact.ts';
+import { type ContentSize, compact, sizeOf, whyCompactContent } from './compact.ts';
 import {
   type Content,
   newIdentifier,
@@ -124,7 +124,7 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
     return {
       kind: 'published',
       writeMs: changes > 0 ? performance.now() - startedAt : 0,
-      compactReason: whyCompact(content, size, options.maxDeltaRows),
+      compactReason: whyCompactContent(content, size, options.maxDeltaRows),
     };
   };
 

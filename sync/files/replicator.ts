@@ -121,11 +121,11 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
             return { kind: 'must be built', reason: String(outcome) };
           }
           if (outcome > 0) log.debug({ changes: outcome }, 'applied changes');
-          const publication = await publisher.publishIfNew(live);
+          const { baseRows, delta, copyMs } = await publisher.publishIfNew(live);
           return {
             kind: 'published',
-            writeMs: publication.copyMs,
-            compactReason: await whyCompact(live, options.maxDeltaRows),
+            writeMs: copyMs,
+            compactReason: whyCompact(baseRows, delta.rows, options.maxDeltaRows),
           };
         } catch (error) {
           throw await afterFailure('live', error);

@@ -11,7 +11,7 @@ import {
 } from '../../src/purchase-store/relations.ts';
 import { readWatermark, type Watermark } from '../capture/watermark.ts';
 import { type BaseFile, resetBase } from '../files/base-file.ts';
-import type { DeltaFile, FileContext } from '../files/delta-file.ts';
+import type { FileContext } from '../files/delta-file.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { defaultChunkRows, type LoadOptions } from './load.ts';
 
@@ -19,26 +19,13 @@ import { defaultChunkRows, type LoadOptions } from './load.ts';
 const maxDeltaShare = 0.02;
 const defaultMaxDeltaRows = 20_000;
 
-/** The reason to compact a delta; null if it is small. */
-export async function whyCompact(
-  { connection, catalogs }: DeltaFile,
-  maxDeltaRows?: number,
-): Promise<string | null> {
-  const [row] = await queryRows(
-    connection,
-    sql`select (select count(*) from ${raw(catalogs.base)}.purchase),
-      (select count(*) from ${raw(catalogs.delta)}.change)`,
-  );
-  const [base, delta] = (row ?? []).map(Number) as [number, number];
-  return whyCompactRows(base, delta, maxDeltaRows);
-}
-
-export const whyCompactRows = (
-  base: number,
+/** The reason to compact a base and its changes; null if they are few. */
+export const whyCompact = (
+  baseRows: number,
   changes: number,
   maxRows = defaultMaxDeltaRows,
 ): string | null =>
-  changes > Math.max(maxRows, base * maxDeltaShare) ? `${changes} rows of changes` : null;
+  changes > Math.max(maxRows, baseRows * maxDeltaShare) ? `${changes} rows of changes` : null;
 
 /**
  * Merges a published generation into an empty base, in the order of creation. Returns the

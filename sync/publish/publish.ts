@@ -26,6 +26,7 @@ export type DeltaSize = { readonly rows: number; readonly bytes: number };
 
 export type Publication = {
   readonly generation: PublishedGeneration;
+  readonly baseRows: number;
   readonly delta: DeltaSize;
   /** The duration of copying the delta. */
   readonly copyMs: number;
@@ -41,7 +42,7 @@ export async function publish(live: DeltaFile): Promise<Publication> {
   // After a checkpoint, the file is complete without its write-ahead log.
   await connection.run(`checkpoint ${catalogs.delta}`);
   const changes = await countChanges(connection, catalogs.delta);
-  const purchases = changes.sum + (await countRows(connection, `${catalogs.base}.purchase`));
+  const baseRows = await countRows(connection, `${catalogs.base}.purchase`);
   const file = generationName(watermark.asOf, base);
   const path = join(directory, file);
   let copyMs: number;
@@ -58,6 +59,7 @@ export async function publish(live: DeltaFile): Promise<Publication> {
   const delta = { rows: changes.count, bytes: (await stat(path)).size };
   const bytes = delta.bytes + (await stat(join(directory, base))).size;
   const { organizationId: _, ...shown } = watermark;
+  const purchases = baseRows + changes.sum;
   const generation = { layoutVersion, file, base, ...shown, purchases, bytes };
   const current = currentFile(directory);
   await writeFile(current + temporary, serializePublished(generation));
@@ -65,7 +67,7 @@ export async function publish(live: DeltaFile): Promise<Publication> {
   await rename(current + temporary, current);
   await syncToDisk(directory);
   await removeOldGenerations(directory, file, keptGenerations);
-  return { generation, delta, copyMs };
+  return { generation, baseRows, delta, copyMs };
 }
 
 /** The published generation; null if it is missing, damaged or of another layout. */
@@ -78,9 +80,9 @@ export async function readUsablePublication({
     if (published === null || published.layoutVersion !== layoutVersion) return null;
     await stat(join(directory, published.base));
     const path = join(directory, published.file);
-    const { count: rows } = await requireContent(connection, path, published.snapshot);
-    const { size: bytes } = await stat(path);
-    return { generation: published, delta: { rows, bytes }, copyMs: 0 };
+    const { count: rows, sum } = await requireContent(connection, path, published.snapshot);
+    const delta = { rows, bytes: (await stat(path)).size };
+    return { generation: published, baseRows: published.purchases - sum, delta, copyMs: 0 };
   } catch {
     return null;
   }
