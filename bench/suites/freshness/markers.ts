@@ -18,6 +18,8 @@ export type Marker = {
 /** More than two at a time would measure the cost of the requests. */
 const concurrency = 2;
 const requestIntervalMs = 15;
+/** A late purchase is requested less often, with this precision: more requests would delay it further. */
+const lagPrecision = 0.05;
 const timeoutMs = 120_000;
 /** A random pause, so that markers are independent of the worker's intervals. */
 const maxPauseMs = 100;
@@ -56,7 +58,8 @@ async function addMarker(
   const requests: number[] = [];
   let lagMs: number | null = null;
   while (lagMs === null && performance.now() - committedAt < timeoutMs) {
-    if (requests.length > 0) await sleep(requestIntervalMs, undefined, { signal });
+    const pauseMs = Math.max(requestIntervalMs, lagPrecision * (performance.now() - committedAt));
+    if (requests.length > 0) await sleep(pauseMs, undefined, { signal });
     const sentAt = performance.now();
     const { status } = await get(path, shop, [200, 404]);
     const receivedAt = performance.now();
