@@ -29,6 +29,9 @@ export function dictionaryEntries(
   return raw(`(from ${base}.${table} union all from ${delta}.${table})`);
 }
 
+/** The value of a row of a delta with its sign. The opposite of -2^63 exceeds 64 bits. */
+export const signedCents = raw('sign * purchase_value_in_cents::hugeint');
+
 /**
  * Groups the matching purchases by `keys`: these columns, purchase_count and revenue. Signed sums
  * over the delta take out what it supersedes, which an anti join of all rows with the superseded
@@ -51,7 +54,7 @@ export function groupedPurchases(
       select ${columns} count(*) as purchases, sum(purchase_value_in_cents) as cents
       from ${raw(base)}.purchase where ${condition} ${groupBy}
       union all
-      select ${columns} sum(sign), sum(sign * purchase_value_in_cents)
+      select ${columns} sum(sign), sum(${signedCents})
       from ${raw(delta)}.change where (${condition}) or sign = 0 ${groupBy}
     )
     ${groupBy}

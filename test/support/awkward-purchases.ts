@@ -46,7 +46,8 @@ export const awkwardAmounts = [
   101n,
   2n ** 53n + 1n,
   2n ** 62n,
-  -(2n ** 62n),
+  // Without an opposite of 64 bits.
+  -(2n ** 63n),
 ] as const;
 
 const coupons = fc.option(

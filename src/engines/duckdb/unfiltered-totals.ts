@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   emptyStats,
   type PurchaseSums,
@@ -7,7 +7,7 @@ import {
 } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
-import type { StoreCatalogs } from '../../purchase-store/relations.ts';
+import { type StoreCatalogs, signedCents } from '../../purchase-store/relations.ts';
 import { addedCustomers, candidatesPart, countSuperseded } from './customers.ts';
 import type { BaseTotals, Generation } from './generation.ts';
 import { currencyOf } from './labels.ts';
@@ -30,7 +30,10 @@ async function readTotals(
 ): Promise<PurchaseTotals> {
   const base = ofBase.totals ?? (await readBaseTotals(connection, catalogs));
   ofBase.totals = base;
-  const ofDelta = await readSums(connection, sumsOf(`${catalogs.delta}.change`, 'sign'));
+  const ofDelta = await readSums(
+    connection,
+    sumsOf(`${catalogs.delta}.change`, 'sum(sign)', signedCents),
+  );
   let purchaseCount = 0n;
   let revenueInCents = 0n;
   const currencies: number[] = [];
@@ -52,7 +55,10 @@ async function readBaseTotals(
   connection: DuckDBConnection,
   { base }: StoreCatalogs,
 ): Promise<BaseTotals> {
-  const sums = await readSums(connection, sumsOf(`${base}.purchase`, '1'));
+  const sums = await readSums(
+    connection,
+    sumsOf(`${base}.purchase`, 'count(*)', raw('purchase_value_in_cents')),
+  );
   const [row] = await queryRows(
     connection,
     sql`
@@ -64,11 +70,10 @@ async function readBaseTotals(
   return { sums, customers, greatestCustomer, hasUnusedCustomers: customers !== known };
 }
 
-/** Selects count and revenue of a table's rows by currency, each row as often as `sign`. */
-const sumsOf = (table: string, sign: string) =>
+/** Selects count and revenue of a table's rows by currency. */
+const sumsOf = (table: string, count: string, cents: Sql) =>
   sql`
-    select ${raw(labelKey('currency'))}, sum(${raw(sign)})::bigint,
-      sum(${raw(sign)} * purchase_value_in_cents)
+    select ${raw(labelKey('currency'))}, ${raw(count)}::bigint, sum(${cents})
     from ${raw(table)} group by 1`;
 
 async function readSums(
