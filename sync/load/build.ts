@@ -22,12 +22,12 @@ export type BuildOptions = LoadOptions & {
 };
 
 /**
- * Builds a base, and the delta `next` that replaces the live one. If an earlier build can be
- * brought up to date with changes, it is kept.
+ * Builds a base, and the delta `next` that replaces the live one. A load keeps an earlier build that
+ * can be brought up to date with changes.
  */
 export async function buildNext(options: BuildOptions): Promise<DeltaFile> {
   const { files, database, generation, isReplacing } = options;
-  const existing = await files.open('next');
+  const existing = generation === null ? await files.open('next') : null;
   const isBuilt = existing !== null && (await canApplyChangesSince(database, existing.watermark));
   if (!isBuilt) await files.remove('next');
   const next = isBuilt ? existing : await build(options);

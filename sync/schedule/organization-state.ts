@@ -44,12 +44,12 @@ type RequiredLoad = {
 
 export type OrganizationState = {
   name(): StateName;
-  /** Set until a build succeeds: a failed load is repeated. */
+  /** Set until a load succeeds: a failed one is repeated. */
   requiredLoad(): RequiredLoad | null;
   logInsufficient(reason: string): void;
   buildQueued(kind: BuildKind, reason: string): void;
   buildStarted(kind: BuildKind): void;
-  buildPublished(): void;
+  buildPublished(kind: BuildKind): void;
   buildFailed(): void;
 };
 
@@ -76,8 +76,8 @@ export function createOrganizationState(): OrganizationState {
       dispatch('build queued');
     },
     buildStarted: (kind) => dispatch(kind === 'compact' ? 'compaction started' : 'load started'),
-    buildPublished() {
-      required = null;
+    buildPublished(kind) {
+      if (kind === 'load') required = null;
       dispatch('build published');
     },
     buildFailed: () => dispatch('build failed'),

@@ -99,9 +99,10 @@ export function createScheduler(options: {
     if (isRefresh) {
       nextRefreshAt = startedAt + Math.max(minRefreshIntervalMs, writeMs * refreshWriteShare);
     }
-    if (outcome.compactReason !== null && buildRetries.compact.isDue()) {
-      buildInBackground('compact', outcome.compactReason);
-    }
+    const { compactReason } = outcome;
+    // A required load replaces the base, and may continue one that a compaction would remove.
+    const isCompactable = state.requiredLoad() === null && buildRetries.compact.isDue();
+    if (compactReason !== null && isCompactable) buildInBackground('compact', compactReason);
   };
 
   const attemptRun = async () => {
@@ -175,7 +176,7 @@ export function createScheduler(options: {
       if (!signal.aborted) reportFailedBuild(kind, error);
       throw error;
     }
-    state.buildPublished();
+    state.buildPublished(kind);
     observer.built(kind, reason, performance.now() - startedAt);
     hasChanges = true;
     buildRetries[kind].succeeded();

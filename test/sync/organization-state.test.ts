@@ -14,7 +14,7 @@ describe('the state of an organization', () => {
     expect(state.name()).toBe('queued');
     state.buildStarted('load');
     expect(state.name()).toBe('loading');
-    state.buildPublished();
+    state.buildPublished('load');
     expect([state.name(), state.requiredLoad()]).toEqual(['following', null]);
   });
 
@@ -46,9 +46,18 @@ describe('the state of an organization', () => {
     expect(state.name()).toBe('load required');
   });
 
+  it('requires a load also after a compaction that succeeded', () => {
+    const state = createOrganizationState();
+    state.buildQueued('compact', '30000 rows of changes');
+    state.buildStarted('compact');
+    state.logInsufficient('it was pruned');
+    state.buildPublished('compact');
+    expect(state.name()).toBe('load required');
+  });
+
   it('throws an error for an event that is not possible in the present state', () => {
     const state = createOrganizationState();
-    expect(() => state.buildPublished()).toThrow(
+    expect(() => state.buildPublished('load')).toThrow(
       'build published: not possible in the state following',
     );
     expect(state.name()).toBe('following');

@@ -65,6 +65,27 @@ describe('a compaction that fails', () => {
   });
 });
 
+describe('a load that fails', () => {
+  it('is not replaced by a compaction, and is tried again', async () => {
+    const builds: string[] = [];
+    const scheduler = schedulerOf({
+      isPublished: () => true,
+      build: async (kind: string) => {
+        builds.push(kind);
+        if (builds.length === 1) throw new Error('no room');
+        return true;
+      },
+      run: async () => {
+        const compactReason = '30000 rows of changes';
+        return { kind: 'published', writeMs: 0, compactReason };
+      },
+    });
+    await expect(scheduler.build('load', 'a rebuild was requested')).rejects.toThrow('no room');
+    await scheduler.bringUpToDate();
+    expect(builds).toEqual(['load', 'load', 'compact']);
+  });
+});
+
 describe('a build that fails', () => {
   it.each([
     ['compact', null],
