@@ -44,6 +44,8 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
   let isPublishing = false;
   /** The writer of the next batches, and the generation that it published last. */
   let writer: { readonly id: string; readonly number: bigint } | null = null;
+  /** A compaction lacks the repairs since its content: the change log does not have them. */
+  let repairs = 0;
   /** The snapshot that a build needs. */
   let building: RetainedSnapshot | null = null;
 
@@ -128,9 +130,15 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
     };
   };
 
-  /** Applies the last changes to a new load, and publishes it. */
-  const replacePublished = (content: Content, writerId: string, signal: AbortSignal) =>
+  /** Applies the last changes to a new load, and publishes it unless `requireCurrent` throws. */
+  const replacePublished = (
+    content: Content,
+    writerId: string,
+    signal: AbortSignal,
+    requireCurrent: () => void,
+  ) =>
     withPublished(signal, async (newest) => {
+      requireCurrent();
       const update = await bringUpToDate(
         options,
         content,
@@ -162,13 +170,20 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
           },
         );
         if (typeof update === 'string') return false;
-        await publishContent(update.content, newest, writerId);
+        await publishContent(update.content, newest, writerId).finally(() => {
+          repairs += 1;
+        });
         return true;
       }),
 
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       const [load, writerId] = [newLoad(organizationId), newIdentifier()];
+      const repairsBefore = repairs;
+      const requireCurrent = () => {
+        if (kind !== 'compact' || repairs === repairsBefore) return;
+        throw new Error('the purchases were repaired during the compaction');
+      };
       const onRetain = (snapshot: RetainedSnapshot) => {
         building = snapshot;
       };
@@ -187,7 +202,7 @@ export function createClickHouseReplicator(options: ClickHouseReplicatorOptions)
             ? await compactPublished()
             : await buildFromPostgres({ ...common, onRetain, onProgress });
         isBuilt = true;
-        await replacePublished(content, writerId, signal);
+        await replacePublished(content, writerId, signal, requireCurrent);
         log.info({ ...size, milliseconds: Date.now() - startedAt }, 'built');
         return true;
       } catch (error) {

@@ -48,6 +48,8 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
   let damageIgnoredUntil = 0;
   /** The generation that is being compacted. */
   let compacting: PublishedGeneration | null = null;
+  /** A compaction lacks the repairs since its generation: the change log does not have them. */
+  let repairs = 0;
   // Excludes a run while the live delta is replaced.
   const exclusively = new PQueue({ concurrency: 1 });
   const closeLive = () => exclusively.add(() => close('live').catch(() => {}));
@@ -142,6 +144,7 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
           await applyTo(live, signal, async (source, confirm) => {
             isRepaired = await rereadRanges(live, source, ranges, signal);
             if (!isRepaired) return;
+            repairs += 1;
             // The published generation differs, although Postgres has not changed.
             await moveWatermark(live, confirm);
           });
@@ -155,10 +158,10 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
     async build(kind, signal, onProgress) {
       const startedAt = Date.now();
       try {
-        const generation = await exclusively.add(async () => {
+        const [generation, repairsBefore] = await exclusively.add(async () => {
           isBuilding = true;
           if (kind === 'compact') compacting = publisher.current();
-          return compacting;
+          return [compacting, repairs] as const;
         });
         if (kind === 'compact' && generation === null) throw new Error('nothing is published');
         const { loadChunkRows: chunkRows } = options;
@@ -166,7 +169,12 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
         const source = { database, dataFolderId, organizationId };
         const common = { ...source, signal, onProgress, chunkRows };
         await buildNext({ ...common, files, generation, isReplacing });
-        const isPublished = await withLive(() => replaceLive(signal));
+        const isPublished = await withLive(async () => {
+          if (kind === 'compact' && repairs !== repairsBefore) {
+            throw new Error('the purchases were repaired during the compaction');
+          }
+          return replaceLive(signal);
+        });
         const purchases = publisher.current()?.purchases;
         log.info({ purchases, milliseconds: Date.now() - startedAt }, 'built');
         return isPublished;

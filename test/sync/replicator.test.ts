@@ -20,6 +20,7 @@ import { test } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { addCustomer } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
+import { openPublishedShop } from '../support/verified-shop.ts';
 
 // As if another process filled the disk after the worker's check: then DuckDB's writes fail.
 vi.mock('../../sync/files/disk-space.ts', async (original) => ({
@@ -174,6 +175,25 @@ describe('the replicator', () => {
     await compacting;
     expect(replicator.retainedSnapshots()).toHaveLength(1);
     await replicator.run(signal);
+    await expectEqual();
+  });
+
+  it('discards a compaction of purchases that were repaired meanwhile', {
+    tags: ['slow'],
+  }, async ({ database, directory, organizationId, openReplicator, expectEqual }) => {
+    const loading = openReplicator();
+    await load(loading);
+    await loading.close();
+    const published = openPublishedShop(database, directory, organizationId);
+    await published.damage('update purchase set purchase_value_in_cents = 0 where id % 7 = 0');
+    const replicator = openReplicator();
+    await replicator.run(signal);
+    const compacting = replicator.build('compact', signal, () => {});
+    const repairing = replicator.reread([allPurchases], signal);
+    await expect(compacting).rejects.toThrow('repaired during the compaction');
+    expect(await repairing).toBe(true);
+    await expectEqual();
+    await replicator.build('compact', signal, () => {});
     await expectEqual();
   });
 
