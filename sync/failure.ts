@@ -50,9 +50,9 @@ const correctValue = `Correct the value in Postgres. ${thenContinues}`;
 
 export function describeFailure(error: unknown): Failure {
   const text = errorText(error);
-  const code = String((error as { code?: unknown } | null)?.code ?? '');
+  const code = codeOf(error);
   if (error instanceof OperatorError) return { message: error.message, advice: retries };
-  if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left|Disk quota/i.test(text)) {
+  if (isDiskFull(error)) {
     return {
       message: 'The disk that holds DATA_DIR is full.',
       advice: `Free space on the disk, or move DATA_DIR. ${thenContinues}`,
@@ -120,6 +120,15 @@ export function describeFailure(error: unknown): Failure {
     };
   }
   return { message: text, advice: retries };
+}
+
+const codeOf = (error: unknown) => String((error as { code?: unknown } | null)?.code ?? '');
+
+export function isDiskFull(error: unknown): boolean {
+  return (
+    ['ENOSPC', 'EDQUOT'].includes(codeOf(error)) ||
+    /No space left|Disk quota/i.test(errorText(error))
+  );
 }
 
 /** Whether a value of a row caused the error. The message of the error may quote the value. */

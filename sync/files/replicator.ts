@@ -12,10 +12,11 @@ import {
 } from '../../src/purchase-store/published-generation.ts';
 import { bringUpToDate, type Confirm, moveWatermark } from '../apply/apply-changes.ts';
 import type { Generation } from '../capture/watermark.ts';
-import { describeFailure } from '../failure.ts';
+import { describeFailure, isDiskFull } from '../failure.ts';
 import { buildNext } from '../load/build.ts';
 import { whyCompact } from '../load/compact.ts';
 import { createPublisher } from '../publish/publisher.ts';
+import { removeOldGenerations, removeUnusedBases } from '../publish/superseded-files.ts';
 import type { Replicator, RunOutcome } from '../schedule/replicator.ts';
 import type { ReplicatorOptions } from '../schedule/store.ts';
 import { rereadRanges } from '../verification/reread.ts';
@@ -110,6 +111,18 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
     await publisher.publish(live);
   };
 
+  /** Call it in `withLive`. */
+  const removeUnused = async (): Promise<void> => {
+    if (isBuilding) return;
+    await removeUnusedBases(directory, (await open('live'))?.base ?? null);
+  };
+
+  /** Removes all that no query needs. Call it in `withLive`. */
+  const freeSpace = async (): Promise<void> => {
+    await removeOldGenerations(directory, readPublished(directory)?.file ?? null, 0);
+    await removeUnused();
+  };
+
   return {
     run: (signal) =>
       withLive(async (): Promise<RunOutcome> => {
@@ -130,7 +143,9 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
             compactReason: whyCompact(baseRows, delta.rows, options.maxDeltaRows),
           };
         } catch (error) {
-          throw await afterFailure('live', error);
+          const reported = await afterFailure('live', error);
+          if (isDiskFull(error)) await freeSpace().catch(() => {});
+          throw reported;
         }
       }),
 
@@ -191,6 +206,8 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
       } finally {
         isBuilding = false;
         compacting = null;
+        // Of a discarded build, or replaced.
+        await withLive(removeUnused).catch(() => {});
       }
     },
 

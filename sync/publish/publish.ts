@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { constants, existsSync } from 'node:fs';
-import { copyFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { copyFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
@@ -13,9 +13,10 @@ import {
   serializePublished,
 } from '../../src/purchase-store/published-generation.ts';
 import { readWatermark } from '../capture/watermark.ts';
-import { type DeltaFile, deltaPath } from '../files/delta-file.ts';
+import type { DeltaFile } from '../files/delta-file.ts';
 import { requireSpace } from '../files/disk-space.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
+import { generationName, removeOldGenerations } from './superseded-files.ts';
 
 /** Older generations that are kept for readers that are about to open them. */
 const keptGenerations = 2;
@@ -138,42 +139,5 @@ async function requireContent(
     return counted;
   } finally {
     await detach(connection, copy);
-  }
-}
-
-// The name of a generation ends with the number of its base: `<instant>-<random>-<base>.duckdb`.
-const generationPattern = /^\d+-[0-9a-f]+-([0-9a-f]+)\.duckdb$/;
-const numberOfBase = (name: string): string | null =>
-  /^base-([0-9a-f]+)\.duckdb$/.exec(name)?.[1] ?? null;
-const generationName = (asOf: bigint, base: string): string =>
-  `${asOf}-${randomBytes(4).toString('hex')}-${numberOfBase(base)}.duckdb`;
-
-/** Also removes the files of interrupted attempts, and generations of earlier layouts. */
-async function removeOldGenerations(
-  directory: string,
-  current: string | null,
-  kept: number,
-): Promise<void> {
-  const names = await readdir(directory);
-  const others = names
-    .filter((name) => generationPattern.test(name) && name !== current)
-    .sort((a, b) => (BigInt(a.split('-')[0] ?? 0) < BigInt(b.split('-')[0] ?? 0) ? 1 : -1));
-  const interrupted = names.filter((name) => /^\d+-[0-9a-f-]+\.duckdb\.tmp(\.wal)?$/.test(name));
-  const earlier = names.filter((name) => /^\d+-[0-9a-f]+\.duckdb$/.test(name));
-  for (const name of [...others.slice(kept), ...interrupted, ...earlier]) {
-    // Readers with an open file keep the content until they close the file.
-    await rm(join(directory, name), { force: true });
-  }
-}
-
-/** Removes the bases that no delta uses. Call it while no build is about to use another base. */
-export async function removeUnusedBases({ directory, base }: DeltaFile): Promise<void> {
-  if (existsSync(deltaPath(directory, 'next'))) return;
-  const names = await readdir(directory);
-  const used = new Set(names.map((name) => generationPattern.exec(name)?.[1]));
-  for (const name of names) {
-    const number = numberOfBase(name);
-    if (number === null || name === base || used.has(number)) continue;
-    await rm(join(directory, name), { force: true });
   }
 }

@@ -4,7 +4,8 @@ import type { Logger } from 'pino';
 import type { PublishedGeneration } from '../../src/purchase-store/published-generation.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
 import type { WorkerObserver } from '../metrics/observer.ts';
-import { type Publication, publish, readUsablePublication, removeUnusedBases } from './publish.ts';
+import { type Publication, publish, readUsablePublication } from './publish.ts';
+import { removeUnusedBases } from './superseded-files.ts';
 
 /** Publishes the live delta of an organization, and keeps the published generation. */
 type Publisher = {
@@ -32,7 +33,7 @@ export function createPublisher(
     const publication = await publish(live);
     last = published = publication;
     observer.published(publication.delta.bytes, performance.now() - startedAt);
-    if (!isBuilding()) await removeUnusedBases(live);
+    if (!isBuilding()) await removeUnusedBases(live.directory, live.base);
     const { file, purchases } = publication.generation;
     log.debug({ file, purchases, copyMs: Math.round(publication.copyMs) }, 'published');
     return publication;

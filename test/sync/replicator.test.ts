@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
@@ -22,10 +22,13 @@ import { addCustomer } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 import { openPublishedShop } from '../support/verified-shop.ts';
 
+const diskSpace = vi.hoisted(() => ({ isFull: false }));
 // As if another process filled the disk after the worker's check: then DuckDB's writes fail.
 vi.mock('../../sync/files/disk-space.ts', async (original) => ({
   ...(await original<typeof import('../../sync/files/disk-space.ts')>()),
-  requireSpace: async () => {},
+  requireSpace: async () => {
+    if (diskSpace.isFull) throw Object.assign(new Error('No space left'), { code: 'ENOSPC' });
+  },
 }));
 
 const { signal } = new AbortController();
@@ -80,6 +83,8 @@ const it = test
   });
 
 const load = (replicator: Replicator) => replicator.build('load', signal, () => {});
+const basesIn = (folder: string) =>
+  readdirSync(folder).filter((name) => /^base-\w+\.duckdb$/.test(name));
 const liveFile = (folder: string) => statSync(join(folder, 'live.duckdb')).ino;
 
 describe('the replicator', () => {
@@ -175,6 +180,48 @@ describe('the replicator', () => {
     await compacting;
     expect(replicator.retainedSnapshots()).toHaveLength(1);
     await replicator.run(signal);
+    await expectEqual();
+  });
+
+  it('removes older bases if the disk is full', { tags: ['slow'] }, async ({
+    replicator,
+    folder,
+    changeAll,
+    expectEqual,
+    onTestFinished,
+  }) => {
+    await load(replicator);
+    await replicator.build('compact', signal, () => {});
+    expect(basesIn(folder)).toHaveLength(2);
+    await changeAll();
+    diskSpace.isFull = true;
+    onTestFinished(() => {
+      diskSpace.isFull = false;
+    });
+    await expect(replicator.run(signal)).rejects.toThrow('No space left');
+    expect(basesIn(folder)).toEqual([readPublished(folder)?.base]);
+    diskSpace.isFull = false;
+    await replicator.run(signal);
+    await expectEqual();
+  });
+
+  it('removes the base of a load that must start over', { tags: ['slow'] }, async ({
+    database,
+    openReplicator,
+    folder,
+    expectEqual,
+  }) => {
+    const replicator = openReplicator({ loadChunkRows: 10 });
+    await load(replicator);
+    const before = basesIn(folder);
+    let rewriting: Promise<unknown> | null = null;
+    const interrupted = replicator.build('load', signal, () => {
+      rewriting ??= database.pool.query('vacuum full purchases');
+    });
+    await expect(interrupted).rejects.toThrow('the load must start over');
+    await rewriting;
+    expect(basesIn(folder)).toEqual(before);
+    await load(replicator);
     await expectEqual();
   });
 
