@@ -6,6 +6,8 @@ import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { currentFile } from '../../src/purchase-store/published-generation.ts';
+import { takeWorkerRequests } from '../../src/purchase-store/worker-requests.ts';
+import { replaceFileSync } from '../../src/replace-file.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { createTestApi } from '../support/api.ts';
@@ -125,6 +127,26 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     await untilRebuilt(file);
     expect(await getAll()).toEqual(fromPostgres);
     expect(await exportAll()).toEqual(exported);
+  });
+
+  it('is not reported if the worker has published and removed files meanwhile', async ({
+    published,
+    onTestFinished,
+  }) => {
+    const { directory, organization } = published;
+    await addPurchases(published, 3);
+    await published.sync();
+    const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
+    onTestFinished(() => duckdb.close());
+    const current = currentFile(published.folder);
+    const content = readFileSync(current, 'utf8');
+    replaceFileSync(current, content.replace(/"file":"\d+/, '"file":"1'));
+    // The engine reads CURRENT before it first waits.
+    const version = duckdb.version(organization);
+    replaceFileSync(current, content);
+    expect(await version).toBeNull();
+    while ((await duckdb.version(organization)) === null) await sleep(10);
+    expect(takeWorkerRequests(directory, 'damaged', () => true).size).toBe(0);
   });
 
   it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', {

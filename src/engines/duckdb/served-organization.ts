@@ -1,4 +1,4 @@
-import { isDamage } from '../../duckdb/damage.ts';
+import { isCorruption, isDamage } from '../../duckdb/damage.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import {
   currentFile,
@@ -67,8 +67,8 @@ export class ServedOrganization {
   #failures = 0;
   /** No refresh before this time (milliseconds since 1970). */
   #retryAt = 0;
-  /** The base of the last attempt to attach. */
-  #attaching: string | null = null;
+  /** The base of the last attempt to attach, and the stamp of CURRENT that named it. */
+  #attaching: { readonly base: string; readonly stamp: string | null } | null = null;
   /**
    * The base of an unreadable generation (empty: CURRENT itself), and when the worker received a
    * report (monotonic). The base identifies the damage: later generations share it.
@@ -209,7 +209,7 @@ export class ServedOrganization {
     }
     // Without a generation, requests wait, and warm the file with their own queries.
     const warm = this.#current !== null;
-    this.#attaching = published.base;
+    this.#attaching = { base: published.base, stamp };
     const { attachments, withEviction, onAttached } = this.#options;
     const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
     this.#stamp = stamp;
@@ -230,8 +230,11 @@ export class ServedOrganization {
     this.#retryAt = Date.now() + Math.min(maxRetryDelayMs, pollIntervalMs * 2 ** this.#failures);
     this.#options.onError(this.id, error);
     const base = publishedBase(this.#directory);
-    // Meanwhile the worker may have published another base than the one that failed.
-    if (isDamage(error) && base !== null && (base === '' || base === this.#attaching)) {
+    if (!isDamage(error) || base === null) return;
+    // Meanwhile the worker may have published other files, and removed those that failed.
+    const isPublished = this.#attaching?.stamp === stampOf(currentFile(this.#directory));
+    const isSameBase = base === this.#attaching?.base && (isPublished || isCorruption(error));
+    if (base === '' || isSameBase) {
       this.reportDamage(base);
     }
   }
