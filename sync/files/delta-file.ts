@@ -79,12 +79,13 @@ export async function createDelta(
   const connection = await context.instance.connect();
   try {
     await connection.run(`attach ${quotePath(path)} as ${catalog} (${deltaOptions})`);
-    await inTransaction(connection, async () => {
+    const file = await withBase(context, role, connection, base, watermark);
+    const write = inTransaction(connection, async () => {
       await connection.run(createDeltaLayout(catalog));
       await createWatermark(connection, catalog, base, watermark);
+      await connection.run(insertPlaceholder(file.catalogs));
     });
-    const file = await withBase(context, role, connection, base, watermark);
-    await connection.run(insertPlaceholder(file.catalogs)).catch(async (error) => {
+    await write.catch(async (error) => {
       await file.close();
       throw error;
     });
@@ -101,9 +102,11 @@ const deltaOptions = `${storageVersion}, block_size 16384`;
 /** Replaces the closed delta `live` by the closed delta `next`. */
 export async function replaceLiveDelta(directory: string): Promise<void> {
   const live = deltaPath(directory, 'live');
+  const next = deltaPath(directory, 'next');
+  if (existsSync(`${next}.wal`)) throw new Error(`${next} lacks its write-ahead log`);
   // DuckDB must not find the write-ahead log of the old file.
   await rm(`${live}.wal`, { force: true });
-  await rename(deltaPath(directory, 'next'), live);
+  await rename(next, live);
 }
 
 function locationOf({ dataDirectory, organizationId }: FileContext, role: DeltaRole) {

@@ -112,6 +112,9 @@ export function createOrganizationFiles(options: {
       return file;
     },
     async replaceLive() {
+      const { connection, catalogs } = (await next.open()) as DeltaFile;
+      // Closing hides the failure of a checkpoint.
+      await connection.run(`checkpoint ${catalogs.delta}`);
       await next.close();
       await live.close();
       await replaceLiveDelta(directory);
