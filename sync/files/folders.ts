@@ -36,8 +36,17 @@ export async function removeOrphanedFolders(
   for (const name of names) {
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
     if (id === null || present.has(id) || !isOfShard(id, shard) || isInUse(id)) continue;
-    const published = readPublished(organizationDirectory(dataDirectory, id));
-    if (published !== null && !isOfDatabase(published.source, identity)) continue;
+    if (isOfOtherDatabase(organizationDirectory(dataDirectory, id), identity)) continue;
     await removeOrganizationFolder(dataDirectory, id);
+  }
+}
+
+/** Also true if CURRENT is unreadable. */
+function isOfOtherDatabase(directory: string, identity: string): boolean {
+  try {
+    const published = readPublished(directory);
+    return published !== null && !isOfDatabase(published.source, identity);
+  } catch {
+    return true;
   }
 }

@@ -11,6 +11,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import {
+  currentFile,
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
@@ -231,6 +232,26 @@ describe('a worker', () => {
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'next.duckdb'), '');
+    const stop = follow(await openWorker());
+    while (existsSync(folder)) await sleep(20);
+    await stop();
+  });
+
+  it('removes the folder of a deleted organization also if CURRENT of others is unreadable', async ({
+    database,
+    directory,
+    openWorker,
+    organizationId,
+    folder,
+  }) => {
+    await database.pool.query('delete from organizations where id = $1', [organizationId]);
+    // Folders have no order.
+    for (let other = 1n; other <= 20n; other += 1n) {
+      const unreadable = organizationDirectory(directory, organizationId + other);
+      mkdirSync(unreadable, { recursive: true });
+      writeFileSync(currentFile(unreadable), '{');
+    }
+    mkdirSync(folder, { recursive: true });
     const stop = follow(await openWorker());
     while (existsSync(folder)) await sleep(20);
     await stop();
