@@ -71,7 +71,8 @@ export const captureFacts = `(
           where log.oid = to_regclass('purchase_changes')),
         'version', pg_trigger.oid || '/' || pg_trigger.xmin || '/' || pg_proc.oid || '/' || pg_proc.xmin,
         'is_unsettled', age(pg_proc.xmin) < age(pg_trigger.xmin)
-          and age(pg_proc.xmin) <= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+          -- Of a frozen row, the age of 32 bits may be negative.
+          and age(pg_proc.xmin) between 0 and pg_snapshot_xmax(pg_current_snapshot())::text::bigint
             - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
         order by tgname), '[]')
       from pg_trigger join pg_proc on pg_proc.oid = tgfoid
