@@ -1,9 +1,8 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { maxIdle } from '../../src/duckdb/memory.ts';
+import { spillDirectory } from '../../src/duckdb/spill.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings.ts';
 import { openForWorker } from '../clickhouse/connection.ts';
@@ -42,12 +41,10 @@ export async function openStore(context: {
     const store = createClickHouseStore({ ...folder, clickhouse, log });
     return { store, instance: null, close: () => clickhouse.close() };
   }
-  const spill = join(dataDirectory, 'spill');
-  mkdirSync(spill, { recursive: true });
   const instance = await createInstance({
     threads: settings.duckdbThreads,
     memoryLimit: duckdbMemoryLimit,
-    spillDirectory: join(spill, `sync-${process.pid}`),
+    spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
   const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
   const store = createFileStore({ ...folder, instance, maxIdleFiles });
@@ -67,7 +64,7 @@ export const publishedContentsOf =
     return openPublishedFiles(settings.dataDirectory, organizationId, {
       threads: settings.duckdbThreads,
       memoryLimit: settings.duckdbMemoryLimit,
-      spillDirectory: join(settings.dataDirectory, 'spill', `verify-${process.pid}`),
+      spillDirectory: spillDirectory(settings.dataDirectory, `verify-${process.pid}`),
       ...limits,
     });
   };

@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { Purchase } from '../../domain/purchase.ts';
 import {
@@ -12,6 +10,7 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
+import { spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
@@ -104,11 +103,11 @@ async function openParts(
   options: DuckDBEngineOptions,
   previous?: Generations['organizations'],
 ): Promise<EngineParts> {
-  const spill = join(options.dataDirectory, 'spill');
-  mkdirSync(spill, { recursive: true });
   openedInstances += 1;
-  const spillDirectory = join(spill, `api-${process.pid}-${openedInstances}`);
-  const instance = await createInstance({ ...options, spillDirectory });
+  const instance = await createInstance({
+    ...options,
+    spillDirectory: spillDirectory(options.dataDirectory, `api-${process.pid}-${openedInstances}`),
+  });
   const queries = createQueryPool(instance, options);
   const generationsOptions = {
     ...options,

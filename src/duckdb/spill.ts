@@ -1,0 +1,21 @@
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A running process writes its files more often. */
+const maxUnchangedMs = 3_600_000;
+
+/**
+ * The folder of a process's temporary files, for DuckDB to create. Removes the temporary files that
+ * killed processes left: they are known by their age, because processes may run in other containers.
+ */
+export function spillDirectory(dataDirectory: string, name: string): string {
+  const spill = join(dataDirectory, 'spill');
+  mkdirSync(spill, { recursive: true });
+  for (const entry of readdirSync(spill, { recursive: true, encoding: 'utf8' })) {
+    const path = join(spill, entry);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats === undefined || stats.isDirectory()) continue;
+    if (Date.now() - stats.mtimeMs > maxUnchangedMs) rmSync(path, { force: true });
+  }
+  return join(spill, name);
+}
