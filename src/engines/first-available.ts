@@ -1,19 +1,32 @@
+import { LRUCache } from 'lru-cache';
 import {
+  type AsOf,
+  type DataVersion,
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
 } from '../domain/purchase-engine.ts';
 
-/** Reads from `preferred` if it has an organization's purchases, otherwise from `fallback`. */
+/** The longest wait for `preferred` to show what `fallback` has shown, and the pause after it. */
+const maxWaitMs = 2_000;
+const waitAgainAfterMs = 10_000;
+const maxOrganizations = 10_000;
+
+/**
+ * Reads from `preferred` if it has an organization's purchases, otherwise from `fallback`. Once
+ * `fallback` has shown an instant, `preferred` is used again when it shows that instant too: the
+ * data of an organization never go back.
+ */
 export function firstAvailable(
   preferred: PurchaseEngine,
   fallback: PurchaseEngine,
-  onFallback: (organizationId: bigint) => void = () => {},
+  onFallback: OnFallback = () => {},
 ): PurchaseEngine {
+  const shown: ShownInstants = new LRUCache({ max: maxOrganizations });
   return {
-    ...createReader(preferred, fallback, onFallback),
+    ...createReader(preferred, fallback, shown, onFallback),
     forSource: (source) =>
-      createReader(preferred.forSource(source), fallback.forSource(source), onFallback),
+      createReader(preferred.forSource(source), fallback.forSource(source), shown, onFallback),
     close: async () => {
       await preferred.close();
       await fallback.close();
@@ -21,49 +34,105 @@ export function firstAvailable(
   };
 }
 
+/** `isOutdated`: `preferred` has the purchases, and does not show yet what `fallback` has shown. */
+type OnFallback = (organizationId: bigint, isOutdated: boolean) => void;
+
+/** The latest instant that `fallback` has shown, and when to wait for it (milliseconds, monotonic). */
+type ShownInstant = { asOf: bigint; waitAfter: number };
+type ShownInstants = LRUCache<bigint, ShownInstant>;
+
 function createReader(
   preferred: PurchaseReader,
   fallback: PurchaseReader,
-  onFallback: (organizationId: bigint) => void,
+  shown: ShownInstants,
+  onFallback: OnFallback,
 ): PurchaseReader {
-  const fallBack = <Result>(
+  /** The version that `preferred` has; null if it has none, or only an earlier one than `fallback`. */
+  const usableVersion = async (organizationId: bigint): Promise<DataVersion | null> => {
+    const later = shown.get(organizationId);
+    const version = await preferred.version(organizationId);
+    if (version === null || later === undefined) return version;
+    if (version.asOf < later.asOf) return waitForVersion(organizationId, later);
+    shown.delete(organizationId);
+    return version;
+  };
+
+  const waitForVersion = async (
     organizationId: bigint,
-    query: (engine: PurchaseReader) => Promise<Result>,
-  ): Promise<Result> => {
-    onFallback(organizationId);
-    return query(fallback);
+    later: ShownInstant,
+  ): Promise<DataVersion | null> => {
+    if (performance.now() < later.waitAfter) return null;
+    const timeout = AbortSignal.timeout(maxWaitMs);
+    try {
+      for (;;) {
+        await preferred.waitUntilFresh(organizationId, later.asOf, timeout);
+        const version = await preferred.version(organizationId);
+        // Meanwhile a query of `fallback` may have shown a later instant.
+        if (version === null || version.asOf >= later.asOf) return version;
+      }
+    } catch {
+      later.waitAfter = performance.now() + waitAgainAfterMs;
+      return null;
+    }
+  };
+
+  const show = (organizationId: bigint, asOf: bigint): void => {
+    const known = shown.get(organizationId) ?? { asOf, waitAfter: 0 };
+    if (asOf > known.asOf) known.asOf = asOf;
+    shown.set(organizationId, known);
   };
 
   const run = async <Result>(
     organizationId: bigint,
     query: (engine: PurchaseReader) => Promise<Result>,
   ): Promise<Result> => {
-    if ((await preferred.freshness(organizationId)) === null)
-      return fallBack(organizationId, query);
+    let isOutdated = false;
     try {
-      return await query(preferred);
+      if ((await usableVersion(organizationId)) !== null) return await query(preferred);
+      isOutdated = (await preferred.version(organizationId)) !== null;
     } catch (error) {
       // The file was evicted while the query was in the queue, or is damaged.
       if (!(error instanceof NoGenerationError)) throw error;
-      return fallBack(organizationId, query);
     }
+    onFallback(organizationId, isOutdated);
+    return query(fallback);
   };
+
+  const runAsOf = <Result>(
+    organizationId: bigint,
+    query: (engine: PurchaseReader) => Promise<AsOf<Result>>,
+  ): Promise<AsOf<Result>> =>
+    run(organizationId, async (engine) => {
+      const result = await query(engine);
+      if (engine === fallback) show(organizationId, result.asOf);
+      return result;
+    });
 
   return {
     list: (organizationId, query, ...rest) =>
-      run(organizationId, (engine) => engine.list(organizationId, query, ...rest)),
+      runAsOf(organizationId, (engine) => engine.list(organizationId, query, ...rest)),
     get: (organizationId, purchaseId, ...rest) =>
-      run(organizationId, (engine) => engine.get(organizationId, purchaseId, ...rest)),
+      runAsOf(organizationId, (engine) => engine.get(organizationId, purchaseId, ...rest)),
     stats: (organizationId, query, ...rest) =>
-      run(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
+      runAsOf(organizationId, (engine) => engine.stats(organizationId, query, ...rest)),
     timeSeries: (organizationId, query, ...rest) =>
-      run(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
+      runAsOf(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
-      run(organizationId, (engine) => engine.export(organizationId, filters, take, signal)),
+      run(organizationId, (engine) =>
+        engine.export(
+          organizationId,
+          filters,
+          (source, either) => {
+            if (engine === fallback) show(organizationId, source.asOf);
+            return take(source, either);
+          },
+          signal,
+        ),
+      ),
     freshness: async (organizationId) =>
-      (await preferred.freshness(organizationId)) ?? fallback.freshness(organizationId),
+      (await usableVersion(organizationId))?.asOf ?? fallback.freshness(organizationId),
     version: async (organizationId) =>
-      (await preferred.version(organizationId)) ?? fallback.version(organizationId),
+      (await usableVersion(organizationId)) ?? fallback.version(organizationId),
     waitUntilFresh: (organizationId, instant, signal) =>
       run(organizationId, (engine) => engine.waitUntilFresh(organizationId, instant, signal)),
   };

@@ -20,7 +20,7 @@ export type ApiState = {
 type ApiMetrics = {
   readonly observer: HttpObserver;
   /** Counts a query of purchases that Postgres serves. */
-  onFallback(organizationId: bigint): void;
+  onFallback(organizationId: bigint, isOutdated: boolean): void;
 };
 
 const reasons = [
@@ -28,7 +28,8 @@ const reasons = [
   'damaged',
   'unreadable',
   'other_database',
-] as const satisfies Unavailability[];
+  'outdated',
+] as const satisfies (Unavailability | 'outdated')[];
 
 /** Adds the metrics of the API. No label names an organization, a key or a client. */
 export function createApiMetrics(registry: Registry, state: ApiState): ApiMetrics {
@@ -42,8 +43,11 @@ export function createApiMetrics(registry: Registry, state: ApiState): ApiMetric
   addZeros(fallbacks, 'reason', reasons);
   return {
     observer: { ...createRequestMetrics(registry), ...createExportMetrics(registry) },
-    onFallback: (organizationId) =>
-      fallbacks.inc({ reason: state.duckdb.current().generations.unavailability(organizationId) }),
+    onFallback(organizationId, isOutdated) {
+      const { generations } = state.duckdb.current();
+      const reason = isOutdated ? 'outdated' : generations.unavailability(organizationId);
+      fallbacks.inc({ reason });
+    },
   };
 }
 

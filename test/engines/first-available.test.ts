@@ -1,29 +1,87 @@
-import { afterAll, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
-import { test as it } from '../support/fixtures.ts';
-import { addCustomer, addPurchases } from '../support/shop.ts';
+import { isolatedTest as test } from '../support/fixtures.ts';
+import { addPurchases } from '../support/shop.ts';
 
-let engine: PurchaseEngine;
+const it = test
+  .extend('add', ({ database, shop, customerId }) => (count: number) => {
+    return addPurchases(database.pool, shop.organizationId, customerId, count);
+  })
+  /** Whether the engine over files has the generation that is published. */
+  .extend('files', () => ({ areAvailable: true }))
+  .extend('purchases', async ({ database, directory, files }, { onCleanup }) => {
+    const duckdb = await createTestDuckDBEngine(directory);
+    const engine: PurchaseEngine = {
+      ...duckdb,
+      version: async (id) => (files.areAvailable ? duckdb.version(id) : null),
+    };
+    const purchases = firstAvailable(engine, createPostgresEngine(database.pool));
+    onCleanup(() => purchases.close());
+    return purchases;
+  })
+  .extend('stats', ({ purchases, shop }) => async () => {
+    const query = { filters: {}, groupLimit: 1 };
+    const { result, asOf } = await purchases.stats(shop.organizationId, query);
+    return { count: result.purchaseCount, asOf };
+  });
 
-it.beforeAll(async ({ database, directory, shop }) => {
-  const customer = await addCustomer(database.pool, shop.organizationId);
-  await addPurchases(database.pool, shop.organizationId, customer, 3);
+describe('an organization that Postgres has served', () => {
+  it('is served from files once these show all that Postgres has shown', async ({
+    add,
+    files,
+    stats,
+    worker,
+  }) => {
+    await add(3);
+    await worker.syncAll();
+    files.areAvailable = false;
+    await add(1);
+    const fromPostgres = await stats();
+    expect(fromPostgres.count).toBe(4n);
+    files.areAvailable = true;
+    const next = stats();
+    await worker.syncAll();
+    const { count, asOf } = await next;
+    expect(count).toBe(4n);
+    expect(asOf).toBeGreaterThanOrEqual(fromPostgres.asOf);
+  });
+
+  it('is served by Postgres while the worker publishes nothing', { tags: ['slow'] }, async ({
+    add,
+    files,
+    stats,
+    worker,
+  }) => {
+    await add(3);
+    await worker.syncAll();
+    files.areAvailable = false;
+    await add(1);
+    await stats();
+    files.areAvailable = true;
+    expect((await stats()).count).toBe(4n);
+    await add(1);
+    expect((await stats()).count).toBe(5n);
+  });
+});
+
+it('a query runs in Postgres if the DuckDB file disappears before it', async ({
+  database,
+  directory,
+  shop,
+  add,
+  onTestFinished,
+}) => {
+  await add(3);
   // This engine reports a generation that it does not have, as if the file was removed meanwhile.
   const withoutFile = {
     ...(await createTestDuckDBEngine(directory)),
-    freshness: async () => 1n,
+    version: async () => ({ name: 'removed', asOf: 1n }),
   };
-  engine = firstAvailable(withoutFile, createPostgresEngine(database.pool));
-});
-
-afterAll(async () => {
-  await engine.close();
-});
-
-it('a query runs in Postgres if the DuckDB file disappears before it', async ({ shop }) => {
+  const engine = firstAvailable(withoutFile, createPostgresEngine(database.pool));
+  onTestFinished(() => engine.close());
   const { result } = await engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 });
   expect(result.purchaseCount).toBe(3n);
   const page = await engine.list(shop.organizationId, { filters: {}, limit: 2 });
