@@ -6,6 +6,7 @@ import { type ExportFormatName, formats } from '../formats/negotiation.ts';
 import type { ExportOutcome, HttpObserver } from '../observer.ts';
 import { signalOf } from '../request/client-disconnect.ts';
 import type { ApiRequest, ExportRoute } from '../route.ts';
+import { resetUnlessComplete } from '../server/connections.ts';
 import type { TakeExportSlot } from './export-slots.ts';
 
 /** A request for an export. */
@@ -59,6 +60,7 @@ export async function sendExport(
           throw signal.reason;
         }
         describe(reply, formats[format], route.name, asOf);
+        resetUnlessComplete(request.raw, reply.raw);
         isBegun = true;
         startedAt = performance.now();
         observer?.exportStarted();

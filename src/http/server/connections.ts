@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { BlockList, isIPv6, type Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { responseInFlight } from './responses-in-flight.ts';
@@ -12,6 +12,22 @@ export function closeStalledConnections(server: Server): void {
   server.on('timeout', (socket: Socket) => {
     if (responseInFlight(socket) === undefined || socket.writableLength > 0) socket.destroy();
   });
+}
+
+/**
+ * Ends the connection with a TCP reset unless the response is complete. A version of HTTP without
+ * chunks ends a body with the connection, so a client would take a part for the whole.
+ */
+export function resetUnlessComplete(request: IncomingMessage, response: ServerResponse): void {
+  if (request.httpVersion === '1.1') return;
+  // `resetAndDestroy` sets this property, and Node's own calls of `destroy` obey it too.
+  const socket = request.socket as Socket & { resetAndClosing: boolean };
+  socket.resetAndClosing = true;
+  response.once('finish', () => {
+    socket.resetAndClosing = false;
+  });
+  // At the client's end, Node ends the connection instead of destroying it.
+  socket.prependOnceListener('end', () => socket.destroy());
 }
 
 type ConnectionLimit = {
