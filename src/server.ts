@@ -28,7 +28,7 @@ type Server = {
   close(): Promise<void>;
 };
 
-/** For purchases without a generation. Few, so that key checks are not slowed down. */
+/** For queries without a generation. Few, so that key checks are not slowed down. */
 const fallbackConnections = 4;
 
 /** For the newest generations in ClickHouse, which each request reads. */
@@ -83,9 +83,13 @@ export async function startServer(
     clickhouse === null
       ? duckdb.current().generations.state().oldestAsOf
       : clickhouse.servedInstants.oldest();
-  const metrics = registry && createApiMetrics(registry, { duckdb, clickhouse, oldestAsOf, pools });
-  const fallback = createPostgresEngine(fallbackDatabase);
-  const withFiles = firstAvailable(duckdb, fallback, metrics?.onFallback);
+  const postgres = createPostgresEngine(fallbackDatabase, {
+    ...queue,
+    concurrency: fallbackConnections,
+  });
+  const state = { duckdb, clickhouse, postgres, oldestAsOf, pools };
+  const metrics = registry && createApiMetrics(registry, state);
+  const withFiles = firstAvailable(duckdb, postgres, metrics?.onFallback);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
   const writeExport = createExportWriter({
     dataDirectory,

@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseEngine } from '../engines/clickhouse/engine.ts';
 import type { DuckDBEngine } from '../engines/duckdb/engine.ts';
 import type { Unavailability } from '../engines/duckdb/served-organization.ts';
+import type { PostgresEngine } from '../engines/postgres/engine.ts';
 import { cacheResults, exportOutcomes, type HttpObserver, limits } from '../http/observer.ts';
 import type { Database } from '../postgres/pool.ts';
 import { addDuckDBMemory } from './duckdb-memory.ts';
@@ -11,6 +12,7 @@ import { addGauge, addZeros, durationBuckets } from './registry.ts';
 export type ApiState = {
   readonly duckdb: Pick<DuckDBEngine, 'current'>;
   readonly clickhouse: Pick<ClickHouseEngine, 'queries'> | null;
+  readonly postgres: Pick<PostgresEngine, 'queries'>;
   /** The oldest instant of purchases that are served; null if none are. */
   readonly oldestAsOf: () => bigint | null;
   /** The connection pools by what they serve. */
@@ -122,18 +124,21 @@ function createExportMetrics(registry: Registry): ExportObserver {
   };
 }
 
-function addState(registry: Registry, { duckdb, clickhouse, oldestAsOf, pools }: ApiState): void {
+function addState(
+  registry: Registry,
+  { duckdb, clickhouse, postgres, oldestAsOf, pools }: ApiState,
+): void {
   addGauge(
     registry,
     'crm_queries',
     'Purchase queries that run, or wait in the queue',
     ['state'],
     () => {
-      const ofFiles = duckdb.current().queries.state();
-      const ofClickHouse = clickhouse?.queries.state() ?? { running: 0, waiting: 0 };
+      const queues = [duckdb.current(), postgres, ...(clickhouse === null ? [] : [clickhouse])];
+      const states = queues.map(({ queries }) => queries.state());
       return (['running', 'waiting'] as const).map((state) => [
         { state },
-        ofFiles[state] + ofClickHouse[state],
+        states.reduce((sum, queries) => sum + queries[state], 0),
       ]);
     },
   );

@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { createPool } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -80,5 +83,43 @@ describe('a key whose queries exceed the queue limit', () => {
   it('is served again once the queue has space', async () => {
     closeGate(1);
     expect((await getUncached(busyKey)).statusCode).toBe(200);
+  });
+});
+
+describe('a key whose queries wait for Postgres', () => {
+  it('leaves one of two connections to other keys', { timeout: 60_000 }, async ({
+    database,
+    newDirectory,
+    newShop,
+  }) => {
+    const applicationName = 'fair queue';
+    const pool = createPool(database.url, { max: 2, applicationName });
+    const limits = { queueLimit: 5, queueLimitPerClient: 3, timeoutMs: 60_000 };
+    const engine = createPostgresEngine(pool, { concurrency: 2, ...limits });
+    const api = await createTestApi(database.pool, newDirectory, {
+      services: testServices(database.pool, engine),
+    });
+    const other = await addKey(database.pool, newShop.organizationId);
+    const getStats = (secret: string) => api.get('/v1/purchases/stats', secret);
+    const untilLocked = async (count: number) => {
+      const waiting = `select from pg_stat_activity
+        where application_name = $1 and wait_event_type = 'Lock'`;
+      while ((await database.pool.query(waiting, [applicationName])).rowCount !== count) {
+        await sleep(5);
+      }
+    };
+    const locking = await database.pool.connect();
+    await locking.query('begin; lock table purchases in access exclusive mode');
+    const flood = Array.from({ length: 4 }, () => getStats(newShop.secret));
+    await untilLocked(1);
+    expectRefusal(await getStats(newShop.secret), 'rate_limited');
+    const series = api.get('/v1/purchases/timeseries?interval=day', other.secret);
+    await untilLocked(2);
+    await locking.query('rollback');
+    locking.release();
+    for (const response of [series, ...flood]) expect((await response).statusCode).toBe(200);
+    await api.close();
+    await engine.close();
+    await pool.end();
   });
 });

@@ -33,8 +33,10 @@ export async function createTestApi(
   const oldestAsOf = () => duckdb.current().generations.state().oldestAsOf;
   const pools = { keys: database, lists: database, purchases: database };
   const registry = new Registry();
-  const metrics = createApiMetrics(registry, { duckdb, clickhouse: null, oldestAsOf, pools });
-  const purchases = firstAvailable(duckdb, createPostgresEngine(database), metrics.onFallback);
+  const postgres = createPostgresEngine(database);
+  const state = { duckdb, clickhouse: null, postgres, oldestAsOf, pools };
+  const metrics = createApiMetrics(registry, state);
+  const purchases = firstAvailable(duckdb, postgres, metrics.onFallback);
   const app = createCheckedApp({
     services: testServices(database, purchases),
     rateLimitPerMinute: 1_000_000,

@@ -3,43 +3,74 @@ import type pg from 'pg';
 import type { AsOf, PurchaseEngine, PurchaseReader } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, withSnapshot } from '../../postgres/pool.ts';
+import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
 const maxPauseMs = 1_000;
 
+/** The engine, and its state for metrics. */
+export type PostgresEngine = PurchaseEngine & {
+  readonly queries: Pick<QueryQueue, 'state'>;
+};
+
+/** The caller's pool alone bounds queries. */
+const unbounded: QueryQueueOptions = {
+  concurrency: Number.POSITIVE_INFINITY,
+  queueLimit: 0,
+  queueLimitPerClient: 0,
+  // The maximum of a timer.
+  timeoutMs: 2 ** 31 - 1,
+};
+
 /**
  * Reads the operational table. This engine is slower than DuckDB files, and always current. It
  * serves an organization until its first generation is published, and is the reference in tests.
  *
- * The caller owns the pool, which bounds concurrent queries and, by its statement timeout, the
- * time of each.
+ * The caller owns the pool. The queue bounds queries, so that one client cannot occupy all
+ * connections. Exports do not enter the queue: their number is bounded elsewhere.
  */
-export function createPostgresEngine(database: Database): PurchaseEngine {
+export function createPostgresEngine(
+  database: Database,
+  options: QueryQueueOptions = unbounded,
+): PostgresEngine {
+  const queries = createQueryQueue(options);
   const run = <Result>(
+    organizationId: bigint,
     signal: AbortSignal | undefined,
+    client: string | undefined,
     query: (connection: pg.ClientBase) => Promise<Result>,
   ): Promise<AsOf<Result>> => {
     const inSnapshot = async (connection: pg.ClientBase) => {
       await lockTable(connection);
       return { result: await query(connection), asOf: await snapshotInstant(connection) };
     };
-    return withSnapshot(database, inSnapshot, signal);
+    return queries.run(client ?? `organization ${organizationId}`, signal, (either) =>
+      withSnapshot(database, inSnapshot, either),
+    );
   };
 
   const reader: PurchaseReader = {
-    list: (organizationId, query, signal) =>
-      run(signal, (connection) => listPurchases(connection, organizationId, query)),
+    list: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection) =>
+        listPurchases(connection, organizationId, query),
+      ),
 
-    get: (organizationId, purchaseId, signal) =>
-      run(signal, (connection) => findPurchase(connection, organizationId, purchaseId)),
+    get: (organizationId, purchaseId, signal, client) =>
+      run(organizationId, signal, client, (connection) =>
+        findPurchase(connection, organizationId, purchaseId),
+      ),
 
-    stats: (organizationId, query, signal) =>
-      run(signal, (connection) => purchaseStats(connection, organizationId, query)),
+    stats: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection) =>
+        purchaseStats(connection, organizationId, query),
+      ),
 
-    timeSeries: (organizationId, query, signal) =>
-      run(signal, (connection) => purchaseTimeSeries(connection, organizationId, query)),
+    timeSeries: (organizationId, query, signal, client) =>
+      run(organizationId, signal, client, (connection) =>
+        purchaseTimeSeries(connection, organizationId, query),
+      ),
 
     export: (organizationId, filters, take, signal) => {
       const inSnapshot = async (connection: pg.ClientBase) => {
@@ -69,7 +100,8 @@ export function createPostgresEngine(database: Database): PurchaseEngine {
     ...reader,
     // Keys and purchases are in the same database.
     forSource: () => reader,
-    close: async () => {},
+    queries,
+    close: queries.close,
   };
 }
 
