@@ -118,23 +118,27 @@ export async function withConnection<Result>(
 }
 
 /** Runs `work` in one read-only transaction with one snapshot. */
-export async function withSnapshot<Result>(
+export const withSnapshot = <Result>(
   database: Database,
-  work: (connection: pg.PoolClient) => Promise<Result>,
+  work: (connection: Connection) => Promise<Result>,
   signal?: AbortSignal,
+): Promise<Result> =>
+  withConnection(database, (connection) => inSnapshot(connection, work), signal);
+
+/** Like `withSnapshot`, on a connection without a transaction. */
+export async function inSnapshot<Result>(
+  connection: Connection,
+  work: (connection: Connection) => Promise<Result>,
 ): Promise<Result> {
-  const inTransaction = async (connection: pg.PoolClient): Promise<Result> => {
-    await connection.query('begin isolation level repeatable read read only');
-    try {
-      const result = await work(connection);
-      await connection.query('commit');
-      return result;
-    } catch (error) {
-      await connection.query('rollback').catch(() => {});
-      throw error;
-    }
-  };
-  return withConnection(database, inTransaction, signal);
+  await connection.query('begin isolation level repeatable read read only');
+  try {
+    const result = await work(connection);
+    await connection.query('commit');
+    return result;
+  } catch (error) {
+    await connection.query('rollback').catch(() => {});
+    throw error;
+  }
 }
 
 /** A prepared statement. Planning a statement on the catalogs takes a millisecond. */

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import sql, { raw } from 'sql-template-tag';
 import type { AsOf, PurchaseEngine, PurchaseReader } from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
-import { type Database, withSnapshot } from '../../postgres/pool.ts';
+import { type Database, firstRow, inSnapshot, withConnection } from '../../postgres/pool.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
@@ -42,12 +43,12 @@ export function createPostgresEngine(
     client: string | undefined,
     query: (connection: pg.ClientBase) => Promise<Result>,
   ): Promise<AsOf<Result>> => {
-    const inSnapshot = async (connection: pg.ClientBase) => {
+    const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
       await lockTable(connection);
-      return { result: await query(connection), asOf: await snapshotInstant(connection) };
+      return { result: await query(connection), asOf: await readInstant() };
     };
     return queries.run(client ?? `organization ${organizationId}`, signal, (either) =>
-      withSnapshot(database, inSnapshot, either),
+      withInstant(database, work, either),
     );
   };
 
@@ -72,24 +73,26 @@ export function createPostgresEngine(
         purchaseTimeSeries(connection, organizationId, query),
       ),
 
-    export: (organizationId, filters, take, signal) => {
-      const inSnapshot = async (connection: pg.ClientBase) => {
-        await lockTable(connection);
-        const asOf = await snapshotInstant(connection);
-        const purchases = exportPurchases(connection, organizationId, filters, signal);
-        return take({ result: { purchases }, asOf }, signal ?? neverAborted);
-      };
-      return withSnapshot(database, inSnapshot, signal);
-    },
+    export: (organizationId, filters, take, signal) =>
+      withInstant(
+        database,
+        async (connection, readInstant) => {
+          await lockTable(connection);
+          const asOf = await readInstant();
+          const purchases = exportPurchases(connection, organizationId, filters, signal);
+          return take({ result: { purchases }, asOf }, signal ?? neverAborted);
+        },
+        signal,
+      ),
 
-    freshness: () => withSnapshot(database, snapshotInstant),
+    freshness: () => newestInstant(database),
     version: async () => null,
 
     async waitUntilFresh(_organizationId, instant, signal) {
       for (;;) {
-        const ahead = instant - (await withSnapshot(database, snapshotInstant, signal));
+        const ahead = instant - (await newestInstant(database, signal));
         if (ahead <= 0n) return;
-        // Only an instant in the future of the server's clock takes any time.
+        // Only a standby, or an instant in the future of the server's clock, takes any time.
         const pauseMs = Math.min(maxPauseMs, Number(ahead / 1000n) + 1);
         await sleep(pauseMs, undefined, { signal }).catch(() => {});
         signal.throwIfAborted();
@@ -112,10 +115,50 @@ async function lockTable(connection: pg.ClientBase): Promise<void> {
   await connection.query('lock table purchases in access share mode');
 }
 
-/** The beginning of the transaction. The snapshot is later, so it shows this instant. */
-async function snapshotInstant(connection: pg.ClientBase): Promise<bigint> {
-  const { rows } = await connection.query<{ instant: bigint }>(
-    `select ${microsecondsOf('transaction_timestamp()')} as instant`,
+type SnapshotWork<Result> = (
+  connection: pg.ClientBase,
+  /** Reads the instant whose changes the snapshot shows. */
+  readInstant: () => Promise<bigint>,
+) => Promise<Result>;
+
+/**
+ * Runs `work` in a snapshot. A primary shows all changes from before the transaction. A standby
+ * shows those that it had replayed before, whatever its clock says.
+ */
+const withInstant = <Result>(
+  database: Database,
+  work: SnapshotWork<Result>,
+  signal?: AbortSignal,
+): Promise<Result> =>
+  withConnection(
+    database,
+    async (connection) => {
+      const replayed = await firstRow<{ instant: bigint | null }>(connection, replayedInstant);
+      const readInstant = async () => {
+        const began = raw(microsecondsOf('transaction_timestamp()'));
+        const row = await firstRow<{ instant: bigint }>(
+          connection,
+          sql`select least(${replayed?.instant}::bigint, ${began}) as instant`,
+        );
+        return row?.instant ?? 0n;
+      };
+      return inSnapshot(connection, () => work(connection, readInstant));
+    },
+    signal,
   );
-  return rows[0]?.instant ?? 0n;
-}
+
+const newestInstant = (database: Database, signal?: AbortSignal): Promise<bigint> =>
+  withInstant(database, (_connection, readInstant) => readInstant(), signal);
+
+/**
+ * Null on a primary. A standby that has replayed nothing shows the last checkpoint, which only then
+ * is read from its file.
+ */
+const replayedInstant = sql`
+  select ${raw(microsecondsOf('replayed_at'))} as instant
+  from (
+    select case when pg_is_in_recovery() then coalesce(
+      pg_last_xact_replay_timestamp(),
+      (select checkpoint_time from pg_control_checkpoint())
+    ) end as replayed_at
+  ) as recovery`;
