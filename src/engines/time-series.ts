@@ -41,11 +41,17 @@ export async function assembleTimeSeries(
   readRows: () => Promise<readonly PeriodRow[]>,
 ): Promise<PurchaseTimeSeries> {
   // Before the rows are read, because there may be too many periods.
-  const periods = range === null ? [] : await periodsBetween(query, range.first, range.last);
+  let periods = range === null ? [] : await periodsBetween(query, range.first, range.last);
   const rows = totals.purchaseCount === 0n ? [] : await readRows();
   const keys = query.groupBy === undefined ? [null] : groups.map(({ key }) => key);
   const rowsOf = new Map(keys.map((key) => [key, new Map<number, PeriodRow>()]));
-  for (const row of rows) rowsOf.get(row.series)?.set(row.period, row);
+  const shown = rows.filter(({ series }) => rowsOf.has(series));
+  for (const row of shown) rowsOf.get(row.series)?.set(row.period, row);
+  if (range !== null) {
+    const { first, last } = widen(range, shown);
+    const isWider = first < range.first || last > range.last;
+    if (isWider) periods = await periodsBetween(query, first, last);
+  }
   const series = keys.map((key) => ({
     key,
     periods: periods.map(({ key: period, startsAt }) => {
@@ -56,5 +62,15 @@ export async function assembleTimeSeries(
   }));
   return { ...totals, series, seriesTruncated: groupsTruncated };
 }
+
+/** If clocks go back over midnight, a later purchase may be in an earlier period. */
+const widen = (range: PeriodRange, rows: readonly PeriodRow[]): PeriodRange =>
+  rows.reduce(
+    ({ first, last }, { period }) => ({
+      first: Math.min(first, period),
+      last: Math.max(last, period),
+    }),
+    range,
+  );
 
 const noPurchases = { purchaseCount: 0n, customerCount: 0n, revenueInCents: 0n };

@@ -148,6 +148,29 @@ describe.each(engines)('a time series of the engine %s', (name) => {
     ]);
   });
 
+  it('has every purchase of a day that clocks repeat a part of', async () => {
+    // Clocks go back from 00:01 to 23:01 of the day before, at 02:31 UTC.
+    const { organization } = await store.shop([
+      { created_at: '2010-11-07T02:30:30Z', purchase_value_in_cents: 1 },
+      { created_at: '2010-11-07T02:45:00Z', purchase_value_in_cents: 2 },
+      { created_at: '2010-11-07T04:00:00Z', purchase_value_in_cents: 4 },
+    ]);
+    const createdSince = instant('2010-11-07T00:00:00-02:30');
+    const createdUntil = instant('2010-11-08T00:00:00Z');
+    for (const filters of [
+      { createdSince, createdUntil },
+      { createdSince },
+      { createdUntil },
+      {},
+    ]) {
+      const series = await seriesOf(organization, { filters, timeZone: 'America/St_Johns' });
+      expect(shown(series)[0]?.periods).toEqual([
+        '2010-11-06T02:30:00Z: 1 of 1 for 2',
+        '2010-11-07T02:30:00Z: 2 of 1 for 5',
+      ]);
+    }
+  });
+
   it('refuses more than a thousand periods', async () => {
     const { organization } = await store.shop([{ created_at: '2026-03-01T12:00:00Z' }]);
     const createdSince = instant('2023-06-06T00:00:00Z');
