@@ -42,6 +42,16 @@ describe('requests without a valid key', () => {
     );
   });
 
+  it('are counted for each /64 network of IPv6 addresses', async ({ startApi }) => {
+    const api = await startApi({ failedKeysPerMinute: 1, trustedProxies: ['127.0.0.1'] });
+    const from = (address: string) => api.get('/v1/me', undefined, { 'x-forwarded-for': address });
+    expectRefusal(await from('2001:db8:0:1::1'), 'authentication_error');
+    expectRefusal(await from('2001:db8::1:2:3:4:5'), 'rate_limited');
+    expectRefusal(await from('2001:db8:0:2::1'), 'authentication_error');
+    expectRefusal(await from('192.0.2.1'), 'authentication_error');
+    expectRefusal(await from('::ffff:192.0.2.1'), 'rate_limited');
+  });
+
   it('have one count if API processes share their limits', async ({ shop, startApi }) => {
     const options = {
       failedKeysPerMinute: 2,

@@ -8,6 +8,7 @@ import {
 import { secretHash } from '../../postgres/key-secret.ts';
 import type { Database } from '../../postgres/pool.ts';
 import type { Settings } from '../../settings.ts';
+import { clientNetwork } from '../client-network.ts';
 import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 import { addVary } from '../response/vary.ts';
@@ -97,7 +98,7 @@ export function createAuthorize(
     const checked = await checkKey(request);
     if (checked === null) {
       observer?.keyFailed();
-      const counting = countFailedKey(request.ip);
+      const counting = countFailedKey(clientNetwork(request.ip));
       const usage = await waitForPostgres(database, counting, databaseSilenceMs);
       requireWithinLimit(failedKeysPerMinute, usage, 'failed_keys', tooManyFailedKeys);
       throw invalidKey();

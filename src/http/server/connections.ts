@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { BlockList, isIPv6, type Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import { clientNetwork } from '../client-network.ts';
 import { responseInFlight } from './responses-in-flight.ts';
 
 /**
@@ -48,7 +49,8 @@ export function limitConnections(server: Server, options: ConnectionLimit): void
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress;
     if (address === undefined || exempt.check(address, familyOf(address))) return;
-    const count = connections.get(address) ?? 0;
+    const network = clientNetwork(address);
+    const count = connections.get(network) ?? 0;
     if (count >= perAddress) {
       if (Date.now() - warnedAt > warnEveryMs) {
         warnedAt = Date.now();
@@ -60,11 +62,11 @@ export function limitConnections(server: Server, options: ConnectionLimit): void
       socket.destroy();
       return;
     }
-    connections.set(address, count + 1);
+    connections.set(network, count + 1);
     socket.once('close', () => {
-      const left = (connections.get(address) ?? 1) - 1;
-      if (left === 0) connections.delete(address);
-      else connections.set(address, left);
+      const left = (connections.get(network) ?? 1) - 1;
+      if (left === 0) connections.delete(network);
+      else connections.set(network, left);
     });
   });
 }
