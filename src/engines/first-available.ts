@@ -8,8 +8,8 @@ import {
 } from '../domain/purchase-engine.ts';
 
 /** The longest wait for `preferred` to show what `fallback` has shown, and the pause after it. */
-const maxWaitMs = 2_000;
-const waitAgainAfterMs = 10_000;
+const maxWaitMs = 5_000;
+const waitAgainAfterMs = 30_000;
 const maxOrganizations = 10_000;
 
 /**
