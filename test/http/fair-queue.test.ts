@@ -112,6 +112,7 @@ describe('a key whose queries wait for Postgres', () => {
     await locking.query('begin; lock table purchases in access exclusive mode');
     const flood = Array.from({ length: 4 }, () => getStats(newShop.secret));
     await untilLocked(1);
+    while (engine.queries.state().waiting < limits.queueLimitPerClient) await sleep(5);
     expectRefusal(await getStats(newShop.secret), 'rate_limited');
     const series = api.get('/v1/purchases/timeseries?interval=day', other.secret);
     await untilLocked(2);
