@@ -4,12 +4,18 @@ import { join } from 'node:path';
 /** A running process writes its files more often. */
 const maxUnchangedMs = 3_600_000;
 
+const spillOf = (dataDirectory: string): string => join(dataDirectory, 'spill');
+
+/** The folder of a process's temporary files, for DuckDB to create. */
+export const spillDirectory = (dataDirectory: string, name: string): string =>
+  join(spillOf(dataDirectory), name);
+
 /**
- * The folder of a process's temporary files, for DuckDB to create. Removes the temporary files that
- * killed processes left: they are known by their age, because processes may run in other containers.
+ * Creates the folder that holds those of processes, and removes the temporary files that killed
+ * processes left: they are known by their age, because processes may run in other containers.
  */
-export function spillDirectory(dataDirectory: string, name: string): string {
-  const spill = join(dataDirectory, 'spill');
+export function prepareSpill(dataDirectory: string): void {
+  const spill = spillOf(dataDirectory);
   mkdirSync(spill, { recursive: true });
   for (const entry of readdirSync(spill, { recursive: true, encoding: 'utf8' })) {
     const path = join(spill, entry);
@@ -17,5 +23,4 @@ export function spillDirectory(dataDirectory: string, name: string): string {
     if (stats === undefined || stats.isDirectory()) continue;
     if (Date.now() - stats.mtimeMs > maxUnchangedMs) rmSync(path, { force: true });
   }
-  return join(spill, name);
 }

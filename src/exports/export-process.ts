@@ -3,10 +3,10 @@ import { closeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FileDescriptors } from '../domain/purchase-engine.ts';
+import { spillDirectory } from '../duckdb/spill.ts';
 import { writeBatches } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
 import type { ExportWriter } from '../http/services.ts';
@@ -37,8 +37,11 @@ export function createExportWriter({ dataDirectory, ...limits }: ExportOptions):
   let started = 0;
   return (source, filters, format, signal) => {
     started += 1;
-    const spillDirectory = join(dataDirectory, 'spill', `export-${process.pid}-${started}`);
-    const job = { ...limits, format, spillDirectory };
+    const job = {
+      ...limits,
+      format,
+      spillDirectory: spillDirectory(dataDirectory, `export-${process.pid}-${started}`),
+    };
     if ('descriptors' in source)
       return runExportProcess({ ...job, source: { filters } }, source, signal);
     const batches = purchaseBatches(source.purchases);

@@ -2,7 +2,7 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { maxIdle } from '../../src/duckdb/memory.ts';
-import { spillDirectory } from '../../src/duckdb/spill.ts';
+import { prepareSpill, spillDirectory } from '../../src/duckdb/spill.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings.ts';
 import { openForWorker } from '../clickhouse/connection.ts';
@@ -41,6 +41,7 @@ export async function openStore(context: {
     const store = createClickHouseStore({ ...folder, clickhouse, log });
     return { store, instance: null, close: () => clickhouse.close() };
   }
+  prepareSpill(dataDirectory);
   const instance = await createInstance({
     threads: settings.duckdbThreads,
     memoryLimit: duckdbMemoryLimit,

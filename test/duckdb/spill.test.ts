@@ -1,14 +1,14 @@
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { spillDirectory } from '../../src/duckdb/spill.ts';
+import { prepareSpill, spillDirectory } from '../../src/duckdb/spill.ts';
 import { test as it } from '../support/fixtures.ts';
 
 it('temporary files of killed processes are removed, and those of running ones stay', ({
   directory,
 }) => {
   const fileOf = (name: string, ageSeconds: number) => {
-    const folder = join(directory, 'spill', name);
+    const folder = spillDirectory(directory, name);
     mkdirSync(folder, { recursive: true });
     const path = join(folder, 'duckdb_temp_storage_DEFAULT-0.tmp');
     writeFileSync(path, 'rows');
@@ -18,7 +18,7 @@ it('temporary files of killed processes are removed, and those of running ones s
   };
   const killed = fileOf('sync-1', 7_200);
   const running = fileOf('api-2-1', 60);
-  expect(spillDirectory(directory, 'sync-3')).toBe(join(directory, 'spill', 'sync-3'));
+  prepareSpill(directory);
   expect(existsSync(killed)).toBe(false);
   expect(existsSync(running)).toBe(true);
 });

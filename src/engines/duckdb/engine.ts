@@ -10,7 +10,7 @@ import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { maxIdle } from '../../duckdb/memory.ts';
-import { spillDirectory } from '../../duckdb/spill.ts';
+import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import type { QueryQueueOptions } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
@@ -103,6 +103,7 @@ async function openParts(
   options: DuckDBEngineOptions,
   previous?: Generations['organizations'],
 ): Promise<EngineParts> {
+  prepareSpill(options.dataDirectory);
   openedInstances += 1;
   const instance = await createInstance({
     ...options,
