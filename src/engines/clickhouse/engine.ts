@@ -82,34 +82,32 @@ type ReaderOptions = {
 function createReader(options: ReaderOptions, source: string | null): PurchaseReader {
   const { clickhouse, queries, exports, find, waitUntilFresh } = options;
 
-  const run = <Result>(
-    organizationId: bigint,
-    signal: AbortSignal | undefined,
-    client: string | undefined,
-    query: (generation: Generation, signal: AbortSignal) => Promise<Result>,
-  ): Promise<AsOf<Result>> =>
-    queries.run(client ?? `organization ${organizationId}`, signal, async (either) => {
-      const generation = required(await find(organizationId, source, either));
-      return { result: await query(generation, either), asOf: generation.asOf };
-    });
+  const queued =
+    <Query, Result>(
+      read: (
+        clickhouse: ClickHouse,
+        generation: Generation,
+        query: Query,
+        signal: AbortSignal,
+      ) => Promise<Result>,
+    ) =>
+    (
+      organizationId: bigint,
+      query: Query,
+      signal?: AbortSignal,
+      client = `organization ${organizationId}`,
+    ): Promise<AsOf<Result>> =>
+      queries.run(client, signal, async (either) => {
+        const generation = required(await find(organizationId, source, either));
+        const result = await read(clickhouse, generation, query, either);
+        return { result, asOf: generation.asOf };
+      });
 
   return {
-    list: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (generation, either) =>
-        listPurchases(clickhouse, generation, query, either),
-      ),
-    get: (organizationId, purchaseId, signal, client) =>
-      run(organizationId, signal, client, (generation, either) =>
-        findPurchase(clickhouse, generation, purchaseId, either),
-      ),
-    stats: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (generation, either) =>
-        purchaseStats(clickhouse, generation, query, either),
-      ),
-    timeSeries: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (generation, either) =>
-        purchaseTimeSeries(clickhouse, generation, query, either),
-      ),
+    list: queued(listPurchases),
+    get: queued(findPurchase),
+    stats: queued(purchaseStats),
+    timeSeries: queued(purchaseTimeSeries),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, async (either) => {
         const generation = required(await find(organizationId, source, either));

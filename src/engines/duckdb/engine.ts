@@ -157,41 +157,33 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     }
   };
 
-  const run = <Result>(
-    organizationId: bigint,
-    signal: AbortSignal | undefined,
-    client: string | undefined,
-    query: (connection: DuckDBConnection, generation: Generation) => Promise<Result>,
-  ): Promise<AsOf<Result>> =>
-    withParts(({ queries, generations }) =>
-      queries.run(client ?? `organization ${organizationId}`, signal, (connection) =>
-        generations.use(organizationId, source, async ({ generation, asOf }) => ({
-          result: await generations.withEviction(() => query(connection, generation)),
-          asOf,
-        })),
-      ),
-    );
+  const queued =
+    <Query, Result>(
+      read: (connection: DuckDBConnection, generation: Generation, query: Query) => Promise<Result>,
+    ) =>
+    (
+      organizationId: bigint,
+      query: Query,
+      signal?: AbortSignal,
+      client = `organization ${organizationId}`,
+    ): Promise<AsOf<Result>> =>
+      withParts(({ queries, generations }) =>
+        queries.run(client, signal, (connection) =>
+          generations.use(organizationId, source, async ({ generation, asOf }) => ({
+            result: await generations.withEviction(() => read(connection, generation, query)),
+            asOf,
+          })),
+        ),
+      );
 
   const version = (organizationId: bigint) =>
     options.parts().generations.version(organizationId, source);
 
   return {
-    list: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection, generation) =>
-        listPurchases(connection, generation, query),
-      ),
-    get: (organizationId, purchaseId, signal, client) =>
-      run(organizationId, signal, client, (connection, generation) =>
-        findPurchase(connection, generation, purchaseId),
-      ),
-    stats: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection, generation) =>
-        purchaseStats(connection, generation, query),
-      ),
-    timeSeries: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection, generation) =>
-        purchaseTimeSeries(connection, generation, query),
-      ),
+    list: queued(listPurchases),
+    get: queued(findPurchase),
+    stats: queued(purchaseStats),
+    timeSeries: queued(purchaseTimeSeries),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
         withParts((parts) =>

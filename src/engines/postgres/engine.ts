@@ -37,42 +37,29 @@ export function createPostgresEngine(
   options: QueryQueueOptions = unbounded,
 ): PostgresEngine {
   const queries = createQueryQueue(options);
-  const run = <Result>(
-    organizationId: bigint,
-    signal: AbortSignal | undefined,
-    client: string | undefined,
-    query: (connection: pg.ClientBase) => Promise<Result>,
-  ): Promise<AsOf<Result>> => {
-    const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
-      await lockTable(connection);
-      return { result: await query(connection), asOf: await readInstant() };
+  const queued =
+    <Query, Result>(
+      read: (connection: pg.ClientBase, organizationId: bigint, query: Query) => Promise<Result>,
+    ) =>
+    (
+      organizationId: bigint,
+      query: Query,
+      signal?: AbortSignal,
+      client = `organization ${organizationId}`,
+    ): Promise<AsOf<Result>> => {
+      const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
+        await lockTable(connection);
+        const result = await read(connection, organizationId, query);
+        return { result, asOf: await readInstant() };
+      };
+      return queries.run(client, signal, (either) => withInstant(database, work, either));
     };
-    return queries.run(client ?? `organization ${organizationId}`, signal, (either) =>
-      withInstant(database, work, either),
-    );
-  };
 
   const reader: PurchaseReader = {
-    list: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection) =>
-        listPurchases(connection, organizationId, query),
-      ),
-
-    get: (organizationId, purchaseId, signal, client) =>
-      run(organizationId, signal, client, (connection) =>
-        findPurchase(connection, organizationId, purchaseId),
-      ),
-
-    stats: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection) =>
-        purchaseStats(connection, organizationId, query),
-      ),
-
-    timeSeries: (organizationId, query, signal, client) =>
-      run(organizationId, signal, client, (connection) =>
-        purchaseTimeSeries(connection, organizationId, query),
-      ),
-
+    list: queued(listPurchases),
+    get: queued(findPurchase),
+    stats: queued(purchaseStats),
+    timeSeries: queued(purchaseTimeSeries),
     export: (organizationId, filters, take, signal) =>
       withInstant(
         database,
