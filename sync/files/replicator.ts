@@ -45,7 +45,8 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
   const directory = organizationDirectory(dataDirectory, organizationId);
   const publisher = createPublisher(log, observer, () => isBuilding);
   let isBuilding = false;
-  let isLiveInUse = false;
+  /** Calls of `withLive` that have not settled. */
+  let usesOfLive = 0;
   let damageIgnoredUntil = 0;
   /** The generation that is being compacted. */
   let compacting: PublishedGeneration | null = null;
@@ -57,20 +58,21 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
 
   /** Runs `work` while nothing else uses or closes the live delta. */
   const withLive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    usesOfLive += 1;
     try {
       return await exclusively.add(async () => {
         idleFiles.markUsed(closeLive);
-        isLiveInUse = true;
         try {
           return await work();
         } finally {
-          isLiveInUse = false;
           idleFiles.markUnused(closeLive);
         }
       });
     } finally {
       // Outside the queue: another organization may be waiting to close this one's file.
-      await idleFiles.evict();
+      await idleFiles.evict().finally(() => {
+        usesOfLive -= 1;
+      });
     }
   };
 
@@ -233,7 +235,7 @@ export function createReplicator(options: FileReplicatorOptions): Replicator {
 
     // While a snapshot is published, the up-to-date instant of the previous generation could be
     // later than that snapshot: the data would seem to go back in time.
-    publishedGeneration: () => (isLiveInUse ? null : nameOf(publisher.current())),
+    publishedGeneration: () => (usesOfLive > 0 ? null : nameOf(publisher.current())),
 
     isDamageToRepair(base) {
       if (performance.now() < damageIgnoredUntil) return false;

@@ -62,10 +62,7 @@ export function createScheduler(options: {
   const runRetries = createRetries(log);
   const buildRetries = { load: createRetries(log), compact: createRetries(log) };
   let hasChanges = true;
-  /** A run of `startDueWork` is queued or active. */
   let isRunning = false;
-  /** All active runs. */
-  let running = 0;
   let isStarted = false;
   let isRefreshRequested = false;
   // Monotonic milliseconds.
@@ -87,13 +84,6 @@ export function createScheduler(options: {
   const isLiveUsable = () => state.requiredLoad()?.isLiveUsable ?? true;
 
   const run = async () => {
-    running += 1;
-    await runNow().finally(() => {
-      running -= 1;
-    });
-  };
-
-  const runNow = async () => {
     // Changes that are marked from here on may be too late for this run.
     hasChanges = false;
     const isRefresh = isRefreshRequested;
@@ -212,7 +202,7 @@ export function createScheduler(options: {
       isRefreshRequested = true;
     },
     upToDateGeneration: () =>
-      hasChanges || running > 0 || !isLiveUsable() ? null : replicator.publishedGeneration(),
+      hasChanges || isRunning || !isLiveUsable() ? null : replicator.publishedGeneration(),
     startDueWork() {
       const required = state.requiredLoad();
       if (required !== null && building === null && buildRetries.load.isDue()) {
