@@ -26,22 +26,25 @@ const it = test
     const query = { filters: {}, groupLimit: 1 };
     const { result, asOf } = await purchases.stats(shop.organizationId, query);
     return { count: result.purchaseCount, asOf };
-  });
-
-describe('an organization that Postgres has served', () => {
-  it('is served from files once these show all that Postgres has shown', async ({
-    add,
-    files,
-    stats,
-    worker,
-  }) => {
+  })
+  /** Statistics from Postgres, which show a purchase more than the files. The files are available again. */
+  .extend('fromPostgres', async ({ add, files, stats, worker }) => {
     await add(3);
     await worker.syncAll();
     files.areAvailable = false;
     await add(1);
-    const fromPostgres = await stats();
-    expect(fromPostgres.count).toBe(4n);
+    const shown = await stats();
     files.areAvailable = true;
+    return shown;
+  });
+
+describe('an organization that Postgres has served', () => {
+  it('is served from files once these show all that Postgres has shown', async ({
+    fromPostgres,
+    stats,
+    worker,
+  }) => {
+    expect(fromPostgres.count).toBe(4n);
     const next = stats();
     await worker.syncAll();
     const { count, asOf } = await next;
@@ -50,17 +53,11 @@ describe('an organization that Postgres has served', () => {
   });
 
   it('is served by Postgres while the worker publishes nothing', { tags: ['slow'] }, async ({
+    fromPostgres,
     add,
-    files,
     stats,
-    worker,
   }) => {
-    await add(3);
-    await worker.syncAll();
-    files.areAvailable = false;
-    await add(1);
-    await stats();
-    files.areAvailable = true;
+    expect(fromPostgres.count).toBe(4n);
     expect((await stats()).count).toBe(4n);
     await add(1);
     expect((await stats()).count).toBe(5n);
