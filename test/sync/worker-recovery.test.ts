@@ -15,6 +15,7 @@ import {
   organizationDirectory,
   readPublished,
 } from '../../src/purchase-store/published-generation.ts';
+import { unfinishedBasePath } from '../../sync/files/base-file.ts';
 import { readReport } from '../../sync/status/report.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
@@ -35,24 +36,19 @@ const it = test
 describe('a worker after a failure of Postgres', () => {
   it('reports a connection that is lost during a load, and repeats the load', {
     tags: ['slow'],
-  }, async ({ database, openWorker, organizationId, add, expectEqual }) => {
+  }, async ({ database, openWorker, organizationId, folder, add, expectEqual }) => {
     database.pool.on('error', () => {});
     await add(1_500);
     const worker = await openWorker({ loadChunkRows: 50 });
-    let isLoading = true;
-    const loading = worker.once([organizationId]).finally(() => {
-      isLoading = false;
-    });
-    const outcome = expect(loading).rejects.toThrow();
-    const endCopy = async () => {
-      const { rowCount } = await database.pool.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid()
-           and xact_start is not null and query ilike '%copy (%'`,
-      );
-      return rowCount ?? 0;
-    };
-    while (isLoading && (await endCopy()) === 0) await sleep(1);
+    const outcome = expect(worker.once([organizationId])).rejects.toThrow();
+    while (!existsSync(unfinishedBasePath(folder))) await sleep(1);
+    const locking = await database.pool.connect();
+    await locking.query('begin; lock table purchases in access exclusive mode');
+    const endWaiting = `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`;
+    while ((await database.pool.query(endWaiting)).rowCount === 0) await sleep(5);
+    await locking.query('rollback');
+    locking.release();
     await outcome;
     await worker.once([organizationId]);
     await expectEqual();
