@@ -22,6 +22,7 @@ const tables = {
   load: 'COPY to nowhere',
   freshness: 'commit to visible over HTTP',
   memory: 'per 1,000 generations',
+  steps: 'plain statements',
   export: 'Statistics of another key',
 };
 
@@ -146,7 +147,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, time-zones, http, micro, lists, load, freshness, writes, memory, export, clickhouse',
+      'engines, growth, time-zones, http, micro, steps, lists, load, freshness, writes, memory, export, clickhouse',
     );
   });
 });

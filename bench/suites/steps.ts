@@ -1,0 +1,152 @@
+import { join } from 'node:path';
+import sql, { raw } from 'sql-template-tag';
+import type { StatsDimension } from '../../src/domain/purchase-query.ts';
+import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
+import {
+  organizationDirectory,
+  readPublished,
+} from '../../src/purchase-store/published-generation.ts';
+import { childEnvironment, readSettings } from '../../src/settings.ts';
+import { inRounds, timed, wall } from '../measure/rounds.ts';
+import { median, ratioOf, summaryOf } from '../measure/statistics.ts';
+import { statsQuery } from '../queries/purchase-queries.ts';
+import { decimal, spread, tableOf } from '../report/tables.ts';
+import type { Scope } from '../runner/scope.ts';
+import { defineSuite } from '../runner/suite.ts';
+import { createClient } from '../setup/api-client.ts';
+import { createInProcessApi } from '../setup/in-process-api.ts';
+import { scratchDirectory } from '../setup/postgres.ts';
+import { openDuckDBEngine, type PreparedShops, prepareShops } from '../setup/prepared-shops.ts';
+import { startHttpServer, startProgram } from '../setup/programs.ts';
+import type { BenchmarkShop } from '../setup/shops.ts';
+
+/** So few purchases take no time: what remains is planning, and the hand-over to other threads. */
+const fewPurchases = 1_000;
+const target = 1.3;
+
+/** The groups of a query, as the base has them; null for totals alone. */
+const queries = [
+  { groupBy: undefined, key: null },
+  { groupBy: 'status', key: 'payment_status_key' },
+  { groupBy: 'day', key: 'created_quarter_hour // 96' },
+  { groupBy: 'utm_campaign', key: 'utm_campaign_key' },
+] as const satisfies readonly { groupBy: StatsDimension | undefined; key: string | null }[];
+
+export const steps = defineSuite({
+  name: 'steps',
+  description: 'where the time of uncached statistics goes, from plain statements to HTTP',
+  isQuick: false,
+  defaults: { purchases: 1_000_000, seed: 42, rounds: 31 },
+  async run({ options: { purchases, seed, rounds }, scope, server }) {
+    const sizes = [purchases, fewPurchases].map((count) => ({
+      organizations: 1,
+      purchases: count,
+      seed,
+    }));
+    const prepared = await prepareShops({ scope, server }, sizes);
+    const [shop, smallShop] = prepared.shops as [BenchmarkShop, BenchmarkShop];
+    // Each statement then also reads a delta with rows.
+    await prepared.database.pool.query(
+      'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id % 1000 = 7',
+    );
+    await startProgram(scope, 'sync/main.ts', ['once'], prepared.environment).done();
+    const engine = await openDuckDBEngine(scope, prepared);
+    const inProcess = createInProcessApi(scope, prepared.database.pool, engine);
+    const api = await startHttpServer(scope, 'src/commands/api.ts', prepared.environment);
+    const client = createClient(scope, api.url);
+    const plain = await openPlain(scope, prepared, shop);
+    const plainSmall = await openPlain(scope, prepared, smallShop);
+    // Greater than all values of purchases: every filter is new, and all purchases match.
+    let value = 10n ** 12n;
+    const figures = [];
+    for (const { groupBy, key } of queries) {
+      const queryOf = ({ organizationId }: BenchmarkShop) =>
+        statsQuery(organizationId, '', { maxValueInCents: ++value }, groupBy);
+      const tasks = {
+        plain: timed(() => plain(key, ++value)),
+        plainSmall: timed(() => plainSmall(key, ++value)),
+        engine: timed(() => queryOf(shop).run(engine)),
+        engineSmall: timed(() => queryOf(smallShop).run(engine)),
+        inProcess: timed(() => inProcess(queryOf(shop).url, shop)),
+        http: timed(() => client.get(queryOf(shop).url, shop)),
+      };
+      const times = await inRounds(tasks, { rounds, warmUps: 3, signal: scope.signal });
+      const differences = (name: keyof typeof times, other: keyof typeof times) =>
+        median(times[name].map(({ wall }, round) => wall - (times[other][round]?.wall ?? 0)));
+      const planningMs = differences('engineSmall', 'plainSmall');
+      figures.push({
+        query: groupBy === undefined ? 'totals' : `by ${groupBy}`,
+        plainMs: summaryOf(times.plain, wall),
+        planningMs,
+        readingMs: differences('engine', 'plain') - planningMs,
+        requestMs: differences('inProcess', 'engine'),
+        socketsMs: differences('http', 'inProcess'),
+        httpMs: summaryOf(times.http, wall),
+        ratio: ratioOf(times.http, times.plain, wall),
+      });
+    }
+    return {
+      text: [
+        tableOf(figures, {
+          'uncached statistics, ms': ({ query }) => query,
+          'plain statements': ({ plainMs }) => spread(plainMs),
+          '+ planning': ({ planningMs }) => decimal(planningMs),
+          '+ delta, labels, sums': ({ readingMs }) => decimal(readingMs),
+          '+ key check, JSON': ({ requestMs }) => decimal(requestMs),
+          '+ sockets': ({ socketsMs }) => decimal(socketsMs),
+          HTTP: ({ httpMs }) => spread(httpMs),
+          'HTTP / plain': ({ ratio }) => spread(ratio, 2),
+        }),
+        `The target is at most ${target} times the plain statements.`,
+      ],
+      plots: [
+        {
+          kind: 'bars',
+          title: 'Time of uncached statistics over HTTP, divided by plain statements',
+          unit: '×',
+          scale: 'linear',
+          baseline: 1,
+          target: { label: `target: ${target} or less`, value: target },
+          bars: figures.map(({ query, ratio }) => ({ label: query, value: ratio })),
+        },
+      ],
+      figures: { steps: figures, target },
+    };
+  },
+});
+
+/** The statements that DuckDB needs for a query on the base alone: the groups, and the number of customers. */
+async function openPlain(
+  scope: Scope,
+  { database, dataDirectory }: PreparedShops,
+  { organizationId }: BenchmarkShop,
+) {
+  const settings = readSettings(childEnvironment(database.url));
+  const instance = await createInstance({
+    threads: settings.duckdbThreads,
+    memoryLimit: settings.duckdbMemoryLimit,
+    spillDirectory: await scratchDirectory(scope),
+  });
+  const connection = await instance.connect();
+  scope.afterwards(async () => {
+    connection.closeSync();
+    instance.closeSync();
+  });
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const base = join(directory, readPublished(directory)?.base ?? '');
+  await connection.run(`attach ${quotePath(base)} as base (read_only)`);
+  return async (key: string | null, value: bigint) => {
+    const matching = sql`purchase_value_in_cents <= ${value}`;
+    await queryRows(
+      connection,
+      sql`
+        select ${raw(key === null ? '' : `${key} as key, `)} count(*), sum(purchase_value_in_cents) as revenue
+        from base.purchase where ${matching} ${raw(key === null ? '' : 'group by key')}
+        order by revenue desc limit 11`,
+    );
+    await queryRows(
+      connection,
+      sql`select count(*) from (select customer_key from base.purchase where ${matching} group by 1)`,
+    );
+  };
+}
