@@ -17,9 +17,9 @@ export type Marker = {
 
 /** More than two at a time would measure the cost of the requests. */
 const concurrency = 2;
-const requestIntervalMs = 15;
+const requestIntervalMs = 30;
 /** A late purchase is requested less often, with this precision: more requests would delay it further. */
-const lagPrecision = 0.05;
+const lagPrecision = 0.1;
 const timeoutMs = 120_000;
 /** A random pause, so that markers are independent of the worker's intervals. */
 const maxPauseMs = 100;
