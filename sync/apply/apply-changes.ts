@@ -2,6 +2,7 @@ import type pg from 'pg';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { runStatement } from '../../src/duckdb/connection.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { supersededColumns } from '../../src/purchase-store/layout.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
@@ -113,10 +114,13 @@ export async function writeStaged(
     replaced === undefined
       ? await stagedRowsOfBase(connection, catalogs)
       : sql`
-          select * from ${raw(catalogs.base)}.purchase as purchase
+          select ${raw(supersededColumns.join(', '))} from ${raw(catalogs.base)}.purchase as purchase
           where (${isReplaced}) and id not in (select id from ${change} where sign < 0)`;
   if (superseded !== null) {
-    await runStatement(connection, sql`insert into ${change} select -1, * from (${superseded})`);
+    await runStatement(
+      connection,
+      sql`insert into ${change} by name select -1 as sign, * from (${superseded})`,
+    );
   }
   await runStatement(
     connection,

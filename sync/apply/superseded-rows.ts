@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
+import { supersededColumns } from '../../src/purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 
 /** More ids than this are not listed in the statement. */
@@ -11,8 +12,8 @@ const maxScans = 16;
 const minGap = 2_048n;
 
 /**
- * Selects the base's rows of the staged purchases that the delta does not supersede yet, or
- * returns null if there are certainly none.
+ * Selects the base's rows (`supersededColumns`) of the staged purchases that the delta does not
+ * supersede yet, or returns null if there are certainly none.
  *
  * A few ids are constants, and distant ones have a scan each: DuckDB then skips the row groups
  * between them. A subquery reads the whole base: a run with 60 changes, a tenth of them of any
@@ -23,16 +24,16 @@ export async function stagedRowsOfBase(
   connection: DuckDBConnection,
   { base, delta }: StoreCatalogs,
 ): Promise<Sql | null> {
-  const purchase = raw(`${base}.purchase`);
+  const selected = raw(`select ${supersededColumns.join(', ')} from ${base}.purchase`);
   const missing = sql`
-    select id from staged where id not in (select id from ${raw(delta)}.change where sign < 0)`;
+    select id from staged
+    anti join (select id from ${raw(delta)}.change where sign < 0) as superseded using (id)`;
   const rows = await queryRows(connection, sql`${missing} order by id limit ${maxListedIds + 1}`);
   if (rows.length === 0) return null;
-  if (rows.length > maxListedIds) return sql`select * from ${purchase} where id in (${missing})`;
+  if (rows.length > maxListedIds) return sql`${selected} where id in (${missing})`;
   const scans = splitAtGaps(rows.map(([id]) => id as bigint)).map(
     (ids) => sql`
-      select * from ${purchase}
-      where id between ${ids[0]} and ${ids.at(-1)} and id in (${join(ids)})`,
+      ${selected} where id between ${ids[0]} and ${ids.at(-1)} and id in (${join(ids)})`,
   );
   return join(scans, ' union all ');
 }

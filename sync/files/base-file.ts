@@ -11,7 +11,7 @@ import { createBaseLayout, layoutVersion, requireBase } from '../../src/purchase
 import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
 import { type LoadProgress, readLoadProgress } from '../capture/watermark.ts';
 import type { FileContext } from './delta-file.ts';
-import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
+import { detachAndClose, newFileOptions, removeDuckDBFile } from './duckdb-file.ts';
 import { syncToDisk } from './sync-to-disk.ts';
 import { inTransaction } from './transaction.ts';
 
@@ -74,7 +74,7 @@ export async function resetBase(file: BaseFile): Promise<void> {
   await removeDuckDBFile(path);
   file.progress = null;
   file.beginning = null;
-  await connection.run(`attach ${quotePath(path)} as ${catalog} (${storageVersion})`);
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (${newFileOptions})`);
   await inTransaction(connection, async () => {
     await connection.run(createBaseLayout(catalog));
   });

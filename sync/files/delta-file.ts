@@ -11,7 +11,7 @@ import { organizationDirectory } from '../../src/purchase-store/published-genera
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { createDictionaryKeys, type DictionaryKeys } from '../apply/dictionary-keys.ts';
 import { createWatermark, readWatermark, type Watermark } from '../capture/watermark.ts';
-import { detachAndClose, removeDuckDBFile, storageVersion } from './duckdb-file.ts';
+import { detachAndClose, newFileOptions, removeDuckDBFile } from './duckdb-file.ts';
 import { inTransaction } from './transaction.ts';
 
 /** Changes are applied to `live`, and its copies are published. `next` replaces `live` after a build. */
@@ -78,7 +78,7 @@ export async function createDelta(
   await removeDuckDBFile(path);
   const connection = await context.instance.connect();
   try {
-    await connection.run(`attach ${quotePath(path)} as ${catalog} (${deltaOptions})`);
+    await connection.run(`attach ${quotePath(path)} as ${catalog} (${newFileOptions})`);
     const file = await withBase(context, role, connection, base, watermark);
     const write = inTransaction(connection, async () => {
       await connection.run(createDeltaLayout(catalog));
@@ -95,9 +95,6 @@ export async function createDelta(
     throw error;
   }
 }
-
-/** Each column of a small table takes a block. */
-const deltaOptions = `${storageVersion}, block_size 16384`;
 
 /** Replaces the closed delta `live` by the closed delta `next`. */
 export async function replaceLiveDelta(directory: string): Promise<void> {

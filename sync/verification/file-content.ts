@@ -1,6 +1,7 @@
 import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
+import { supersededColumns } from '../../src/purchase-store/layout.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import type { Generation } from '../capture/watermark.ts';
 import type { DeltaFile } from '../files/delta-file.ts';
@@ -79,8 +80,10 @@ export function deltaContent({ connection, catalogs, path, watermark }: DeltaFil
 
 /** Signed sums would be wrong, although the purchases themselves may be equal. */
 async function requireSupersededRows(query: Query, { base, delta }: StoreCatalogs): Promise<void> {
-  const superseded = sql`select * exclude (sign) from ${raw(delta)}.change where sign < 0`;
-  const original = sql`select * from ${raw(base)}.purchase semi join (${superseded}) using (id)`;
+  const columns = raw(supersededColumns.join(', '));
+  const superseded = sql`select ${columns} from ${raw(delta)}.change where sign < 0`;
+  const original = sql`
+    select ${columns} from ${raw(base)}.purchase semi join (${superseded}) as superseded using (id)`;
   const [row] = await query(sql`
     select (select count(*) from (${superseded} except all ${original}))
       + (select count(*) from (${original} except all ${superseded}))`);

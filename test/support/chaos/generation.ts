@@ -4,7 +4,13 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { join as joinSql, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
 import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
-import { dictionaries, labelKey, labelTable, noLabel } from '../../../src/purchase-store/layout.ts';
+import {
+  dictionaries,
+  labelKey,
+  labelTable,
+  noLabel,
+  supersededColumns,
+} from '../../../src/purchase-store/layout.ts';
 import {
   organizationDirectory,
   type PublishedGeneration,
@@ -154,8 +160,11 @@ async function findIntegrityErrors(
       );
     }
   }
-  const superseded = sql`select * exclude (sign) from ${raw(catalogs.delta)}.change where sign < 0`;
-  const original = sql`select * from ${raw(catalogs.base)}.purchase semi join (${superseded}) using (id)`;
+  const columns = raw(supersededColumns.join(', '));
+  const superseded = sql`select ${columns} from ${raw(catalogs.delta)}.change where sign < 0`;
+  const original = sql`
+    select ${columns} from ${raw(catalogs.base)}.purchase
+    semi join (${superseded}) as superseded using (id)`;
   for (const [one, other] of [
     [superseded, original],
     [original, superseded],
