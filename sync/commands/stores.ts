@@ -33,7 +33,7 @@ export async function openStore(context: {
   readonly log: Logger;
 }): Promise<OpenStore> {
   const { settings, database, folderId, log } = context;
-  const { dataDirectory, duckdbMemoryLimit } = settings;
+  const { dataDirectory, duckdbMemoryLimit, duckdbThreads: buildThreads } = settings;
   const folder = { database, dataDirectory, dataFolderId: folderId };
   const server = clickHouseOptions(settings);
   if (server !== null) {
@@ -43,12 +43,12 @@ export async function openStore(context: {
   }
   prepareSpill(dataDirectory);
   const instance = await createInstance({
-    threads: settings.duckdbThreads,
+    threads: 1,
     memoryLimit: duckdbMemoryLimit,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
   const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
-  const store = createFileStore({ ...folder, instance, maxIdleFiles });
+  const store = createFileStore({ ...folder, instance, maxIdleFiles, buildThreads });
   return { store, instance, close: async () => instance.closeSync() };
 }
 

@@ -34,7 +34,7 @@ export async function createTestWorker(
   const observer = createWorkerMetrics(registry);
   const worker = createWorker({
     ...folder,
-    store: createFileStore({ ...folder, instance, maxIdleFiles: 16, ...options }),
+    store: createFileStore({ ...folder, instance, maxIdleFiles: 16, buildThreads: 2, ...options }),
     concurrency: 2,
     pollIntervalMs: 20,
     log: createRecordedLog(),

@@ -40,7 +40,7 @@ describe('a worker that stops', () => {
     };
     const worker = createWorker({
       ...folder,
-      store: createFileStore({ ...folder, instance, maxIdleFiles: 1 }),
+      store: createFileStore({ ...folder, instance, maxIdleFiles: 1, buildThreads: 2 }),
       concurrency: 1,
       pollIntervalMs: 20,
       log: createRecordedLog(),
