@@ -114,7 +114,7 @@ export async function writeStaged(
     replaced === undefined
       ? await stagedRowsOfBase(connection, catalogs)
       : sql`
-          select ${raw(supersededColumns.join(', '))} from ${raw(catalogs.base)}.purchase as purchase
+          select ${raw(supersededColumns)} from ${raw(catalogs.base)}.purchase as purchase
           where (${isReplaced}) and id not in (select id from ${change} where sign < 0)`;
   if (superseded !== null) {
     await runStatement(

@@ -24,7 +24,7 @@ export async function stagedRowsOfBase(
   connection: DuckDBConnection,
   { base, delta }: StoreCatalogs,
 ): Promise<Sql | null> {
-  const selected = raw(`select ${supersededColumns.join(', ')} from ${base}.purchase`);
+  const selected = raw(`select ${supersededColumns} from ${base}.purchase`);
   const missing = sql`
     select id from staged
     anti join (select id from ${raw(delta)}.change where sign < 0) as superseded using (id)`;

@@ -80,7 +80,7 @@ export function deltaContent({ connection, catalogs, path, watermark }: DeltaFil
 
 /** Signed sums would be wrong, although the purchases themselves may be equal. */
 async function requireSupersededRows(query: Query, { base, delta }: StoreCatalogs): Promise<void> {
-  const columns = raw(supersededColumns.join(', '));
+  const columns = raw(supersededColumns);
   const superseded = sql`select ${columns} from ${raw(delta)}.change where sign < 0`;
   const original = sql`
     select ${columns} from ${raw(base)}.purchase semi join (${superseded}) as superseded using (id)`;

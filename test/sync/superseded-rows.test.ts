@@ -43,7 +43,7 @@ describe('the rows of the base that staged purchases supersede', () => {
     expect(rows).not.toBeNull();
     const found = await connection.runAndReadAll(rows?.text ?? '', rows?.values as bigint[]);
     const expected = await connection.runAndReadAll(`
-      select ${supersededColumns.join(', ')} from base.purchase
+      select ${supersededColumns} from base.purchase
       where id in (from staged) and id not in (select id from delta.change where sign < 0)`);
     expect(expected.currentRowCount).toBeGreaterThan(0);
     expect(sorted(found.getRows())).toEqual(sorted(expected.getRows()));

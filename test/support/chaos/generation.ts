@@ -160,7 +160,7 @@ async function findIntegrityErrors(
       );
     }
   }
-  const columns = raw(supersededColumns.join(', '));
+  const columns = raw(supersededColumns);
   const superseded = sql`select ${columns} from ${raw(catalogs.delta)}.change where sign < 0`;
   const original = sql`
     select ${columns} from ${raw(catalogs.base)}.purchase
