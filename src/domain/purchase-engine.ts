@@ -70,6 +70,14 @@ export type FileDescriptors = { readonly base: number; readonly delta: number };
 /** A result, and the instant (microseconds since 1970) of the data that it shows. */
 export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };
 
+/** Queries of one `client`, by default the organization, share a queue. */
+export type QueuedRead<Query, Result> = (
+  organizationId: bigint,
+  query: Query,
+  signal?: AbortSignal,
+  client?: string,
+) => Promise<AsOf<Result>>;
+
 /** Immutable data, and the instant up to which they show all changes. */
 export type DataVersion = { readonly name: string; readonly asOf: bigint };
 
@@ -80,38 +88,17 @@ export type DataVersion = { readonly name: string; readonly asOf: bigint };
  * A method rejects with UnknownCursorError if the cursor is no purchase of the organization, with
  * QueueFullError if the queue is full, with StoreUnavailableError if the store is, and with the
  * signal's reason if the signal is aborted.
- * Queries of one `client`, by default the organization, share a queue.
  */
 export interface PurchaseReader {
-  list(
-    organizationId: bigint,
-    query: PurchaseListQuery,
-    signal?: AbortSignal,
-    client?: string,
-  ): Promise<AsOf<PurchasePage>>;
+  readonly list: QueuedRead<PurchaseListQuery, PurchasePage>;
 
-  /** Null if the organization does not have this purchase. */
-  get(
-    organizationId: bigint,
-    purchaseId: bigint,
-    signal?: AbortSignal,
-    client?: string,
-  ): Promise<AsOf<Purchase | null>>;
+  /** The query is the purchase's id. Null if the organization does not have this purchase. */
+  readonly get: QueuedRead<bigint, Purchase | null>;
 
-  stats(
-    organizationId: bigint,
-    query: PurchaseStatsQuery,
-    signal?: AbortSignal,
-    client?: string,
-  ): Promise<AsOf<PurchaseStats>>;
+  readonly stats: QueuedRead<PurchaseStatsQuery, PurchaseStats>;
 
   /** Rejects with TooManyPeriodsError if the periods exceed the maximum. */
-  timeSeries(
-    organizationId: bigint,
-    query: PurchaseTimeSeriesQuery,
-    signal?: AbortSignal,
-    client?: string,
-  ): Promise<AsOf<PurchaseTimeSeries>>;
+  readonly timeSeries: QueuedRead<PurchaseTimeSeriesQuery, PurchaseTimeSeries>;
 
   /**
    * Calls `take` with a source that has each matching purchase exactly once, as of one instant,

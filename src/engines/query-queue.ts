@@ -40,6 +40,9 @@ export class QueryTimeoutError extends Error {
   override readonly name = 'QueryTimeoutError';
 }
 
+/** The client of a query that names none. */
+export const defaultClient = (organizationId: bigint): string => `organization ${organizationId}`;
+
 type ClientQueue = { readonly queue: PQueue; waiting: number };
 
 export function createQueryQueue(options: QueryQueueOptions): QueryQueue {

@@ -1,12 +1,17 @@
 import {
-  type AsOf,
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
+  type QueuedRead,
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
+import {
+  createQueryQueue,
+  defaultClient,
+  type QueryQueue,
+  type QueryQueueOptions,
+} from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { ClickHouse } from './client.ts';
 import { newestGeneration } from './generation.ts';
@@ -90,13 +95,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
         query: Query,
         signal: AbortSignal,
       ) => Promise<Result>,
-    ) =>
-    (
-      organizationId: bigint,
-      query: Query,
-      signal?: AbortSignal,
-      client = `organization ${organizationId}`,
-    ): Promise<AsOf<Result>> =>
+    ): QueuedRead<Query, Result> =>
+    (organizationId, query, signal, client = defaultClient(organizationId)) =>
       queries.run(client, signal, async (either) => {
         const generation = required(await find(organizationId, source, either));
         const result = await read(clickhouse, generation, query, either);

@@ -1,10 +1,10 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { Purchase } from '../../domain/purchase.ts';
 import {
-  type AsOf,
   NoGenerationError,
   type PurchaseEngine,
   type PurchaseReader,
+  type QueuedRead,
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
@@ -12,7 +12,7 @@ import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/
 import { maxIdle } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
-import type { QueryQueueOptions } from '../query-queue.ts';
+import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { Generation } from './generation.ts';
 import { createGenerations, type Generations, type GenerationsOptions } from './generations.ts';
@@ -160,13 +160,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   const queued =
     <Query, Result>(
       read: (connection: DuckDBConnection, generation: Generation, query: Query) => Promise<Result>,
-    ) =>
-    (
-      organizationId: bigint,
-      query: Query,
-      signal?: AbortSignal,
-      client = `organization ${organizationId}`,
-    ): Promise<AsOf<Result>> =>
+    ): QueuedRead<Query, Result> =>
+    (organizationId, query, signal, client = defaultClient(organizationId)) =>
       withParts(({ queries, generations }) =>
         queries.run(client, signal, (connection) =>
           generations.use(organizationId, source, async ({ generation, asOf }) => ({

@@ -1,10 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
-import type { AsOf, PurchaseEngine, PurchaseReader } from '../../domain/purchase-engine.ts';
+import type {
+  AsOf,
+  PurchaseEngine,
+  PurchaseReader,
+  QueuedRead,
+} from '../../domain/purchase-engine.ts';
 import { microsecondsOf } from '../../postgres/instants.ts';
 import { type Database, firstRow, inSnapshot, withConnection } from '../../postgres/pool.ts';
-import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
+import {
+  createQueryQueue,
+  defaultClient,
+  type QueryQueue,
+  type QueryQueueOptions,
+} from '../query-queue.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
@@ -40,13 +50,8 @@ export function createPostgresEngine(
   const queued =
     <Query, Result>(
       read: (connection: pg.ClientBase, organizationId: bigint, query: Query) => Promise<Result>,
-    ) =>
-    (
-      organizationId: bigint,
-      query: Query,
-      signal?: AbortSignal,
-      client = `organization ${organizationId}`,
-    ): Promise<AsOf<Result>> => {
+    ): QueuedRead<Query, Result> =>
+    (organizationId, query, signal, client = defaultClient(organizationId)) => {
       const work: SnapshotWork<AsOf<Result>> = async (connection, readInstant) => {
         await lockTable(connection);
         const result = await read(connection, organizationId, query);
