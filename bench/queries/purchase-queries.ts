@@ -20,6 +20,15 @@ export type PurchaseQuery = {
   run(engine: PurchaseEngine): Promise<unknown>;
 };
 
+/**
+ * Returns values that exceed those of all purchases, each once. With such a maximum, all purchases
+ * match a query, and no cache has its result.
+ */
+export function createUnseenMaximums(): () => bigint {
+  let value = 10n ** 12n;
+  return () => ++value;
+}
+
 /** `name` names the filters, such as `paid`. */
 export function statsQuery(
   organizationId: bigint,

@@ -4,12 +4,12 @@ import type { StatsDimension } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import {
   organizationDirectory,
-  readPublished,
+  publishedBase,
 } from '../../src/purchase-store/published-generation.ts';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { median, ratioOf, summaryOf } from '../measure/statistics.ts';
-import { statsQuery } from '../queries/purchase-queries.ts';
+import { createUnseenMaximums, statsQuery } from '../queries/purchase-queries.ts';
 import { decimal, spread, tableOf } from '../report/tables.ts';
 import type { Scope } from '../runner/scope.ts';
 import { defineSuite } from '../runner/suite.ts';
@@ -56,31 +56,30 @@ export const steps = defineSuite({
     const client = createClient(scope, api.url);
     const plain = await openPlain(scope, prepared, shop);
     const plainSmall = await openPlain(scope, prepared, smallShop);
-    // Greater than all values of purchases: every filter is new, and all purchases match.
-    let value = 10n ** 12n;
+    const unseenMaximum = createUnseenMaximums();
     const figures = [];
     for (const { groupBy, key } of queries) {
       const queryOf = ({ organizationId }: BenchmarkShop) =>
-        statsQuery(organizationId, '', { maxValueInCents: ++value }, groupBy);
+        statsQuery(organizationId, '', { maxValueInCents: unseenMaximum() }, groupBy);
       const tasks = {
-        plain: timed(() => plain(key, ++value)),
-        plainSmall: timed(() => plainSmall(key, ++value)),
+        plain: timed(() => plain(key, unseenMaximum())),
+        plainSmall: timed(() => plainSmall(key, unseenMaximum())),
         engine: timed(() => queryOf(shop).run(engine)),
         engineSmall: timed(() => queryOf(smallShop).run(engine)),
         inProcess: timed(() => inProcess(queryOf(shop).url, shop)),
         http: timed(() => client.get(queryOf(shop).url, shop)),
       };
       const times = await inRounds(tasks, { rounds, warmUps: 3, signal: scope.signal });
-      const differences = (name: keyof typeof times, other: keyof typeof times) =>
-        median(times[name].map(({ wall }, round) => wall - (times[other][round]?.wall ?? 0)));
-      const planningMs = differences('engineSmall', 'plainSmall');
+      const difference = (name: keyof typeof times, other: keyof typeof times) =>
+        median(times[name].map((time, round) => time.wall - (times[other][round]?.wall ?? 0)));
+      const planningMs = difference('engineSmall', 'plainSmall');
       figures.push({
         query: groupBy === undefined ? 'totals' : `by ${groupBy}`,
         plainMs: summaryOf(times.plain, wall),
         planningMs,
-        readingMs: differences('engine', 'plain') - planningMs,
-        requestMs: differences('inProcess', 'engine'),
-        socketsMs: differences('http', 'inProcess'),
+        readingMs: difference('engine', 'plain') - planningMs,
+        requestMs: difference('inProcess', 'engine'),
+        socketsMs: difference('http', 'inProcess'),
         httpMs: summaryOf(times.http, wall),
         ratio: ratioOf(times.http, times.plain, wall),
       });
@@ -133,7 +132,7 @@ async function openPlain(
     instance.closeSync();
   });
   const directory = organizationDirectory(dataDirectory, organizationId);
-  const base = join(directory, readPublished(directory)?.base ?? '');
+  const base = join(directory, publishedBase(directory) ?? '');
   await connection.run(`attach ${quotePath(base)} as base (read_only)`);
   return async (key: string | null, value: bigint) => {
     const matching = sql`purchase_value_in_cents <= ${value}`;

@@ -1,7 +1,12 @@
 import type { PurchaseFilters } from '../../../src/domain/purchase-query.ts';
 import { inRounds, type Rounds, timed, wall } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
-import { listQuery, type PurchaseQuery, statsQuery } from '../../queries/purchase-queries.ts';
+import {
+  createUnseenMaximums,
+  listQuery,
+  type PurchaseQuery,
+  statsQuery,
+} from '../../queries/purchase-queries.ts';
 import { withScope } from '../../runner/scope.ts';
 import { createClient } from '../../setup/api-client.ts';
 import { openDuckDBEngine } from '../../setup/prepared-shops.ts';
@@ -33,13 +38,12 @@ export async function measureUncached(
   return withScope(rounds.signal, async (scope) => {
     const engine = await openDuckDBEngine(scope, service);
     const bare = createClient(scope, bareUrl);
-    // Greater than all values of purchases: every filter is new, and all purchases match.
-    let value = 10n ** 12n;
+    const unseenMaximum = createUnseenMaximums();
     const figures = [];
     for (const { shop, purchases } of shops) {
       for (const [index, { name }] of queriesOf(shop, {}).entries()) {
         const newQuery = () =>
-          queriesOf(shop, { maxValueInCents: ++value })[index] as PurchaseQuery;
+          queriesOf(shop, { maxValueInCents: unseenMaximum() })[index] as PurchaseQuery;
         const times = await inRounds(
           {
             engine: timed(() => newQuery().run(engine)),
