@@ -9,6 +9,7 @@ import { openForWorker } from '../clickhouse/connection.ts';
 import { openPublishedContents } from '../clickhouse/content.ts';
 import { readPublishedStatus } from '../clickhouse/status.ts';
 import { createClickHouseStore } from '../clickhouse/store.ts';
+import { threadsOfRuns } from '../files/build-threads.ts';
 import { createFileStore } from '../files/store.ts';
 import type { Store } from '../schedule/store.ts';
 import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
@@ -43,7 +44,7 @@ export async function openStore(context: {
   }
   prepareSpill(dataDirectory);
   const instance = await createInstance({
-    threads: 1,
+    threads: threadsOfRuns,
     memoryLimit: duckdbMemoryLimit,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });

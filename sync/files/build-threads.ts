@@ -1,10 +1,13 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 
+/** Threads of DuckDB besides builds. */
+export const threadsOfRuns = 1;
+
 /** Runs a build with more threads of DuckDB. */
 export type BuildThreads = <Result>(build: () => Promise<Result>) => Promise<Result>;
 
 /**
- * Gives an instance `threads` threads during builds, and one otherwise. With two threads, the small
+ * Gives an instance `threads` threads during builds, and `threadsOfRuns` otherwise. With two threads, the small
  * statements that apply and publish changes took 112 to 146 ms of processor time for a generation,
  * with one 81 to 85 (20 organizations of 20,000 purchases).
  */
@@ -16,7 +19,7 @@ export function createBuildThreads(instance: DuckDBInstance, threads: number): B
       .then(async () => {
         const connection = await instance.connect();
         try {
-          await connection.run(`set threads = ${builds > 0 ? threads : 1}`);
+          await connection.run(`set threads = ${builds > 0 ? threads : threadsOfRuns}`);
         } finally {
           connection.closeSync();
         }
