@@ -7,9 +7,9 @@ export const threadsOfRuns = 1;
 export type BuildThreads = <Result>(build: () => Promise<Result>) => Promise<Result>;
 
 /**
- * Gives an instance `threads` threads during builds, and `threadsOfRuns` otherwise. With two threads, the small
- * statements that apply and publish changes took 112 to 146 ms of processor time for a generation,
- * with one 81 to 85 (20 organizations of 20,000 purchases).
+ * Gives an instance `threads` threads during builds, and `threadsOfRuns` otherwise. With two threads,
+ * the small statements that apply and publish changes took 112 to 146 ms of processor time for a
+ * generation, with one 81 to 85 (20 organizations of 20,000 purchases).
  */
 export function createBuildThreads(instance: DuckDBInstance, threads: number): BuildThreads {
   let builds = 0;
