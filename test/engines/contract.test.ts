@@ -80,6 +80,28 @@ describe.each(engines)('the engine %s', (name) => {
     }
   });
 
+  it.for([{ currencies: [null, null, 'BRL', 'BRL'] }, { currencies: [null, 'BRL', 'BRL', 'USD'] }])(
+    'returns the currencies of any successive purchases of $currencies',
+    async ({ currencies }) => {
+      const { organization } = await store.shop(
+        currencies.map((currency, index) => ({ currency, purchase_value_in_cents: index })),
+      );
+      for (let first = 0; first < currencies.length; first += 1) {
+        for (let last = first; last < currencies.length; last += 1) {
+          const matching = currencies
+            .slice(first, last + 1)
+            .filter((currency) => currency !== null);
+          const [currency = null, ...others] = new Set(matching);
+          const filters = { minValueInCents: BigInt(first), maxValueInCents: BigInt(last) };
+          expect(await statsOf(organization, filters, 'utm_source')).toMatchObject({
+            currency: others.length === 0 ? currency : null,
+            mixedCurrencies: others.length > 0,
+          });
+        }
+      }
+    },
+  );
+
   it('ranks groups by revenue, then count, then key, null last', async () => {
     const { organization } = await store.shop([
       { utm_source: 'big', purchase_value_in_cents: 900 },

@@ -3,8 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { labelDictionary } from '../../purchase-store/layout.ts';
-import { dictionaryEntries, type StoreCatalogs } from '../../purchase-store/relations.ts';
+import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
 
 /** An attached base and delta. Their content never changes. */
@@ -13,29 +12,36 @@ export type Generation = {
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
+  /** Of all purchases, after the first query for them. */
+  sums: SumsByCurrency | null;
   /** The unfiltered totals, after the first query for them. */
   totals: PurchaseTotals | null;
 };
 
-/** Values that queries have read from a base, for all generations that share it. */
+/** By the key of the currency. */
+export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
+
+/** Values that queries have read from a base, for all generations that share it. Null before that. */
 export type BaseCache = {
   readonly labels: FileLabels;
-  /** Null before the first query for unfiltered totals. */
-  totals: BaseTotals | null;
+  sums: SumsByCurrency | null;
+  customers: BaseCustomers | null;
 };
 
-/** The totals of all purchases of a base. */
-export type BaseTotals = {
-  /** By the key of the currency. */
-  readonly sums: ReadonlyMap<number, PurchaseSums>;
-  readonly customers: bigint;
-  /** The greatest key of a customer; -1 without customers. */
-  readonly greatestCustomer: number;
+/** The customers of all purchases of a base. */
+export type BaseCustomers = {
+  readonly count: bigint;
+  /** -1 without customers. */
+  readonly greatestKey: number;
   /** Some customers of the dictionary have no purchase in the base. */
-  readonly hasUnusedCustomers: boolean;
+  readonly hasUnused: boolean;
 };
 
-export const createBaseCache = (): BaseCache => ({ labels: createFileLabels(), totals: null });
+export const createBaseCache = (): BaseCache => ({
+  labels: createFileLabels(),
+  sums: null,
+  customers: null,
+});
 
 /** Aggregates that DuckDB reads without a scan of the base when the files are attached. */
 export type GenerationSummary = {
@@ -43,8 +49,6 @@ export type GenerationSummary = {
   /** No `created_at` is earlier or later; microseconds since 1970. */
   readonly first: bigint;
   readonly last: bigint;
-  /** The currency of all purchases; null if there may be several, or purchases without one. */
-  readonly currency: string | null;
 };
 
 /** Reads the summary of files that are attached already. */
@@ -54,27 +58,22 @@ export async function createGeneration(
   ofBase = createBaseCache(),
 ): Promise<Generation> {
   const { base, delta } = catalogs;
-  const bounds = raw(`min(created_at) as first, max(created_at) as last,
-      min(currency_key) as least_key, max(currency_key) as greatest_key`);
+  const bounds = raw('min(created_at) as first, max(created_at) as last');
   const [row] = await queryRows(
     connection,
     sql`
-      select purchases, coalesce(epoch_us(first), 0), coalesce(epoch_us(last), 0), value
+      select sum(purchases)::bigint,
+        coalesce(epoch_us(min(first)), 0), coalesce(epoch_us(max(last)), 0)
       from (
-        select sum(purchases)::bigint as purchases, min(first) as first, max(last) as last,
-          case when min(least_key) = max(greatest_key) then min(least_key) end as key
-        from (
-          select count(*) as purchases, ${bounds} from ${raw(base)}.purchase
-          union all
-          select sum(sign), ${bounds} from ${raw(delta)}.change where sign <> 0
-        )
-      ) as summary
-      left join ${dictionaryEntries(catalogs, labelDictionary('currency'))} using (key)`,
+        select count(*) as purchases, ${bounds} from ${raw(base)}.purchase
+        union all
+        select sum(sign), ${bounds} from ${raw(delta)}.change where sign <> 0
+      )`,
   );
-  const [purchases, first, last, currency] = row as [bigint, bigint, bigint, string | null];
-  const summary = { purchases: Number(purchases), first, last, currency };
+  const [purchases, first, last] = row as [bigint, bigint, bigint];
+  const summary = { purchases: Number(purchases), first, last };
   const labels = createLabelCache(catalogs, ofBase.labels);
-  return { catalogs, labels, summary, ofBase, totals: null };
+  return { catalogs, labels, summary, ofBase, sums: null, totals: null };
 }
 
 /** Microseconds since 1970. */

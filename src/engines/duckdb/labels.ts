@@ -2,7 +2,6 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import { LRUCache } from 'lru-cache';
 import sql, { join, raw } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
-import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelTable } from '../../purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
@@ -59,19 +58,6 @@ export function createLabelCache(catalogs: StoreCatalogs, ofBase: FileLabels): L
       };
     },
   };
-}
-
-/** The currency of purchases whose currencies have keys from `least` to `greatest`; null for none. */
-export async function currencyOf(
-  connection: DuckDBConnection,
-  labels: LabelCache,
-  least: number | null,
-  greatest: number | null,
-): Promise<Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'>> {
-  if (least === null) return { currency: null, mixedCurrencies: false };
-  if (least !== greatest) return { currency: null, mixedCurrencies: true };
-  const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([least])]]));
-  return { currency: nameOf('currency', least), mixedCurrencies: false };
 }
 
 function lookUpStatement(catalogs: StoreCatalogs, label: PurchaseLabel, keys: readonly number[]) {

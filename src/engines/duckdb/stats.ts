@@ -21,10 +21,10 @@ import {
   groupedPurchases,
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
+import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { countSuperseded, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
-import { currencyOf } from './labels.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
@@ -50,33 +50,34 @@ export async function purchaseStats(
 
 /**
  * One statement, because each statement costs a millisecond before it reads anything. Known
- * values are not read: the sums of the ranking, a single currency, a filter by one customer.
+ * values are not read: the sums of the ranking, a filter by one customer, and currencies that
+ * follow from the number of matching purchases.
  */
 async function readTotals(
   connection: DuckDBConnection,
-  { catalogs, summary, labels }: Generation,
+  generation: Generation,
   { customerId }: PurchaseFilters,
   matching: Sql,
   ranking: PurchaseSums | null,
 ): Promise<PurchaseTotals> {
+  const { catalogs } = generation;
   if (ranking?.purchaseCount === 0n) return emptyStats;
-  const isCurrencyKnown = summary.currency !== null;
-  const areSumsKnown = ranking !== null && isCurrencyKnown;
+  const ofAll = await sumsByCurrency(connection, generation);
+  const known = currenciesOfAny(ofAll, ranking?.purchaseCount ?? 1n);
+  const areSumsKnown = ranking !== null && known !== undefined;
   const parts = [
-    ...(areSumsKnown ? [] : [sumsPart(catalogs, matching, isCurrencyKnown)]),
+    ...(areSumsKnown ? [] : [sumsPart(catalogs, matching, known !== undefined)]),
     ...(customerId === undefined ? [customersPart(catalogs, matching)] : []),
   ];
   const [row = []] =
     parts.length === 0 ? [] : await queryRows(connection, sql`select * from ${join(parts, ', ')}`);
   const values = [...row];
-  const [purchaseCount, revenueInCents, leastKey, greatestKey] = areSumsKnown
+  const [purchaseCount, revenueInCents, least, greatest] = areSumsKnown
     ? [ranking.purchaseCount, ranking.revenueInCents, null, null]
     : (values.splice(0, 4) as [bigint, bigint, number | null, number | null]);
   if (purchaseCount === 0n) return emptyStats;
-  const currencies =
-    summary.currency === null
-      ? await currencyOf(connection, labels, leastKey, greatestKey)
-      : { currency: summary.currency, mixedCurrencies: false };
+  const read = least === null || greatest === null ? null : { least, greatest };
+  const currencies = await nameCurrencies(connection, generation, known ?? read);
   if (customerId !== undefined) {
     return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
   }
@@ -86,8 +87,8 @@ async function readTotals(
 }
 
 /** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */
-function sumsPart(catalogs: StoreCatalogs, matching: Sql, isCurrencyKnown: boolean): Sql {
-  if (isCurrencyKnown) {
+function sumsPart(catalogs: StoreCatalogs, matching: Sql, areCurrenciesKnown: boolean): Sql {
+  if (areCurrenciesKnown) {
     return sql`(
       select purchase_count, revenue, null, null from ${groupedPurchases(catalogs, matching, {})}
     ) as summed`;

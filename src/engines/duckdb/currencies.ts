@@ -1,0 +1,94 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { labelKey, noLabel } from '../../purchase-store/layout.ts';
+import { signedCents } from '../../purchase-store/relations.ts';
+import type { Generation, SumsByCurrency } from './generation.ts';
+
+/** The least and the greatest key of a currency among some purchases; null if none has one. */
+export type CurrencyKeys = { readonly least: number; readonly greatest: number } | null;
+
+/**
+ * The sums of all purchases. A base is read once, for all generations that share it. Each
+ * generation adds the signed rows of its delta.
+ */
+export async function sumsByCurrency(
+  connection: DuckDBConnection,
+  generation: Generation,
+): Promise<SumsByCurrency> {
+  const { catalogs, ofBase } = generation;
+  ofBase.sums ??= await readSums(
+    connection,
+    sumsOf(`${catalogs.base}.purchase`, 'count(*)', raw('purchase_value_in_cents')),
+  );
+  generation.sums ??= added(
+    ofBase.sums,
+    await readSums(connection, sumsOf(`${catalogs.delta}.change`, 'sum(sign)', signedCents)),
+  );
+  return generation.sums;
+}
+
+/**
+ * The currencies of any `count` purchases, if the sums of all purchases leave only one answer:
+ * more purchases than those without a currency have one, and still more have several.
+ */
+export function currenciesOfAny(sums: SumsByCurrency, count: bigint): CurrencyKeys | undefined {
+  const withoutCurrency = sums.get(noLabel)?.purchaseCount ?? 0n;
+  if (count <= withoutCurrency) return undefined;
+  const keys = [...sums.keys()].filter((key) => key !== noLabel);
+  const counts = keys.map((key) => sums.get(key)?.purchaseCount ?? 0n);
+  const isEveryOther = counts.every((ofCurrency) => count > withoutCurrency + ofCurrency);
+  return keys.length === 1 || isEveryOther ? rangeOf(keys) : undefined;
+}
+
+/** The currencies of all purchases. */
+export const currenciesOfAll = (sums: SumsByCurrency): CurrencyKeys =>
+  rangeOf([...sums.keys()].filter((key) => key !== noLabel));
+
+const rangeOf = (keys: readonly number[]): CurrencyKeys =>
+  keys.length === 0 ? null : { least: Math.min(...keys), greatest: Math.max(...keys) };
+
+export async function nameCurrencies(
+  connection: DuckDBConnection,
+  { labels }: Generation,
+  keys: CurrencyKeys,
+): Promise<Pick<PurchaseTotals, 'currency' | 'mixedCurrencies'>> {
+  if (keys === null) return { currency: null, mixedCurrencies: false };
+  if (keys.least !== keys.greatest) return { currency: null, mixedCurrencies: true };
+  const nameOf = await labels.lookUp(connection, new Map([['currency', new Set([keys.least])]]));
+  return { currency: nameOf('currency', keys.least), mixedCurrencies: false };
+}
+
+/** Selects count and revenue of a table's rows by currency. */
+const sumsOf = (table: string, count: string, cents: Sql) =>
+  sql`
+    select ${raw(labelKey('currency'))}, ${raw(count)}::bigint, sum(${cents})
+    from ${raw(table)} group by 1`;
+
+async function readSums(connection: DuckDBConnection, statement: Sql): Promise<SumsByCurrency> {
+  const rows = await queryRows(connection, statement);
+  return new Map(
+    rows.map(([key, purchaseCount, revenueInCents]) => [
+      key as number,
+      { purchaseCount: purchaseCount as bigint, revenueInCents: revenueInCents as bigint },
+    ]),
+  );
+}
+
+/** Without the currencies that no purchase has. */
+function added(sums: SumsByCurrency, others: SumsByCurrency): SumsByCurrency {
+  const zero: PurchaseSums = { purchaseCount: 0n, revenueInCents: 0n };
+  const keys = new Set([...sums.keys(), ...others.keys()]);
+  const all = [...keys].map((key): [number, PurchaseSums] => {
+    const [one, other] = [sums.get(key) ?? zero, others.get(key) ?? zero];
+    return [
+      key,
+      {
+        purchaseCount: one.purchaseCount + other.purchaseCount,
+        revenueInCents: one.revenueInCents + other.revenueInCents,
+      },
+    ];
+  });
+  return new Map(all.filter(([, { purchaseCount }]) => purchaseCount > 0n));
+}
