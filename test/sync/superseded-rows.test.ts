@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createBaseLayout, supersededColumns } from '../../src/purchase-store/layout.ts';
-import { splitAtGaps, stagedRowsOfBase } from '../../sync/apply/superseded-rows.ts';
+import { stagedRowsOfBase } from '../../sync/apply/superseded-rows.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 
 const catalogs = { base: 'base', delta: 'delta' };
@@ -32,7 +32,7 @@ describe('the rows of the base that staged purchases supersede', () => {
   it.for([
     ['of one purchase', '20001'],
     ['of purchases that are close together', 'range(20001, 20100)'],
-    ['of purchases in more places than scans', 'range(1, 400000, 9999)'],
+    ['of purchases that are far apart', 'range(1, 400000, 9999)'],
     ['of as many purchases as a statement lists', 'range(1, 50000, 100)'],
     ['of more purchases than a statement lists', 'range(1, 400000, 13)'],
     ['of all purchases, and of ids that the base lacks', 'range(-1000, 500000)'],
@@ -57,24 +57,8 @@ describe('the rows of the base that staged purchases supersede', () => {
   it('are found by constants, for which DuckDB skips row groups', async ({ connection }) => {
     await connection.run('insert into staged values (20001), (390001)');
     const rows = await stagedRowsOfBase(connection, catalogs);
-    expect(rows?.values).toEqual([20001n, 20001n, 20001n, 390001n, 390001n, 390001n]);
+    expect(new Set(rows?.values)).toEqual(new Set([20001n, 390001n]));
     expect(await queryRows(connection, rows as NonNullable<typeof rows>)).toHaveLength(2);
-  });
-});
-
-describe('splitAtGaps', () => {
-  it('keeps all ids in their order, in at most sixteen parts', () => {
-    const ids = Array.from({ length: 300 }, (_, index) => BigInt(index) ** 3n);
-    const parts = splitAtGaps(ids);
-    expect(parts.flat()).toEqual(ids);
-    expect(parts).toHaveLength(16);
-    expect(parts.map((part) => part.length)).toEqual([285, ...Array(15).fill(1)]);
-  });
-
-  it('does not split ids that are close together', () => {
-    expect(splitAtGaps([1n, 2_049n])).toEqual([[1n, 2_049n]]);
-    expect(splitAtGaps([1n, 2_050n])).toEqual([[1n], [2_050n]]);
-    expect(splitAtGaps([-9_000n])).toEqual([[-9_000n]]);
   });
 });
 
