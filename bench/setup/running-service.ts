@@ -1,8 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errorText } from '../../src/error-text.ts';
 import type { Bench } from '../runner/suite.ts';
 import { type ApiClient, createClient } from './api-client.ts';
 import { type PreparedShops, prepareShops } from './prepared-shops.ts';
 import { startHttpServer, startService } from './programs.ts';
 import type { ShopSizes } from './shops.ts';
+
+/** A failed request shows so many of the warnings that the processes logged last. */
+const shownWarnings = 5;
+const logDelayMs = 200;
 
 type ProgramSettings = Readonly<Record<string, string>>;
 
@@ -35,13 +41,20 @@ export async function startRunningService(
     // The first query of an organization makes the API open its file and follow its generations.
     for (const shop of shops) await client.get('/v1/purchases?limit=1', shop);
     const lines = () => [worker, api].flatMap((program) => program.output().split('\n'));
+    const warnings = () => lines().filter((line) => line.startsWith('{'));
+    /** Adds the last warnings to a failure. They arrive by another way than the response. */
+    const explain = async (error: unknown): Promise<never> => {
+      await sleep(logDelayMs);
+      throw new Error([errorText(error), ...warnings().slice(-shownWarnings)].join('\n'));
+    };
     return {
       ...prepared,
-      ...client,
+      open: (...request) => client.open(...request).catch(explain),
+      get: (...request) => client.get(...request).catch(explain),
       worker,
       api,
       withApi,
-      warnings: () => lines().filter((line) => line.startsWith('{')),
+      warnings,
     };
   };
   return withApi({});

@@ -170,7 +170,7 @@ const pagesPerWindow = 8;
  */
 export function narrowWindow(
   until: bigint,
-  { purchases, first, last }: Omit<GenerationSummary, 'currency'>,
+  { purchases, first, last }: GenerationSummary,
   pageSize: number,
 ): bigint {
   const microsecondsPerPurchase = Number(last - first) / Math.max(1, purchases);
