@@ -4,7 +4,13 @@ import { text } from 'node:stream/consumers';
 import type { Scope } from '../runner/scope.ts';
 import { authorization, type BenchmarkShop } from './shops.ts';
 
-type ApiResponse = { readonly status: number; readonly etag: string; readonly body: string };
+type ApiResponse = {
+  readonly status: number;
+  readonly etag: string;
+  /** `X-Data-As-Of`. */
+  readonly asOf: string;
+  readonly body: string;
+};
 
 export type ApiClient = {
   /** A response whose body is not read yet. Rejects if the status is not expected. */
@@ -27,8 +33,14 @@ export function createClient(scope: Scope, origin: string): ApiClient {
     open,
     async get(...request) {
       const response = await open(...request);
+      const { statusCode = 0, headers } = response;
       const body = await text(response);
-      return { status: response.statusCode ?? 0, etag: response.headers.etag ?? '', body };
+      return {
+        status: statusCode,
+        etag: headers.etag ?? '',
+        asOf: String(headers['x-data-as-of'] ?? ''),
+        body,
+      };
     },
   };
 }
