@@ -22,7 +22,7 @@ export async function sumsByCurrency(
     connection,
     sumsOf(`${catalogs.base}.purchase`, 'count(*)', raw('purchase_value_in_cents')),
   );
-  generation.sums ??= added(
+  generation.sums ??= add(
     ofBase.sums,
     await readSums(connection, sumsOf(`${catalogs.delta}.change`, 'sum(sign)', signedCents)),
   );
@@ -36,18 +36,19 @@ export async function sumsByCurrency(
 export function currenciesOfAny(sums: SumsByCurrency, count: bigint): CurrencyKeys | undefined {
   const withoutCurrency = sums.get(noLabel)?.purchaseCount ?? 0n;
   if (count <= withoutCurrency) return undefined;
-  const keys = [...sums.keys()].filter((key) => key !== noLabel);
+  const keys = currencyKeys(sums);
   const counts = keys.map((key) => sums.get(key)?.purchaseCount ?? 0n);
-  const isEveryOther = counts.every((ofCurrency) => count > withoutCurrency + ofCurrency);
-  return keys.length === 1 || isEveryOther ? rangeOf(keys) : undefined;
+  const areSeveral = counts.every((ofCurrency) => count > withoutCurrency + ofCurrency);
+  return keys.length === 1 || areSeveral ? currenciesOfAll(sums) : undefined;
 }
 
-/** The currencies of all purchases. */
-export const currenciesOfAll = (sums: SumsByCurrency): CurrencyKeys =>
-  rangeOf([...sums.keys()].filter((key) => key !== noLabel));
+export function currenciesOfAll(sums: SumsByCurrency): CurrencyKeys {
+  const keys = currencyKeys(sums);
+  return keys.length === 0 ? null : { least: Math.min(...keys), greatest: Math.max(...keys) };
+}
 
-const rangeOf = (keys: readonly number[]): CurrencyKeys =>
-  keys.length === 0 ? null : { least: Math.min(...keys), greatest: Math.max(...keys) };
+const currencyKeys = (sums: SumsByCurrency): number[] =>
+  [...sums.keys()].filter((key) => key !== noLabel);
 
 export async function nameCurrencies(
   connection: DuckDBConnection,
@@ -76,8 +77,8 @@ async function readSums(connection: DuckDBConnection, statement: Sql): Promise<S
   );
 }
 
-/** Without the currencies that no purchase has. */
-function added(sums: SumsByCurrency, others: SumsByCurrency): SumsByCurrency {
+/** Leaves out currencies that no purchase has. */
+function add(sums: SumsByCurrency, others: SumsByCurrency): SumsByCurrency {
   const zero: PurchaseSums = { purchaseCount: 0n, revenueInCents: 0n };
   const keys = new Set([...sums.keys(), ...others.keys()]);
   const all = [...keys].map((key): [number, PurchaseSums] => {
