@@ -93,8 +93,8 @@ export function storedColumns(column: PurchaseColumn): { name: string; type: str
 
 /**
  * The columns that rows of sign -1 have, as an SQL list: no condition, group, sum or place of a
- * purchase uses others. Reading 16 distant rows of ten million takes 21 ms, and 37 with all columns; 126 and 241 ms from a
- * base that is not in memory yet.
+ * purchase uses others. Reading 16 distant rows of ten million takes 21 ms, and 37 with all columns;
+ * 126 and 241 ms from a base that is not in memory yet.
  */
 export const supersededColumns: string = purchaseColumns
   .filter(({ kind, required }) => required || kind === 'label')

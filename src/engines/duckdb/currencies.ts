@@ -1,13 +1,13 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
-import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
+import type { PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { signedCents } from '../../purchase-store/relations.ts';
 import type { Generation, SumsByCurrency } from './generation.ts';
 
 /** The least and the greatest key of a currency among some purchases; null if none has one. */
-export type CurrencyKeys = { readonly least: number; readonly greatest: number } | null;
+type CurrencyKeys = { readonly least: number; readonly greatest: number } | null;
 
 /**
  * The sums of all purchases. A base is read once, for all generations that share it. Each
@@ -78,18 +78,14 @@ async function readSums(connection: DuckDBConnection, statement: Sql): Promise<S
 }
 
 /** Leaves out currencies that no purchase has. */
-function add(sums: SumsByCurrency, others: SumsByCurrency): SumsByCurrency {
-  const zero: PurchaseSums = { purchaseCount: 0n, revenueInCents: 0n };
-  const keys = new Set([...sums.keys(), ...others.keys()]);
-  const all = [...keys].map((key): [number, PurchaseSums] => {
-    const [one, other] = [sums.get(key) ?? zero, others.get(key) ?? zero];
-    return [
-      key,
-      {
-        purchaseCount: one.purchaseCount + other.purchaseCount,
-        revenueInCents: one.revenueInCents + other.revenueInCents,
-      },
-    ];
-  });
-  return new Map(all.filter(([, { purchaseCount }]) => purchaseCount > 0n));
+function add(sums: SumsByCurrency, changes: SumsByCurrency): SumsByCurrency {
+  const all = new Map(sums);
+  for (const [key, { purchaseCount, revenueInCents }] of changes) {
+    const before = sums.get(key);
+    all.set(key, {
+      purchaseCount: purchaseCount + (before?.purchaseCount ?? 0n),
+      revenueInCents: revenueInCents + (before?.revenueInCents ?? 0n),
+    });
+  }
+  return new Map([...all].filter(([, { purchaseCount }]) => purchaseCount > 0n));
 }
