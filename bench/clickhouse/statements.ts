@@ -1,5 +1,11 @@
-import { DuckDBConnection, type DuckDBPreparedStatement } from '@duckdb/node-api';
+import {
+  DuckDBConnection,
+  type DuckDBMaterializedResult,
+  type DuckDBPreparedStatement,
+} from '@duckdb/node-api';
 import { rowsOf } from '../../src/duckdb/connection.ts';
+
+const readAll = (result: DuckDBMaterializedResult) => [...rowsOf(result)];
 
 /**
  * Records the statements that an engine sends to DuckDB during `query`. Returns a function that
@@ -10,7 +16,7 @@ export async function statementsOf(query: () => Promise<unknown>): Promise<() =>
   const { run, prepare } = prototype;
   const recorded: (() => Promise<unknown>)[] = [];
   prototype.run = function (...given) {
-    recorded.push(() => run.apply(this, given).then(rowsOf));
+    recorded.push(() => run.apply(this, given).then(readAll));
     return run.apply(this, given);
   };
   prototype.prepare = async function (text) {
@@ -22,7 +28,7 @@ export async function statementsOf(query: () => Promise<unknown>): Promise<() =>
         again.bind(...values);
         await again
           .run()
-          .then(rowsOf)
+          .then(readAll)
           .finally(() => again.destroySync());
       });
       bind(...values);

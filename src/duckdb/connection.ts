@@ -100,16 +100,24 @@ export async function queryRows(
   connection: DuckDBConnection,
   statement: Sql,
 ): Promise<DuckDBRow[]> {
+  return [...(await iterateRows(connection, statement))];
+}
+
+/** As `queryRows`, but converts each row to JavaScript when the caller takes it. */
+export async function iterateRows(
+  connection: DuckDBConnection,
+  statement: Sql,
+): Promise<Iterable<DuckDBRow>> {
   return rowsOf(await execute(connection, statement));
 }
 
 /** The rows of a materialized result. */
-export function rowsOf(result: DuckDBMaterializedResult): DuckDBRow[] {
-  const rows: DuckDBRow[] = [];
-  for (let chunk = 0; chunk < result.chunkCount; chunk += 1) {
-    rows.push(...(result.getChunk(chunk).getRows() as DuckDBRow[]));
+export function* rowsOf(result: DuckDBMaterializedResult): Generator<DuckDBRow> {
+  for (let index = 0; index < result.chunkCount; index += 1) {
+    const chunk = result.getChunk(index);
+    const { rowCount } = chunk;
+    for (let row = 0; row < rowCount; row += 1) yield chunk.getRowValues(row) as DuckDBRow;
   }
-  return rows;
 }
 
 /**

@@ -21,6 +21,23 @@ export function currentPurchases({ base, delta }: StoreCatalogs, condition: Sql 
   )`;
 }
 
+/**
+ * The matching rows of both files, with the columns of the base and `sign`, which is null for rows
+ * of the base. Superseded purchases are among them: a few rows take less time without the anti
+ * join of `currentPurchases`. `top` may sort and limit the rows of the base.
+ */
+export function signedPurchases(
+  { base, delta }: StoreCatalogs,
+  condition: Sql,
+  top: Sql = empty,
+): Sql {
+  return sql`(
+    (select *, null::tinyint as sign from ${raw(base)}.purchase where ${condition} ${top})
+    union all by name
+    select * from ${raw(delta)}.change where sign <> 0 and (${condition})
+  )`;
+}
+
 /** The entries of a dictionary: those of the base, and those that the base lacks. */
 export function dictionaryEntries(
   { base, delta }: StoreCatalogs,

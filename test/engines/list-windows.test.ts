@@ -135,6 +135,21 @@ describe('a page of many purchases', () => {
   });
 });
 
+describe('a page whose time window begins at the instant of purchases', () => {
+  it('has each of them once', async ({ connection, generation }) => {
+    const instant = 1_577_750_400_000_000n;
+    const limit = 100;
+    const width = -narrowWindow(0n, generation.summary, limit + 1);
+    const query = {
+      filters: { paymentStatus: 'voided', createdUntil: instant + width },
+      limit,
+    } as const;
+    const { purchases } = await listPurchases(connection, generation, query);
+    expect(purchases.filter(({ created_at }) => created_at === instant)).not.toHaveLength(0);
+    expect(purchases.map(({ id }) => id)).toEqual(await idsBySorting(connection, query));
+  });
+});
+
 describe('a page after a purchase that was deleted', () => {
   it('starts at the former position of the purchase', { tags: ['slow'] }, async ({
     connection,
