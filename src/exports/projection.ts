@@ -4,6 +4,7 @@ import { type PurchaseColumn, purchaseColumns, purchaseLabels } from '../domain/
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import { purchasesMatching } from '../engines/duckdb/filters.ts';
+import { createLabelCache } from '../engines/duckdb/labels.ts';
 import { customerDictionary, type Dictionary, labelDictionary } from '../purchase-store/layout.ts';
 import {
   currentPurchases,
@@ -25,7 +26,8 @@ export async function matchingPurchases(
   catalogs: StoreCatalogs,
   filters: PurchaseFilters,
 ) {
-  const condition = (await purchasesMatching(connection, catalogs, filters)) ?? sql`false`;
+  const labels = createLabelCache(catalogs);
+  const condition = (await purchasesMatching(connection, labels, filters)) ?? sql`false`;
   const purchases = currentPurchases(catalogs, condition);
   const labelBytes = purchaseLabels.map(
     (label) =>

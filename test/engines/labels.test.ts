@@ -7,7 +7,7 @@ import {
 import { test as it } from '../support/fixtures.ts';
 import { addPurchase } from '../support/shop.ts';
 
-it('shows the labels of each generation that shares a base', { tags: ['slow'] }, async ({
+it('shows and finds the labels of each generation that shares a base', { tags: ['slow'] }, async ({
   database,
   directory,
   shop: { organizationId },
@@ -26,9 +26,15 @@ it('shows the labels of each generation that shares a base', { tags: ['slow'] },
     bases.add(published?.base);
     while ((await engine.version(organizationId))?.name !== published?.file) await sleep(10);
     const { result } = await engine.list(organizationId, { filters: {}, limit: 100 });
-    expect(result.purchases.map((purchase) => purchase.utm_source)).toEqual(
-      labels.slice(0, index + 1).toReversed(),
-    );
+    const shown = labels.slice(0, index + 1);
+    expect(result.purchases.map((purchase) => purchase.utm_source)).toEqual(shown.toReversed());
+    for (const source of ['first', 'second', 'third', 'fourth']) {
+      const filters = { utm_source: source };
+      const { result: matching } = await engine.list(organizationId, { filters, limit: 100 });
+      expect(matching.purchases.map((purchase) => purchase.utm_source)).toEqual(
+        shown.filter((label) => label === source),
+      );
+    }
   }
   expect(bases.size).toBe(1);
 });

@@ -28,7 +28,7 @@ export async function listPurchases(
 ): Promise<PurchasePage> {
   const cursor =
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
-  const matching = await purchasesMatching(connection, generation.catalogs, filters);
+  const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return { purchases: [], hasMore: false };
   const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
   const { since, until } = timeBounds(generation.summary, filters);
@@ -200,7 +200,7 @@ export async function* streamPurchases(
   { catalogs, labels }: Generation,
   filters: PurchaseFilters,
 ): AsyncGenerator<readonly Purchase[]> {
-  const matching = await purchasesMatching(connection, catalogs, filters);
+  const matching = await purchasesMatching(connection, labels, filters);
   if (matching === null) return;
   const statement = sql`select ${raw(selectList)} from ${currentPurchases(catalogs, matching)}`;
   for await (const chunk of streamChunks(connection, statement)) {

@@ -34,7 +34,7 @@ export async function purchaseStats(
   query: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
-  const matching = await purchasesMatching(connection, generation.catalogs, filters);
+  const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
   const ranking = await readRanking(connection, generation, matching, query);
   const totals = isUnfiltered(filters)

@@ -27,7 +27,7 @@ export async function purchaseTimeSeries(
   const { filters, groupBy, groupLimit, interval } = query;
   const { catalogs, summary } = generation;
   const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
-  const matching = (await purchasesMatching(connection, catalogs, filters)) ?? sql`false`;
+  const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const bounds = timeBounds(summary, filters);
   const offsets = await periodOffsets(query, bounds.since, bounds.until);
   const period = periodKey(interval, offsets, bounds);
