@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
@@ -12,6 +13,8 @@ export type Generation = {
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
+  /** The `created_at` of purchases that ended a page, for the next page. */
+  readonly cursors: LRUCache<bigint, bigint>;
   /** Of all purchases, after the first query for them. */
   sums: SumsByCurrency | null;
   /** The unfiltered totals, after the first query for them. */
@@ -73,8 +76,14 @@ export async function createGeneration(
   const [purchases, first, last] = row as [bigint, bigint, bigint];
   const summary = { purchases: Number(purchases), first, last };
   const labels = createLabelCache(catalogs, ofBase.labels);
-  return { catalogs, labels, summary, ofBase, sums: null, totals: null };
+  const cursors = new LRUCache<bigint, bigint>({
+    maxSize: maxCachedCursors,
+    sizeCalculation: () => 1,
+  });
+  return { catalogs, labels, summary, ofBase, cursors, sums: null, totals: null };
 }
+
+const maxCachedCursors = 1_000;
 
 /** Microseconds since 1970. */
 export type TimeBounds = { readonly since: bigint; readonly until: bigint };

@@ -40,7 +40,11 @@ export async function listPurchases(
     // One customer's purchases are few and spread over all time, so the window is no use.
     isScattered: filters.customerId !== undefined,
   });
-  return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
+  const shown = purchases.slice(0, limit);
+  const hasMore = purchases.length > limit;
+  const last = shown.at(-1);
+  if (hasMore && last !== undefined) generation.cursors.set(last.id, last.created_at);
+  return { purchases: shown, hasMore };
 }
 
 export async function findPurchase(
@@ -63,9 +67,11 @@ type Cursor = { readonly id: bigint; readonly createdAt: bigint };
 /** A purchase that was deleted keeps its place until the next compaction of the files. */
 async function findCursor(
   connection: DuckDBConnection,
-  { catalogs: { base, delta } }: Generation,
+  { catalogs: { base, delta }, cursors }: Generation,
   id: bigint,
 ): Promise<Cursor> {
+  const known = cursors.get(id);
+  if (known !== undefined) return { id, createdAt: known };
   const [row] = await queryRows(
     connection,
     sql`
