@@ -34,7 +34,7 @@ export type FileLabels = {
 };
 
 const maxCachedValues = 200_000;
-const maxCachedKeys = 10_000;
+const maxCachedKeys = 1_000;
 
 // `max` would allocate memory for all entries at once.
 export const createFileLabels = (): FileLabels => ({
