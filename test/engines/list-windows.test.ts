@@ -5,7 +5,8 @@ import { describe, expect } from 'vitest';
 import type { PurchaseListQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
-import { listPurchases, narrowWindow } from '../../src/engines/duckdb/list.ts';
+import { listPurchases } from '../../src/engines/duckdb/list.ts';
+import { narrowWindow } from '../../src/engines/duckdb/page.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { test } from '../support/fixtures.ts';
 import { attachEmptyStore } from '../support/store-files.ts';
@@ -133,6 +134,41 @@ describe('a page of many purchases', () => {
       { numRuns: 150 },
     );
   });
+});
+
+describe('a walk through pages', () => {
+  const walks = [
+    { filters: { paymentStatus: 'voided' }, limit: 7 },
+    { filters: { minValueInCents: 4_990n }, limit: 100 },
+    { filters: { paymentStatus: 'refunded', minValueInCents: 4_000n }, limit: 10 },
+  ] as const;
+  it.for(walks)(
+    'has every purchase once, whatever the time that a page takes: $filters',
+    {
+      tags: ['slow'],
+    },
+    async ({ filters, limit }, { connection, generation }) => {
+      const walked: bigint[] = [];
+      for (let more = true; more; ) {
+        const startingAfter = walked.at(-1);
+        const page = await listPurchases(connection, generation, { filters, limit, startingAfter });
+        walked.push(...page.purchases.map(({ id }) => id));
+        more = page.hasMore;
+        // The place is known with the time of a page of other purchases.
+        const query = { filters: {}, limit, startingAfter };
+        const { purchases } = await listPurchases(connection, generation, query);
+        const expected = await idsBySorting(connection, query);
+        expect(purchases.map(({ id }) => id)).toEqual(expected.slice(0, limit));
+      }
+      const expected = await idsBySorting(connection, {
+        filters,
+        limit: count,
+        startingAfter: undefined,
+      });
+      expect(walked).toEqual(expected);
+      expect(walked.length).toBeGreaterThan(2 * limit);
+    },
+  );
 });
 
 describe('a page whose time window begins at the instant of purchases', () => {

@@ -13,13 +13,19 @@ export type Generation = {
   readonly labels: LabelCache;
   readonly summary: GenerationSummary;
   readonly ofBase: BaseCache;
-  /** The `created_at` of purchases that ended a page, for the next page. */
-  readonly cursors: LRUCache<bigint, bigint>;
+  /** Purchases that ended a page, for the next page; by id. */
+  readonly cursors: LRUCache<bigint, Cursor>;
   /** Of all purchases, after the first query for them. */
   sums: SumsByCurrency | null;
   /** The unfiltered totals, after the first query for them. */
   totals: PurchaseTotals | null;
 };
+
+/** The place of a purchase in lists. Microseconds since 1970. */
+export type Position = { readonly id: bigint; readonly createdAt: bigint };
+
+/** `extent`: the microseconds that the page took which the purchase ended; 0 if it is not known. */
+export type Cursor = Position & { readonly extent: bigint };
 
 /** By the key of the currency. */
 export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
@@ -76,7 +82,7 @@ export async function createGeneration(
   const [purchases, first, last] = row as [bigint, bigint, bigint];
   const summary = { purchases: Number(purchases), first, last };
   const labels = createLabelCache(catalogs, ofBase.labels);
-  const cursors = new LRUCache<bigint, bigint>({
+  const cursors = new LRUCache<bigint, Cursor>({
     maxSize: maxCachedCursors,
     sizeCalculation: () => 1,
   });

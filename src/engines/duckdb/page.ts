@@ -1,0 +1,139 @@
+import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { purchaseColumns } from '../../domain/purchase.ts';
+import { type DuckDBRow, iterateRows } from '../../duckdb/connection.ts';
+import { labelKey } from '../../purchase-store/layout.ts';
+import { type StoreCatalogs, signedPurchases } from '../../purchase-store/relations.ts';
+import type { Generation, GenerationSummary, Position } from './generation.ts';
+
+/** The columns of purchases, with the keys of labels. */
+export const selectList = purchaseColumns
+  .map(({ name, kind }) => {
+    if (kind === 'label') return labelKey(name);
+    return kind === 'instant' ? `epoch_us(${name})` : name;
+  })
+  .join(', ');
+
+/** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
+export function isAfter({ id, createdAt }: Position): Sql {
+  const instant = new DuckDBTimestampValue(createdAt);
+  return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
+}
+
+type PageQuery = {
+  /** The condition of the purchases after the cursor. */
+  readonly listed: Sql;
+  readonly limit: number;
+  /** The time bounds of these purchases; microseconds since 1970. */
+  readonly since: bigint;
+  readonly until: bigint;
+  /** The time that the page before this one took; microseconds. */
+  readonly previousExtent: bigint;
+  /** Whether the purchases are few and spread over all time. */
+  readonly isScattered: boolean;
+};
+
+/** `isNarrow`: few rows match, or few are read. */
+type Range = { readonly matching: Sql; readonly isNarrow: boolean };
+
+/**
+ * The rows of a page, with the columns of `selectList`. Reads a narrow time window, or twice the time
+ * of the page before. If the page is not full, reads the rest before the window.
+ */
+export async function readPage(
+  connection: DuckDBConnection,
+  { catalogs, summary }: Generation,
+  { listed, limit, since, until, previousExtent, isScattered }: PageQuery,
+): Promise<DuckDBRow[]> {
+  const narrow = narrowWindow(until, summary, limit);
+  const asBefore = until - 2n * previousExtent;
+  const isNarrow = narrow <= asBefore;
+  const begin = isNarrow ? narrow : asBefore;
+  const instant = new DuckDBTimestampValue(begin);
+  const ranges: Range[] =
+    isScattered || begin <= since
+      ? [{ matching: listed, isNarrow: isScattered || isNarrow }]
+      : [
+          { matching: sql`${listed} and created_at >= ${instant}`, isNarrow },
+          { matching: sql`${listed} and created_at < ${instant}`, isNarrow: false },
+        ];
+  const rows: DuckDBRow[] = [];
+  for (const range of ranges) {
+    const missing = limit - rows.length;
+    if (missing > 0) rows.push(...(await readNewest(connection, catalogs, range, missing)));
+  }
+  return rows;
+}
+
+/** DuckDB sorts all rows for a larger limit: it then skips no row groups. */
+const maxTopRows = 5_000;
+
+/**
+ * The newest matching purchases. Superseded rows are read too, and dropped here, because an anti
+ * join takes longer. It would also hide from DuckDB where the page ends: DuckDB begins with the
+ * newest row groups of the base, and skips those that are older than the rows found so far. That
+ * needs a limit on the base alone, which takes 0.4 ms to plan, so a narrow range has none.
+ */
+async function readNewest(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  { matching, isNarrow }: Range,
+  limit: number,
+): Promise<DuckDBRow[]> {
+  const current: DuckDBRow[] = [];
+  let condition = matching;
+  // A changed purchase has three rows: as it is, and as it was in both files. Beyond the window,
+  // changes are fewer, and a limit of three rows took up to a quarter longer.
+  const rowsPerPurchase = isNarrow ? 3 : 1.25;
+  for (let size = Math.ceil(rowsPerPurchase * limit); ; size *= 4) {
+    const top = Math.min(size, maxTopRows);
+    const limited = raw(`limit ${top}`);
+    const ofBase = isNarrow ? empty : sql`order by created_at desc, id desc ${limited}`;
+    const rows = await iterateRows(
+      connection,
+      sql`
+        select ${raw(selectList)}, sign from ${signedPurchases(catalogs, condition, ofBase)}
+        order by created_at desc, id desc, sign desc nulls last ${limited}`,
+    );
+    const superseded = new Set<unknown>();
+    let read = 0;
+    let last: DuckDBRow | undefined;
+    // A row of sign -1 is followed by the row of the base that it supersedes.
+    for (const row of rows) {
+      read += 1;
+      last = row;
+      const [id, sign] = [row[idIndex], row.at(-1)];
+      if (sign === -1) superseded.add(id);
+      else if (sign !== null || !superseded.has(id)) current.push(row);
+      if (current.length === limit) return current;
+    }
+    if (last === undefined || read < top) return current;
+    condition = sql`${matching} and ${isAfter(positionOf(last))}`;
+  }
+}
+
+const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
+  purchaseColumns.findIndex((column) => column.name === name),
+) as [number, number];
+
+const positionOf = (row: DuckDBRow): Position => ({
+  id: row[idIndex] as bigint,
+  createdAt: row[creationIndex] as bigint,
+});
+
+/** Pages that a time window should hold. */
+const pagesPerWindow = 8;
+
+/**
+ * The beginning of a time window that ends at `until`. The width assumes that purchases are
+ * distributed evenly: a wrong guess costs a second query, and never loses a purchase. Instants
+ * are microseconds since 1970.
+ */
+export function narrowWindow(
+  until: bigint,
+  { purchases, first, last }: GenerationSummary,
+  pageSize: number,
+): bigint {
+  const microsecondsPerPurchase = Number(last - first) / Math.max(1, purchases);
+  return until - BigInt(Math.ceil(pagesPerWindow * pageSize * microsecondsPerPurchase)) - 1n;
+}
