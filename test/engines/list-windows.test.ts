@@ -143,7 +143,7 @@ describe('a walk through pages', () => {
     { filters: { paymentStatus: 'refunded', minValueInCents: 4_000n }, limit: 10 },
   ] as const;
   it.for(walks)(
-    'has every purchase once, whatever the time that a page takes: $filters',
+    'has every purchase once, whatever the time span of its pages: $filters',
     {
       tags: ['slow'],
     },
@@ -154,7 +154,7 @@ describe('a walk through pages', () => {
         const page = await listPurchases(connection, generation, { filters, limit, startingAfter });
         walked.push(...page.purchases.map(({ id }) => id));
         more = page.hasMore;
-        // The place is known with the time of a page of other purchases.
+        // The cursor is cached with the time span of a page of other purchases.
         const query = { filters: {}, limit, startingAfter };
         const { purchases } = await listPurchases(connection, generation, query);
         const expected = await idsBySorting(connection, query);

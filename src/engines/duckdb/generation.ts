@@ -1,10 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
+import { createBoundedCache } from './bounded-cache.ts';
 import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
 
 /** An attached base and delta. Their content never changes. */
@@ -24,8 +25,11 @@ export type Generation = {
 /** The place of a purchase in lists. Microseconds since 1970. */
 export type Position = { readonly id: bigint; readonly createdAt: bigint };
 
-/** `extent`: the microseconds that the page took which the purchase ended; 0 if it is not known. */
-export type Cursor = Position & { readonly extent: bigint };
+/** The purchase before a page. */
+export type Cursor = Position & {
+  /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
+  readonly pageSpan: bigint;
+};
 
 /** By the key of the currency. */
 export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
@@ -82,10 +86,7 @@ export async function createGeneration(
   const [purchases, first, last] = row as [bigint, bigint, bigint];
   const summary = { purchases: Number(purchases), first, last };
   const labels = createLabelCache(catalogs, ofBase.labels);
-  const cursors = new LRUCache<bigint, Cursor>({
-    maxSize: maxCachedCursors,
-    sizeCalculation: () => 1,
-  });
+  const cursors = createBoundedCache<bigint, Cursor>(maxCachedCursors);
   return { catalogs, labels, summary, ofBase, cursors, sums: null, totals: null };
 }
 

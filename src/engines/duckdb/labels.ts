@@ -1,10 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import { LRUCache } from 'lru-cache';
+import type { LRUCache } from 'lru-cache';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelTable } from '../../purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
+import { createBoundedCache } from './bounded-cache.ts';
 
 /**
  * Caches entries of dictionaries. Joining ten dictionaries to a page takes DuckDB several times as
@@ -36,10 +37,9 @@ export type FileLabels = {
 const maxCachedValues = 200_000;
 const maxCachedKeys = 1_000;
 
-// `max` would allocate memory for all entries at once.
 export const createFileLabels = (): FileLabels => ({
-  values: new LRUCache({ maxSize: maxCachedValues, sizeCalculation: () => 1 }),
-  keys: new LRUCache({ maxSize: maxCachedKeys, sizeCalculation: () => 1 }),
+  values: createBoundedCache(maxCachedValues),
+  keys: createBoundedCache(maxCachedKeys),
 });
 
 export function createLabelCache(

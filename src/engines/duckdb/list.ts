@@ -13,9 +13,9 @@ import { type DuckDBRow, queryRows, streamChunks } from '../../duckdb/connection
 import { noLabel } from '../../purchase-store/layout.ts';
 import { currentPurchases, signedPurchases } from '../../purchase-store/relations.ts';
 import { purchasesMatching } from './filters.ts';
-import { type Cursor, type Generation, timeBounds } from './generation.ts';
+import type { Cursor, Generation } from './generation.ts';
 import type { LabelCache, LabelKeys } from './labels.ts';
-import { isAfter, readPage, selectList } from './page.ts';
+import { readPage, selectList } from './page.ts';
 
 export async function listPurchases(
   connection: DuckDBConnection,
@@ -26,24 +26,15 @@ export async function listPurchases(
     startingAfter === undefined ? null : await findCursor(connection, generation, startingAfter);
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return { purchases: [], hasMore: false };
-  const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
-  const { since, until } = timeBounds(generation.summary, filters);
-  const rows = await readPage(connection, generation, {
-    listed,
-    limit: limit + 1,
-    since,
-    until: cursor !== null && cursor.createdAt < until ? cursor.createdAt : until,
-    previousExtent: cursor?.extent ?? 0n,
-    // One customer's purchases are few and spread over all time, so the window is no use.
-    isScattered: filters.customerId !== undefined,
-  });
+  const page = { filters, matching, cursor, limit: limit + 1 };
+  const rows = await readPage(connection, generation, page);
   const shown = await withLabels(connection, generation.labels, rows.slice(0, limit));
   const hasMore = rows.length > limit;
   const last = shown.at(-1);
   if (hasMore && last !== undefined) {
     const { id, created_at: createdAt } = last;
     const begin = cursor?.createdAt ?? shown[0]?.created_at ?? createdAt;
-    generation.cursors.set(id, { id, createdAt, extent: begin - createdAt });
+    generation.cursors.set(id, { id, createdAt, pageSpan: begin - createdAt });
   }
   return { purchases: shown, hasMore };
 }
@@ -79,7 +70,7 @@ async function findCursor(
       select max(epoch_us(created_at)) from ${raw(base)}.purchase where id = ${id} having count(*) > 0`,
   );
   if (row === undefined) throw new UnknownCursorError();
-  return { id, createdAt: row[0] as bigint, extent: 0n };
+  return { id, createdAt: row[0] as bigint, pageSpan: 0n };
 }
 
 /**

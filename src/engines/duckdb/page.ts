@@ -1,10 +1,17 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { type DuckDBRow, iterateRows } from '../../duckdb/connection.ts';
 import { labelKey } from '../../purchase-store/layout.ts';
 import { type StoreCatalogs, signedPurchases } from '../../purchase-store/relations.ts';
-import type { Generation, GenerationSummary, Position } from './generation.ts';
+import {
+  type Cursor,
+  type Generation,
+  type GenerationSummary,
+  type Position,
+  timeBounds,
+} from './generation.ts';
 
 /** The columns of purchases, with the keys of labels. */
 export const selectList = purchaseColumns
@@ -14,44 +21,39 @@ export const selectList = purchaseColumns
   })
   .join(', ');
 
-/** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
-export function isAfter({ id, createdAt }: Position): Sql {
-  const instant = new DuckDBTimestampValue(createdAt);
-  return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
-}
-
 type PageQuery = {
-  /** The condition of the purchases after the cursor. */
-  readonly listed: Sql;
+  readonly filters: PurchaseFilters;
+  /** The condition of the filters. */
+  readonly matching: Sql;
+  readonly cursor: Cursor | null;
   readonly limit: number;
-  /** The time bounds of these purchases; microseconds since 1970. */
-  readonly since: bigint;
-  readonly until: bigint;
-  /** The time that the page before this one took; microseconds. */
-  readonly previousExtent: bigint;
-  /** Whether the purchases are few and spread over all time. */
-  readonly isScattered: boolean;
 };
 
-/** `isNarrow`: few rows match, or few are read. */
+/** `isNarrow`: the range holds few rows, so the base needs no limit. */
 type Range = { readonly matching: Sql; readonly isNarrow: boolean };
 
 /**
  * The rows of a page, with the columns of `selectList`. Reads a narrow time window, or twice the time
- * of the page before. If the page is not full, reads the rest before the window.
+ * span of the page before. If the page is not full, reads the rest before the window.
  */
 export async function readPage(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
-  { listed, limit, since, until, previousExtent, isScattered }: PageQuery,
+  { filters, matching, cursor, limit }: PageQuery,
 ): Promise<DuckDBRow[]> {
+  const bounds = timeBounds(summary, filters);
+  const until =
+    cursor !== null && cursor.createdAt < bounds.until ? cursor.createdAt : bounds.until;
   const narrow = narrowWindow(until, summary, limit);
-  const asBefore = until - 2n * previousExtent;
+  const asBefore = until - 2n * (cursor?.pageSpan ?? 0n);
   const isNarrow = narrow <= asBefore;
   const begin = isNarrow ? narrow : asBefore;
+  // One customer's purchases are few and spread over all time, so the window is no use.
+  const isScattered = filters.customerId !== undefined;
+  const listed = cursor === null ? matching : sql`${matching} and ${isAfter(cursor)}`;
   const instant = new DuckDBTimestampValue(begin);
   const ranges: Range[] =
-    isScattered || begin <= since
+    isScattered || begin <= bounds.since
       ? [{ matching: listed, isNarrow: isScattered || isNarrow }]
       : [
           { matching: sql`${listed} and created_at >= ${instant}`, isNarrow },
@@ -110,6 +112,12 @@ async function readNewest(
     if (last === undefined || read < top) return current;
     condition = sql`${matching} and ${isAfter(positionOf(last))}`;
   }
+}
+
+/** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
+function isAfter({ id, createdAt }: Position): Sql {
+  const instant = new DuckDBTimestampValue(createdAt);
+  return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
 
 const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
