@@ -14,6 +14,7 @@ import { http } from './suites/http/http.ts';
 import { lists } from './suites/lists/lists.ts';
 import { load } from './suites/load.ts';
 import { micro } from './suites/micro.ts';
+import { organizations } from './suites/organizations.ts';
 import { steps } from './suites/steps.ts';
 import { timeZones } from './suites/time-zones.ts';
 import { writes } from './suites/writes/writes.ts';
@@ -30,6 +31,7 @@ const suites: readonly Suite[] = [
   freshness,
   writes,
   memory,
+  organizations,
   exports,
   clickhouse,
   allEngines,

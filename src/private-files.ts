@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Makes all files that this process and its children create readable only by their user. */
@@ -26,13 +26,15 @@ export function restrictFolders(dataDirectory: string): void {
   }
 }
 
-/** Removes the permissions of others on a folder and its direct entries. */
-export function restrictFolder(folder: string): void {
-  chmodSync(folder, 0o700);
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+/** Does nothing if others cannot reach the folder: then it was restricted before. */
+function restrictFolder(folder: string): void {
+  if ((statSync(folder).mode & 0o077) === 0) return;
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (entry.isSymbolicLink()) continue;
     const mode = entry.isDirectory() ? 0o700 : 0o600;
-    if (!entry.isSymbolicLink()) chmodSync(join(folder, entry.name), mode);
+    ignoringErrors(() => chmodSync(join(entry.parentPath, entry.name), mode));
   }
+  chmodSync(folder, 0o700);
 }
 
 /** Writes a secret to a new file, because others may read an existing one. */

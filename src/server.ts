@@ -81,7 +81,7 @@ export async function startServer(
   // With ClickHouse, the worker does not update files, so their age has no meaning.
   const oldestAsOf = () =>
     clickhouse === null
-      ? duckdb.current().generations.state().oldestAsOf
+      ? duckdb.current().organizations.state().oldestAsOf
       : clickhouse.servedInstants.oldest();
   const postgres = createPostgresEngine(fallbackDatabase, {
     ...queue,
@@ -149,11 +149,11 @@ async function openClickHouseEngine(
   // Loaded only here, because other installations do not need the client.
   const { openClickHouse } = await import('./engines/clickhouse/client.ts');
   const { createClickHouseEngine } = await import('./engines/clickhouse/engine.ts');
-  const { queryConcurrency, exportConcurrency, dataDirectory } = settings;
+  const { queryConcurrency, exportConcurrency } = settings;
   // Statistics are two queries at a time, and the newest generation is one.
   const maxConnections = 2 * queryConcurrency + exportConcurrency + generationConnections;
   const clickhouse = openClickHouse({ ...options, maxConnections });
-  return createClickHouseEngine(clickhouse, { ...queue, dataDirectory });
+  return createClickHouseEngine(clickhouse, queue);
 }
 
 /** Throws if DATA_DIR is not writable. */

@@ -8,6 +8,7 @@ import { duckdbErrorType, errorText } from '../src/error-text.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
 import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
+import { DamagedLogError } from '../src/purchase-store/log.ts';
 
 /** The cause and the remedy of a failure, without values of rows. */
 export type Failure = { readonly message: string; readonly advice: string };
@@ -25,6 +26,9 @@ export class OversizedRowError extends Error {
     super('A purchase holds more text than can be copied.');
   }
 }
+
+/** CURRENT is invalid, or names a file that does not exist. */
+export class DamagedFilesError extends Error {}
 
 /** The change log may lack changes of purchases. */
 export class CaptureError extends Error {
@@ -97,7 +101,7 @@ export function describeFailure(error: unknown): Failure {
   if (isInstanceLost(error)) {
     return { message: 'DuckDB failed and must restart.', advice: 'The worker restarts DuckDB.' };
   }
-  if (isCorruption(error)) {
+  if (isFileDamage(error)) {
     return {
       message: `A file is damaged: ${text}`,
       advice: 'The worker rebuilds the file. Check the disk.',
@@ -121,6 +125,10 @@ export function describeFailure(error: unknown): Failure {
   }
   return { message: text, advice: retries };
 }
+
+/** Whether published files are damaged, so that the organization must be loaded. */
+export const isFileDamage = (error: unknown): boolean =>
+  error instanceof DamagedFilesError || error instanceof DamagedLogError || isCorruption(error);
 
 const codeOf = (error: unknown) => String((error as { code?: unknown } | null)?.code ?? '');
 

@@ -9,6 +9,7 @@ import { serveMetrics } from '../src/metrics/listener.ts';
 import { createRegistry } from '../src/metrics/registry.ts';
 import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
+import type { Shard } from '../src/purchase-store/shard.ts';
 import { readSettings, type Settings } from '../src/settings.ts';
 import { boundShutdown, untilStopped } from '../src/stop-signals.ts';
 import { repairsOf } from './commands/repairs.ts';
@@ -22,10 +23,10 @@ import {
 } from './commands/worker-process.ts';
 import { describeFailure, type Failure } from './failure.ts';
 import { createWorkerMetrics } from './metrics/metrics.ts';
-import type { WorkerOptions } from './schedule/worker.ts';
-import { type Shard, shardOption } from './shard.ts';
+import { shardOption } from './shard-option.ts';
 import { readStatus } from './status/status.ts';
 import { formatStatus } from './status/status-table.ts';
+import type { WorkerOptions } from './worker/worker.ts';
 
 type Options = { readonly organization?: string; readonly json?: boolean };
 

@@ -1,7 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { ticksDirectory } from '../src/purchase-store/tick-file.ts';
 import { readSettings } from '../src/settings.ts';
 import { test } from './support/fixtures.ts';
 
@@ -63,6 +65,22 @@ describe('docs/deployment', () => {
     for (const proxy of ['nginx.conf', 'Caddyfile']) {
       expect(matches(text[proxy] as string, /127\.0\.0\.1:(\d+)/g), proxy).toEqual(ports);
     }
+  });
+
+  it('has a health check that a worker passes as long as it polls', {
+    tags: ['slow'],
+  }, async ({ files, directory, worker, shop: _published }) => {
+    const compose = Object.fromEntries(files)['compose.yaml'] ?? '';
+    const [script = ''] = /const \{ readdirSync[\s\S]*?(?=\n {6}interval)/.exec(compose) ?? [];
+    const isHealthy = () =>
+      spawnSync(process.execPath, ['-e', script.replace('/data/', `${directory}/`)]).status === 0;
+    expect(isHealthy()).toBe(false);
+    await worker.syncAll();
+    expect(isHealthy()).toBe(true);
+    const aMinuteAgo = Date.now() / 1000 - 60;
+    const ticks = ticksDirectory(directory);
+    for (const name of await readdir(ticks)) utimesSync(join(ticks, name), aMinuteAgo, aMinuteAgo);
+    expect(isHealthy()).toBe(false);
   });
 
   it('serves the metrics of each process of the units at an address of its own', ({ files }) => {

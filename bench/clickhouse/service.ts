@@ -56,7 +56,7 @@ export async function startClickHouseService(
   };
   const service = open('service');
   const queue = queryQueueOptions(readSettings({}));
-  const engine = createClickHouseEngine(service, { ...queue, dataDirectory, timeoutMs });
+  const engine = createClickHouseEngine(service, { ...queue, timeoutMs });
   scope.afterwards(engine.close);
   return {
     version: String(version),

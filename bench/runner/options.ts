@@ -14,6 +14,7 @@ export type BenchmarkOptions = {
   readonly changesPerSecond?: number;
   readonly writers?: number;
   readonly oldPercent?: number;
+  readonly readers?: number;
   readonly seconds?: number;
   readonly minutes?: number;
   readonly customerIndex?: boolean;
@@ -36,6 +37,11 @@ export function addBenchmarkOptions(program: Command): Command {
     .option(
       '--old-percent <number>',
       'percentage of changes to purchases of any age; the others are to the newest hundredth',
+      wholeNumberOption(0, 100),
+    )
+    .option(
+      '--readers <number>',
+      'clients that request statistics of every organization, once a second',
       wholeNumberOption(0, 100),
     )
     .option('--seconds <number>', 'duration of the measurement', positiveNumber)

@@ -1,11 +1,6 @@
-import { join } from 'node:path';
 import sql, { raw } from 'sql-template-tag';
 import type { StatsDimension } from '../../src/domain/purchase-query.ts';
-import { createInstance, queryRows, quotePath } from '../../src/duckdb/connection.ts';
-import {
-  organizationDirectory,
-  publishedBase,
-} from '../../src/purchase-store/published-generation.ts';
+import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { childEnvironment, readSettings } from '../../src/settings.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { median, ratioOf, summaryOf } from '../measure/statistics.ts';
@@ -14,14 +9,18 @@ import { decimal, spread, tableOf } from '../report/tables.ts';
 import type { Scope } from '../runner/scope.ts';
 import { defineSuite } from '../runner/suite.ts';
 import { createClient } from '../setup/api-client.ts';
+import { attachBase } from '../setup/attached-base.ts';
 import { createInProcessApi } from '../setup/in-process-api.ts';
 import { scratchDirectory } from '../setup/postgres.ts';
 import { openDuckDBEngine, type PreparedShops, prepareShops } from '../setup/prepared-shops.ts';
 import { startHttpServer, startProgram } from '../setup/programs.ts';
 import type { BenchmarkShop } from '../setup/shops.ts';
 
-/** So few purchases take no time: what remains is planning, and the hand-over to other threads. */
-const fewPurchases = 1_000;
+/**
+ * So few purchases take no time: what remains is planning, and the hand-over to other threads. An
+ * organization with at most 5,000 has no base.
+ */
+const fewPurchases = 6_000;
 const target = 1.3;
 
 /** The groups of a query, as the base has them; null for totals alone. */
@@ -131,9 +130,7 @@ async function openPlain(
     connection.closeSync();
     instance.closeSync();
   });
-  const directory = organizationDirectory(dataDirectory, organizationId);
-  const base = join(directory, publishedBase(directory) ?? '');
-  await connection.run(`attach ${quotePath(base)} as base (read_only)`);
+  await attachBase(instance, connection, { dataDirectory, organizationId }, 'base');
   return async (key: string | null, value: bigint) => {
     const matching = sql`purchase_value_in_cents <= ${value}`;
     await queryRows(

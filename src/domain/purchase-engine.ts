@@ -61,11 +61,17 @@ export const emptyStats: PurchaseStats = {
 export type ExportSource =
   /** The matching purchases in batches, read on demand: memory stays bounded. */
   | { readonly purchases: AsyncIterable<readonly Purchase[]> }
-  /** Open, immutable files of the DuckDB layout, with purchases that do not match as well. */
-  | { readonly descriptors: FileDescriptors };
+  /** Open files of the purchase store, with purchases that do not match as well. */
+  | { readonly files: StoreFiles };
 
-/** The descriptors of an open base and delta. */
-export type FileDescriptors = { readonly base: number; readonly delta: number };
+/** The descriptors of an open base (null: there is none) and log, and the part of the log to read. */
+export type StoreFiles = {
+  readonly base: number | null;
+  readonly log: number;
+  readonly part: { readonly lines: number; readonly bytes: number };
+  /** The instant of the data. */
+  readonly asOf: bigint;
+};
 
 /** A result, and the instant (microseconds since 1970) of the data that it shows. */
 export type AsOf<Result> = { readonly result: Result; readonly asOf: bigint };

@@ -6,17 +6,9 @@ const unitBytes: Readonly<Record<string, number>> = {
 };
 
 /** The bytes of a size of DuckDB such as `512MB` or `2GiB`. */
-function bytesOf(size: string): number {
+export function bytesOf(size: string): number {
   const [, number, unit = ''] = /^(\d+)(\w+)$/.exec(size) ?? [];
   return Number(number) * (unitBytes[unit] ?? Number.NaN);
-}
-
-/**
- * The number of idle files that may stay open. Until a file is closed, DuckDB keeps a quarter of a
- * MiB for each of its row groups with deleted rows.
- */
-export function maxIdle(memoryLimit: string, bytesPerFile: number): number {
-  return Math.max(1, Math.floor(bytesOf(memoryLimit) / bytesPerFile));
 }
 
 export function isOutOfMemory(error: unknown): boolean {

@@ -5,7 +5,7 @@ import { Socket } from 'node:net';
 import { getPriority, setPriority } from 'node:os';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { FileDescriptors } from '../domain/purchase-engine.ts';
+import type { StoreFiles } from '../domain/purchase-engine.ts';
 import { spillDirectory } from '../duckdb/spill.ts';
 import { writeBatches } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
@@ -28,9 +28,7 @@ type ExportOptions = {
   readonly dataDirectory: string;
 };
 
-type Input =
-  | { readonly descriptors: FileDescriptors }
-  | { readonly csv: AsyncIterable<Uint8Array> };
+type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint8Array> };
 
 /** Writes files, and all Parquet, in processes of their own, and other batches here. */
 export function createExportWriter({ dataDirectory, ...limits }: ExportOptions): ExportWriter {
@@ -42,8 +40,11 @@ export function createExportWriter({ dataDirectory, ...limits }: ExportOptions):
       format,
       spillDirectory: spillDirectory(dataDirectory, `export-${process.pid}-${started}`),
     };
-    if ('descriptors' in source)
-      return runExportProcess({ ...job, source: { filters } }, source, signal);
+    if ('files' in source) {
+      const { base, part, asOf } = source.files;
+      const ofFiles = { filters, hasBase: base !== null, part, asOf };
+      return runExportProcess({ ...job, source: ofFiles }, source, signal);
+    }
     const batches = purchaseBatches(source.purchases);
     if (format !== 'parquet') return writeBatches(formats[format], purchaseTable, batches);
     const csv = writeBatches(formats.csv, purchaseTable, batches);
@@ -106,7 +107,7 @@ async function start(input: Input): Promise<{ child: ChildProcess; output: Socke
         writable,
         'inherit',
         'ipc',
-        ...('descriptors' in input ? [input.descriptors.base, input.descriptors.delta] : []),
+        ...('files' in input ? [input.files.log, input.files.base ?? ('ignore' as const)] : []),
       ],
     });
     return { child, output };

@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { DuckDBConnection } from '@duckdb/node-api';
+import type { StoreFiles } from '../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import { createInstance } from '../duckdb/connection.ts';
 import { createGeneration } from '../engines/duckdb/generation.ts';
@@ -11,6 +12,9 @@ import { csv, csvForExcel } from '../http/formats/csv.ts';
 import { type Format, writeBatches } from '../http/formats/format.ts';
 import { ndjson } from '../http/formats/ndjson.ts';
 import type { ExportFormatName } from '../http/formats/negotiation.ts';
+import { createDelta } from '../purchase-store/delta/delta.ts';
+import { createBaseLayout } from '../purchase-store/layout.ts';
+import { readRange } from '../purchase-store/log.ts';
 import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
 import { copyCsvAsParquet, copyLines, copyParquet } from './copy.ts';
 import { registerFunctions } from './functions.ts';
@@ -20,12 +24,17 @@ import { matchingPurchases } from './projection.ts';
 /** What an export process writes to its standard output. */
 export type ExportJob = {
   readonly format: ExportFormatName;
-  /** The matching purchases of the base and the delta at descriptors 4 and 5, or the CSV of the standard input. */
-  readonly source: { readonly filters: PurchaseFilters } | 'csv';
+  /** Matching purchases of the log at descriptor 4 and the base at 5, or the CSV of the standard input. */
+  readonly source: FilesSource | 'csv';
   readonly threads: number;
   /** As DuckDB writes sizes. */
   readonly memoryLimit: string;
   readonly spillDirectory: string;
+};
+
+type FilesSource = Pick<StoreFiles, 'part' | 'asOf'> & {
+  readonly filters: PurchaseFilters;
+  readonly hasBase: boolean;
 };
 
 const catalogs = { base: 'base', delta: 'delta' };
@@ -35,6 +44,8 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
   const instance = await createInstance(options);
   const connection = await instance.connect();
   registerFunctions(connection);
+  // The order of a log is that of its lines, so it is read before the settings below.
+  if (source !== 'csv') await openFiles(connection, source);
   // Dictionaries are joined to the purchases, never the other way round.
   await connection.run(`set disabled_optimizers = 'join_order,build_side_probe_side'`);
   // Rows would wait in memory for the rows before them.
@@ -50,8 +61,6 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
   };
   if (source === 'csv') return convertCsvToParquet(process.stdin, connection);
 
-  await connection.run(`attach '/dev/fd/4' as ${catalogs.base} (read_only)`);
-  await connection.run(`attach '/dev/fd/5' as ${catalogs.delta} (read_only)`);
   const purchases = await matchingPurchases(connection, catalogs, source.filters);
   if (format !== 'arrow' && !purchases.hasLongLabels) {
     if (format === 'parquet') return copyParquet(connection, purchases);
@@ -72,4 +81,17 @@ export async function runJob({ format, source, ...options }: ExportJob): Promise
       process.stdout.write(part, (error) => (error ? reject(error) : resolve()));
     });
   }
+}
+
+async function openFiles(
+  connection: DuckDBConnection,
+  { hasBase, part, asOf }: FilesSource,
+): Promise<void> {
+  if (hasBase) await connection.run(`attach '/dev/fd/5' as ${catalogs.base} (read_only)`);
+  else {
+    await connection.run(`attach ':memory:' as ${catalogs.base}`);
+    await connection.run(createBaseLayout(catalogs.base));
+  }
+  const read = () => readRange(4, 0, part.bytes);
+  await createDelta(connection, catalogs, { path: '/dev/fd/4', ...part, read }, asOf);
 }

@@ -46,8 +46,8 @@ export function createApiMetrics(registry: Registry, state: ApiState): ApiMetric
   return {
     observer: { ...createRequestMetrics(registry), ...createExportMetrics(registry) },
     onFallback(organizationId, isOutdated) {
-      const { generations } = state.duckdb.current();
-      const reason = isOutdated ? 'outdated' : generations.unavailability(organizationId);
+      const { organizations } = state.duckdb.current();
+      const reason = isOutdated ? 'outdated' : organizations.unavailability(organizationId);
       fallbacks.inc({ reason });
     },
   };
@@ -147,7 +147,7 @@ function addState(
     'crm_open_organizations',
     'Organizations whose purchase files are open',
     [],
-    () => [[{}, duckdb.current().generations.state().open]],
+    () => [[{}, duckdb.current().organizations.state().open]],
   );
   addGauge(
     registry,

@@ -11,7 +11,10 @@ const expressions: Readonly<Record<PurchaseColumnKind, (column: string) => strin
   coupons: (column) => `${column}::text`,
 };
 
-/** The select list of a purchase, in the order and with the types of `purchaseColumns`. */
-export const purchaseSelectList = purchaseColumns
-  .map(({ name, kind }) => expressions[kind](`purchases.${name}`))
-  .join(',\n  ');
+/** The columns of a purchase, in the order and with the types of `purchaseColumns`. */
+export const purchaseExpressions: readonly string[] = purchaseColumns.map(({ name, kind }) =>
+  expressions[kind](`purchases.${name}`),
+);
+
+/** The select list of a purchase. */
+export const purchaseSelectList = purchaseExpressions.join(',\n  ');

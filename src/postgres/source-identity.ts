@@ -8,7 +8,7 @@ const storedIdentity = `nullif(current_setting('${setting}', true), '')`;
  * computes the value once and stores it in a setting, because reading the control file costs as
  * much as a key check.
  */
-const databaseIdentity = `
+export const databaseIdentity = `
   coalesce(${storedIdentity},
     set_config('${setting}', (
       select system_identifier || '/' || (select oid from pg_database where datname = current_database())

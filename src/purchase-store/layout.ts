@@ -10,16 +10,16 @@ import { queryRows } from '../duckdb/connection.ts';
 import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
 
 /**
- * The layout of an organization's DuckDB files. The worker rebuilds files of another version, so
- * every change below needs a new number.
+ * The layout of an organization's files. The worker rebuilds files of another version, so every
+ * change below, in `log.ts` or in `current.ts` needs a new number.
  *
- * A base holds purchases in the order of creation. A delta holds the signed rows by which the
- * purchases of a later snapshot differ (relations.ts), and the dictionary entries that the base
- * lacks. Rows have dense integer keys for labels and customers, each with a dictionary table:
+ * A base, a DuckDB file, holds purchases in the order of creation. A delta, in DuckDB's memory, holds
+ * the signed rows by which the purchases of a later tick differ (relations.ts), and the dictionary
+ * entries that the base lacks. Rows have dense integer keys for labels and customers, each with a dictionary table:
  * DuckDB groups, counts and compares small integers fastest. There is no index and no primary
  * key: zone maps find rows by time and by id, and an index would slow down every write.
  */
-export const layoutVersion = 5;
+export const layoutVersion = 6;
 
 /** The key of a missing value. With NULL instead, scans of the column took more than twice as long. */
 export const noLabel = 0;
@@ -153,20 +153,23 @@ export async function requireBase(
 }
 
 /**
- * Inserts the row of sign 0 into an empty delta with a watermark. DuckDB groups dense keys by
- * direct addressing only if it knows their minimum and maximum in each part of a UNION. It knows
- * none of a part that is empty or that a filter excludes as a whole, and then hashes all rows of
- * the base: that took twenty times as long. Queries for statistics always read this row. Its
- * instant is near the others, and no customer has its key.
+ * Inserts the row of sign 0 into a delta. DuckDB groups dense keys by direct addressing only if it
+ * knows their minimum and maximum in each part of a UNION. It knows none of a part that is empty or
+ * that a filter excludes as a whole, and then hashes all rows of the base: that took twenty times as
+ * long. Queries for statistics always read this row. Its instant is near the others, or `otherwise`
+ * (microseconds) if there are none, and no customer has its key.
  */
-export const insertPlaceholder = ({ base, delta }: { base: string; delta: string }): string => `
+export const insertPlaceholder = (
+  { base, delta }: { base: string; delta: string },
+  otherwise: bigint,
+): string => `
   insert into ${delta}.change by name
   select 0 as sign, 0 as id, 0 as customer_id, ${placeholderCustomer} as customer_key,
     0 as purchase_value_in_cents, created_at, created_at as updated_at,
     ${quarterHourSql('epoch_us(created_at)')} as ${creationQuarter.name}
   from (
-    select coalesce((select min(created_at) from ${base}.purchase), as_of) as created_at
-    from ${delta}.watermark
+    select coalesce((select min(created_at) from ${base}.purchase),
+      (select min(created_at) from ${delta}.change), make_timestamp(${otherwise})) as created_at
   )`;
 
 /** The customer key of the row of sign 0. */
@@ -183,20 +186,6 @@ export const createDeltaLayout = (catalog: string): string => `
     ${purchaseColumnsSql}
   );
   ${dictionaryTables(catalog)}
-  -- One row: the snapshot that the base and the changes show together.
-  create table ${catalog}.watermark (
-    layout_version integer not null,
-    organization_id bigint not null,
-    -- The file name of the base.
-    base varchar not null,
-    -- The organization and its database.
-    source varchar not null,
-    -- Of the source table and its triggers. While it stays the same, the log has all changes.
-    fingerprint varchar not null,
-    -- In the change log as long as the database's history includes the snapshot.
-    token varchar not null,
-    -- The pg_snapshot of the rows. The next run applies the changes that it cannot see.
-    snapshot varchar not null,
-    -- Not later than the snapshot.
-    as_of timestamp not null
-  );`;
+  -- One row: how many bytes of the log the delta shows.
+  create table ${catalog}.position (bytes bigint not null);
+  insert into ${catalog}.position values (0);`;

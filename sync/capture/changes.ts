@@ -1,42 +1,210 @@
 import type pg from 'pg';
-import sql, { raw, type Sql } from 'sql-template-tag';
-import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import { type SourceRow, stream } from './row-stream.ts';
+import { to as copyTo } from 'pg-copy-streams';
+import sql, { type Sql } from 'sql-template-tag';
+import { maxPurchaseTextBytes } from '../../src/domain/purchase.ts';
+import { purchaseExpressions } from '../../src/postgres/purchase-select-list.ts';
+import { decodeRecords } from '../../src/purchase-store/delta/records.ts';
+import { OversizedRowError } from '../failure.ts';
+import { setLocal } from './transaction-settings.ts';
 
 /**
  * A condition: the log entry is of a transaction that the snapshot `since` cannot see. The upper
  * bound excludes no visible entry. With one bound alone, Postgres assumes that a third of the log
  * matches if it has no statistics: a poll of three million entries took 35 ms instead of 0.2.
  */
-export const unseenBy = (since: string): Sql =>
+export const unseenBy = (since: string): Sql => sql`${unseen(sql`${since}::pg_snapshot`)}`;
+
+const unseen = (since: Sql): Sql =>
   sql`token is null
-      and transaction_id >= pg_snapshot_xmin(${since}::pg_snapshot)
+      and transaction_id >= pg_snapshot_xmin(${since})
       and transaction_id < pg_snapshot_xmax(pg_current_snapshot())
-      and not pg_visible_in_snapshot(transaction_id, ${since}::pg_snapshot)`;
+      and not pg_visible_in_snapshot(transaction_id, ${since})`;
+
+/** Records of one organization, as lines of its log (src/purchase-store/log.ts). */
+export type Records = { readonly lines: Buffer; readonly records: number };
+
+export const noRecords: Records = { lines: Buffer.alloc(0), records: 0 };
+
+const [, ...columnsAfterId] = purchaseExpressions;
+
+// COPY takes no parameters, so the values are settings of the transaction.
+const copyChanges = `
+  copy (
+    select changed.organization_id, case when purchases.id is null then 'd' else 'u' end,
+      changed.purchase_id, ${columnsAfterId.join(', ')}
+    from (
+      select distinct organization_id, purchase_id
+      from purchase_changes
+      where organization_id = any (current_setting('sync.organizations')::bigint[])
+        and ${unseen(sql`current_setting('sync.since')::pg_snapshot`).text}
+    ) as changed
+    left join purchases on purchases.id = changed.purchase_id
+      and purchases.organization_id = changed.organization_id
+    order by changed.organization_id
+  ) to stdout`;
+
+const copyPurchases = `
+  copy (
+    select organization_id, 'u', ${purchaseExpressions.join(', ')}
+    from purchases
+    where organization_id = any (current_setting('sync.organizations')::bigint[])
+    order by organization_id, created_at, id
+  ) to stdout`;
 
 /**
- * Returns each purchase that changed since the snapshot `since` once, with its current row.
- * The row is null if the purchase was deleted or moved to another organization.
+ * Each purchase of these organizations that changed since the snapshot `since`, once, as it is in
+ * the transaction's snapshot. It counts as deleted if it moved to another organization.
  */
-export function streamChanges(
+export async function* streamChanges(
   connection: pg.ClientBase,
-  organizationId: bigint,
+  organizations: readonly bigint[],
   since: string,
-): AsyncGenerator<{ readonly id: bigint; readonly row: SourceRow | null }> {
-  const statement = sql`
-    select changed.purchase_id, ${raw(purchaseSelectList)}
-    from (
-      select distinct purchase_id
-      from purchase_changes
-      where organization_id = ${organizationId} and ${unseenBy(since)}
-    ) as changed
-    left join purchases
-      on purchases.id = changed.purchase_id and purchases.organization_id = ${organizationId}`;
-  return changesFrom(stream(connection, statement));
+): AsyncGenerator<[organizationId: bigint, Records]> {
+  await setLocal(connection, { organizations: listOf(organizations), since });
+  yield* recordsOf(connection, copyChanges);
 }
 
-async function* changesFrom(rows: AsyncIterable<SourceRow>) {
-  for await (const [changedId, ...row] of rows) {
-    yield { id: changedId as bigint, row: row[0] === null ? null : row };
+/** All purchases of these organizations. */
+export async function* streamPurchases(
+  connection: pg.ClientBase,
+  organizations: readonly bigint[],
+): AsyncGenerator<[organizationId: bigint, Records]> {
+  await setLocal(connection, { organizations: listOf(organizations) });
+  yield* recordsOf(connection, copyPurchases);
+}
+
+const listOf = (ids: readonly bigint[]): string => `{${ids.join()}}`;
+
+/** A part that is passed on has about so many bytes. */
+const partBytes = 4 * 2 ** 20;
+
+/** Splits the output of COPY by organization. An organization may have several parts. */
+async function* recordsOf(
+  connection: pg.ClientBase,
+  copy: string,
+): AsyncGenerator<[organizationId: bigint, Records]> {
+  const rows = connection.query(copyTo(copy));
+  let isComplete = false;
+  const splitter = createSplitter();
+  try {
+    for await (const chunk of rows as AsyncIterable<Buffer>) yield* splitter.push(chunk);
+    isComplete = true;
+  } finally {
+    // The connection still receives rows of COPY, so it cannot be used again.
+    if (!isComplete) void (connection as pg.Client).end();
   }
+  yield* splitter.rest();
+}
+
+/** Each byte of a text may be escaped, and the other columns take less than the rest. */
+const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
+
+/** Throws OversizedRowError if the texts of a purchase take more bytes than can be copied. */
+function requireCopyable(line: Buffer): void {
+  if (line.length <= maxPurchaseTextBytes) return;
+  if (line.length > maxLineBytes) throw new OversizedRowError();
+  const row = decodeRecords(line)[0]?.row ?? [];
+  const bytes = row.reduce<number>(
+    (sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0),
+    0,
+  );
+  if (bytes > maxPurchaseTextBytes) throw new OversizedRowError();
+}
+
+const newline = 10;
+const tab = 9;
+
+function createSplitter() {
+  let unfinished: Buffer | null = null;
+  let organization = '';
+  let lines: Buffer[] = [];
+  let bytes = 0;
+
+  const takeLines = (): [bigint, Records] => {
+    const records = { lines: Buffer.concat(lines), records: lines.length };
+    lines = [];
+    bytes = 0;
+    return [BigInt(organization), records];
+  };
+
+  const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
+    const content = unfinished === null ? chunk : Buffer.concat([unfinished, chunk]);
+    let begin = 0;
+    for (;;) {
+      const end = content.indexOf(newline, begin) + 1;
+      if (end === 0) break;
+      const afterId = content.indexOf(tab, begin) + 1;
+      const id = content.toString('latin1', begin, afterId - 1);
+      if (lines.length > 0 && (id !== organization || bytes >= partBytes)) yield takeLines();
+      organization = id;
+      const line = withoutAbsent(content.subarray(afterId, end));
+      requireCopyable(line);
+      lines.push(line);
+      bytes += line.length;
+      begin = end;
+    }
+    unfinished = begin === content.length ? null : content.subarray(begin);
+    if (unfinished !== null && unfinished.length > maxLineBytes) throw new OversizedRowError();
+  };
+
+  return {
+    push,
+    *rest(): Generator<[bigint, Records]> {
+      if (lines.length > 0) yield takeLines();
+    },
+  };
+}
+
+const [deleted] = Buffer.from('d');
+
+/** The line of a deleted purchase needs its id only. */
+function withoutAbsent(line: Buffer): Buffer {
+  if (line[0] !== deleted) return line;
+  const end = line.indexOf(tab, 2);
+  return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
+}
+
+/** Purchases by id, or by creation and id. The bounds are inclusive; instants are ISO 8601 texts. */
+export type Reread = {
+  readonly ids: readonly bigint[];
+  readonly ranges: readonly {
+    readonly createdSince: string;
+    readonly createdUntil: string;
+    readonly idFrom: bigint;
+    readonly idUntil: bigint;
+  }[];
+};
+
+const copyReread = `
+  copy (
+    select organization_id, 'u', ${purchaseExpressions.join(', ')}
+    from purchases
+    where organization_id = any (current_setting('sync.organizations')::bigint[])
+      and (id = any (current_setting('sync.ids')::bigint[]) or exists (
+        select from unnest(
+          current_setting('sync.created_since')::timestamptz[],
+          current_setting('sync.created_until')::timestamptz[],
+          current_setting('sync.id_from')::bigint[],
+          current_setting('sync.id_until')::bigint[]
+        ) as range (created_since, created_until, id_from, id_until)
+        where created_at between created_since and created_until and id between id_from and id_until
+      ))
+  ) to stdout`;
+
+/** The records that replace published purchases with those that Postgres has now. */
+export async function* streamReread(
+  connection: pg.ClientBase,
+  organizationId: bigint,
+  { ids, ranges }: Reread,
+): AsyncGenerator<Records> {
+  yield { lines: Buffer.from(ids.map((id) => `d\t${id}\n`).join('')), records: ids.length };
+  await setLocal(connection, {
+    organizations: listOf([organizationId]),
+    ids: listOf(ids),
+    created_since: `{${ranges.map(({ createdSince }) => createdSince).join()}}`,
+    created_until: `{${ranges.map(({ createdUntil }) => createdUntil).join()}}`,
+    id_from: listOf(ranges.map(({ idFrom }) => idFrom)),
+    id_until: listOf(ranges.map(({ idUntil }) => idUntil)),
+  });
+  for await (const [, records] of recordsOf(connection, copyReread)) yield records;
 }

@@ -1,21 +1,19 @@
-import type pg from 'pg';
 import sql, { type Sql } from 'sql-template-tag';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { isTokenKnown } from './history-token.ts';
 import { takeSnapshot } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
-/** A condition: entries of the organization that `since` cannot see may have been pruned. */
-export const isPrunedBeyond = (organizationId: Sql, since: Sql): Sql =>
+/** A condition: entries that `since` cannot see may have been pruned. */
+export const isPrunedBeyond = (since: Sql): Sql =>
   sql`exists (
-    select from purchase_change_pruning
-    where organization_id = ${organizationId} and pruned_below > pg_snapshot_xmin(${since})
+    select from purchase_change_pruning where pruned_below > pg_snapshot_xmin(${since})
   )`;
 
-/** Whether the change log has all changes since a watermark or since the start of a load. */
-export async function canApplyChangesSince(database: Database, since: Watermark): Promise<boolean> {
+/** Whether the change log has all changes since a watermark. */
+export async function canReadChangesSince(database: Database, since: Watermark): Promise<boolean> {
   return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, since.organizationId);
+    const now = await takeSnapshot(source);
     return (await whyLogInsufficient(source, since, now)) === null;
   });
 }
@@ -25,24 +23,30 @@ export async function canApplyChangesSince(database: Database, since: Watermark)
  * `now` is the snapshot of `connection`.
  */
 export async function whyLogInsufficient(
-  connection: pg.ClientBase,
+  connection: Connection,
   watermark: Omit<Watermark, 'asOf'>,
   now: SourceSnapshot,
 ): Promise<string | null> {
-  if (watermark.source !== now.source) {
-    return 'this is another database, or another organization has this id';
-  }
-  if (watermark.fingerprint !== now.fingerprint) {
-    return whyFingerprintsDiffer(watermark.fingerprint, now.fingerprint);
-  }
-  const { organizationId, snapshot, token } = watermark;
+  const reason = whyOfOtherHistory(watermark, now);
+  if (reason !== null) return reason;
+  const { snapshot, token } = watermark;
   const { rows } = await connection.query<{ is_token_known: boolean; is_pruned: boolean }>(sql`
-    select ${isTokenKnown(sql`${token}::uuid`)} as is_token_known,
-      ${isPrunedBeyond(sql`${organizationId}`, sql`${snapshot}::pg_snapshot`)} as is_pruned`);
+    select ${isTokenKnown(sql`${token || null}::uuid`)} as is_token_known,
+      ${isPrunedBeyond(sql`${snapshot}::pg_snapshot`)} as is_pruned`);
   // Before the token: pruning removes the token too.
   if (rows[0]?.is_pruned !== false) return 'the change log does not reach back far enough';
   if (!rows[0].is_token_known) return 'Postgres, its change log or the data folder was restored';
   return null;
+}
+
+/** The reason why a snapshot is of another database, or changes since it may not be captured. */
+export function whyOfOtherHistory(
+  before: Pick<SourceSnapshot, 'database' | 'fingerprint'>,
+  now: SourceSnapshot,
+): string | null {
+  if (before.database !== now.database) return 'this is another database';
+  if (before.fingerprint === now.fingerprint) return null;
+  return whyFingerprintsDiffer(before.fingerprint, now.fingerprint);
 }
 
 /** A fingerprint consists of timeline, table and triggers. */

@@ -1,72 +1,69 @@
-import sql, { raw, type Sql } from 'sql-template-tag';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { clickHouseLayoutVersion, purchaseNames } from '../../src/engines/clickhouse/schema.ts';
+import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
+import {
+  type GenerationRows,
+  hasChanges,
+  inBase,
+  inChanges,
+} from '../../src/engines/clickhouse/relations.ts';
+import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
+import { databaseOf } from '../capture/watermark.ts';
 import { hashInClickHouse } from '../verification/checksums.ts';
 import {
+  type Generation,
   type PublishedContent,
   type PublishedContents,
-  requireLayout,
   UnreadableError,
 } from '../verification/published-content.ts';
 import { conditionOf, type PurchaseRange } from '../verification/purchase-range.ts';
+import { currentPurchases } from './current-purchases.ts';
 import { emptyExclusion, excludePurchases } from './exclusion.ts';
-import {
-  type Content,
-  currentPurchases,
-  inChanges,
-  inLoad,
-  readNewest,
-  type StoredGeneration,
-} from './generations.ts';
 
-/** An organization's published generations in ClickHouse. */
+/** What an organization shows in ClickHouse. */
 export function openPublishedContents(
   clickhouse: ClickHouse,
   organizationId: bigint,
   close: () => Promise<void> = async () => {},
 ): PublishedContents {
-  let open: PublishedContent | null = null;
   return {
     async newest() {
-      const generation = await readNewest(clickhouse, organizationId);
+      const generation = await newestGeneration(clickhouse, organizationId, undefined);
       if (generation === null) return null;
-      requireLayout(generation.layoutVersion, clickHouseLayoutVersion);
-      if (open?.generation.name !== String(generation.number)) {
-        open = storedContent(clickhouse, generation);
-      }
-      return open;
+      const database = databaseOf(generation.source);
+      return contentOf(clickhouse, generation, { ...generation, database });
     },
     close,
   };
 }
 
 /** The range as a condition on the tables `purchase` and `purchase_change`. */
-export const inClickHouse = (range: PurchaseRange): Sql =>
+const inClickHouse = (range: PurchaseRange): Sql =>
   conditionOf(range, raw(''), (instant) => sql`${instant}`);
 
-/** A content that may not be published yet. */
-export function storedContent(
+/** The content of rows that may not be published yet. */
+export function contentOf(
   clickhouse: ClickHouse,
-  content: Content & Partial<StoredGeneration>,
+  rows: GenerationRows,
+  generation: Generation,
 ): PublishedContent {
-  const { watermark, load, number } = content;
   const axes = { created: raw('created_at'), id: raw('id') };
   let exclusion = emptyExclusion;
 
   const purchases = (range: PurchaseRange): Sql =>
-    currentPurchases(content, purchaseNames, inClickHouse(range));
+    currentPurchases(rows, purchaseNames, inClickHouse(range));
   const unchanged = (range: PurchaseRange): Sql =>
     sql`from ${purchases(range)} where ${exclusion.isUnchanged}`;
 
   return {
-    generation: { ...watermark, name: number === undefined ? load : String(number) },
+    generation,
     async findDamage() {
-      await requireSupersededRows(clickhouse, content);
+      await requireSupersededRows(clickhouse, rows);
       // Rows have their texts, so there are no dictionaries that could be damaged.
       return [];
     },
     async exclude(changed) {
-      exclusion = await excludePurchases(clickhouse, watermark.organizationId, changed);
+      exclusion = await excludePurchases(clickhouse, rows.organizationId, changed);
     },
     async countExcluded(range) {
       const { inPostgres, isOnlyPublished } = exclusion;
@@ -86,10 +83,10 @@ export function storedContent(
       return found;
     },
     async rowHashes(range) {
-      const rows = await clickhouse.query(
+      const found = await clickhouse.query(
         sql`select id, created_at, ${hashInClickHouse} ${unchanged(range)}`,
       );
-      return rows.map((row) => {
+      return found.map((row) => {
         const [id, created, hash] = row.map((value) => BigInt(value as string)) as [
           bigint,
           bigint,
@@ -97,6 +94,16 @@ export function storedContent(
         ];
         return { id, created, hash };
       });
+    },
+    async ids(ranges) {
+      const isInRange = join(
+        ranges.map((range) => sql`(${inClickHouse(range)})`),
+        ' or ',
+      );
+      const found = await clickhouse.query(
+        sql`select id from ${currentPurchases(rows, raw('id'), isInRange)}`,
+      );
+      return found.map(([id]) => BigInt(id as string));
     },
     async bounds(range) {
       const [row] = await clickhouse.query(sql`
@@ -107,10 +114,10 @@ export function storedContent(
       return { count, created: [firstCreated, lastCreated], ids: [firstId, lastId] };
     },
     async histogram(range, axis, first, width) {
-      const rows = await clickhouse.query(sql`
+      const found = await clickhouse.query(sql`
         select intDiv(${axes[axis]} - ${first}, ${width}) as bin, count()
         from ${purchases(range)} group by bin order by bin`);
-      return rows.map(([bin, count]) => [BigInt(bin as string), BigInt(count as string)] as const);
+      return found.map(([bin, count]) => [BigInt(bin as string), BigInt(count as string)] as const);
     },
   };
 }
@@ -119,19 +126,19 @@ export function storedContent(
  * Rejects if the signed rows of the changes and the rows of the load do not add up to the current
  * ones: sums over them would be wrong, although the purchases themselves may be equal.
  */
-async function requireSupersededRows(clickhouse: ClickHouse, content: Content): Promise<void> {
-  if (content.batches.length === 0) return;
-  const isChanged = sql`id in (select id ${inChanges(content)})`;
-  const hashed = (sign: Sql, rows: Sql) =>
-    sql`select id, ${hashInClickHouse} as hash, toInt64(${sign}) as sign ${rows}`;
+async function requireSupersededRows(clickhouse: ClickHouse, rows: GenerationRows): Promise<void> {
+  if (!hasChanges(rows)) return;
+  const isChanged = sql`id in (select id ${inChanges(rows, {})})`;
+  const hashed = (sign: Sql, from: Sql) =>
+    sql`select id, ${hashInClickHouse} as hash, toInt64(${sign}) as sign ${from}`;
   const [row] = await clickhouse.query(sql`
     select count() from (
       select id, hash from (
-        ${hashed(raw('1'), sql`${inLoad(content)} and ${isChanged}`)}
+        ${hashed(raw('1'), sql`${inBase(rows, {})} and ${isChanged}`)}
         union all
-        ${hashed(raw('sign'), inChanges(content))}
+        ${hashed(raw('sign'), inChanges(rows, {}))}
         union all
-        ${hashed(raw('-1'), sql`from ${currentPurchases(content, purchaseNames, isChanged)}`)}
+        ${hashed(raw('-1'), sql`from ${currentPurchases(rows, purchaseNames, isChanged)}`)}
       )
       group by id, hash having sum(sign) <> 0)`);
   if (Number(row?.[0]) === 0) return;

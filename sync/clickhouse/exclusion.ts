@@ -1,8 +1,9 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { table } from '../../src/engines/clickhouse/schema.ts';
 import type { ChangedId } from '../verification/published-content.ts';
-import { listOfIds, newLoad } from './generations.ts';
 import { insertRows } from './insert.ts';
+import { listOfIds, newLoad } from './names.ts';
 
 /** Changed purchases that a comparison excludes. */
 type Exclusion = {
@@ -22,11 +23,12 @@ export const emptyExclusion: Exclusion = {
 /** Ids that are bound to each query: at most 110 KB. */
 const maxBound = 5_000;
 const insertedAtOnce = 50_000;
-const columns = ['organization_id', 'load_id', 'id', 'sign'];
+/** Whether Postgres has the purchase stands in the place of its customer. */
+const columns = ['organization_id', 'load_id', 'id', 'customer_id'];
 
 /**
- * Excludes purchases. Many of them become rows of a load that no generation names, so that they are
- * dropped like one.
+ * Excludes purchases. Many of them become rows of a load that is never published, and is dropped like
+ * others.
  */
 export async function excludePurchases(
   clickhouse: ClickHouse,
@@ -39,7 +41,7 @@ export async function excludePurchases(
   let isInserted = false;
   const insert = async () => {
     const rows = ids.map(([id, is]) => [String(organizationId), load, String(id), is ? 1 : 0]);
-    await insertRows(clickhouse, 'purchase_change', columns, rows);
+    await insertRows(clickhouse, 'purchase', columns, rows);
     isInserted = true;
     ids = [];
   };
@@ -58,11 +60,11 @@ export async function excludePurchases(
     };
   }
   const inserted = sql`
-    select id from purchase_change
+    select id from ${table.purchase}
     where organization_id = ${organizationId} and load_id = ${load}`;
   return {
     inPostgres,
     isUnchanged: sql`id global not in (${inserted})`,
-    isOnlyPublished: sql`id global in (${inserted} and sign = 0)`,
+    isOnlyPublished: sql`id global in (${inserted} and customer_id = 0)`,
   };
 }

@@ -5,14 +5,15 @@ import { to as copyTo } from 'pg-copy-streams';
 import sql from 'sql-template-tag';
 import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { currenciesOfRows } from '../../src/engines/clickhouse/schema.ts';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import { confirmSnapshot, takeSnapshot } from '../capture/snapshot.ts';
-import type { LoadProgress, Watermark } from '../capture/watermark.ts';
-import { configure } from '../load/copy-purchases.ts';
-import { type Content, readCurrencies } from './generations.ts';
+import type { BuildOptions } from '../builds/builder.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import { setLocal } from '../capture/transaction-settings.ts';
+import type { Watermark } from '../capture/watermark.ts';
 import { insertRows } from './insert.ts';
+import { describeLoad, type LoadDescription } from './merge.ts';
 
 const columns = ['organization_id', 'load_id', ...purchaseColumns.map(({ name }) => name)];
 
@@ -30,47 +31,40 @@ export type LoadOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly organizationId: bigint;
-  readonly load: string;
-  readonly signal: AbortSignal;
-  /** Called with the snapshot of the load before its first row. */
-  readonly onBegin: (since: Watermark) => void;
-  readonly onProgress: (progress: LoadProgress) => void;
+  readonly loadId: string;
+  readonly build: BuildOptions;
 };
 
 /**
  * Loads all purchases of one snapshot. ClickHouse reads the text that Postgres writes: both escape
  * it in the same way. Rejects if they count different numbers of rows.
  */
-export async function loadPurchases(options: LoadOptions): Promise<Content> {
-  const { database, clickhouse, organizationId, load, onProgress } = options;
-  const { since, copied } = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source, organizationId);
-    const since = await confirmSnapshot(database, organizationId, now);
-    options.onBegin(since);
+export async function loadPurchases(
+  options: LoadOptions,
+): Promise<LoadDescription & { readonly since: Watermark }> {
+  const { database, clickhouse, organizationId, loadId, build } = options;
+  const { now, copied } = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    build.onRetain(now.snapshot);
     const { rows } = await source.query<{ count: bigint }>(
       sql`select count(*) as count from purchases where organization_id = ${organizationId}`,
     );
     const expected = Number(rows[0]?.count);
-    onProgress({ since, after: null, loaded: 0, expected });
-    await configure(source, { organization_id: String(organizationId), load_id: load });
-    const copied = await copy(source, options, (loaded) =>
-      onProgress({ since, after: null, loaded, expected }),
-    );
-    return { since, copied };
+    build.onProgress({ loaded: 0, expected });
+    await setLocal(source, { organization_id: String(organizationId), load_id: loadId });
+    const copied = await copy(source, options, (loaded) => build.onProgress({ loaded, expected }));
+    return { now, copied };
   });
-  const [row] = await clickhouse.query(sql`
-    select count(), ${currenciesOfRows} from purchase
-    where organization_id = ${organizationId} and load_id = ${load}`);
+  const since = await confirmSnapshot(database, now);
+  const loaded = await describeLoad(clickhouse, loadId);
   // COPY reports the number of rows after the last row, so it is read after COMMIT.
-  if (Number(row?.[0]) !== copied.rowCount) {
-    throw new Error('ClickHouse read another number of rows than Postgres wrote');
-  }
-  return { load, batches: [], ...readCurrencies(row?.slice(1)), watermark: since };
+  if (loaded.purchases === copied.rowCount) return { ...loaded, since };
+  throw new Error('ClickHouse read another number of rows than Postgres wrote');
 }
 
 async function copy(
-  source: pg.ClientBase,
-  { clickhouse, signal }: LoadOptions,
+  source: Connection,
+  { clickhouse, build: { signal } }: LoadOptions,
   onRows: (loaded: number) => void,
 ): Promise<{ readonly rowCount: number }> {
   const rows = source.query(copyTo(copyAll, { highWaterMark: partBytes }));

@@ -1,28 +1,47 @@
 import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
+import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick } from '../../src/purchase-store/tick-file.ts';
+import { databaseOf } from '../capture/watermark.ts';
 import type { PublishedStatus, ReadPublished } from '../status/published.ts';
-import { purchaseCount, readNewestOf, type StoredGeneration } from './generations.ts';
-import { partsOfLoads } from './loads.ts';
+import { partsOfLoads } from './clean-up.ts';
+import { countChanges, readLoads, ticksOf } from './loads.ts';
+import { listOfIds } from './names.ts';
 
-/** Reads the published generations with their numbers of purchases and their sizes on the disk. */
+/** Reads what is published, with numbers of purchases and sizes on the disk. */
 export const readPublishedStatus =
   (clickhouse: ClickHouse): ReadPublished =>
   async (organizations) => {
+    const isWanted = sql`organization_id in ${listOfIds(organizations)}`;
+    // Before the loads, as readers do.
+    const ticks = await readTicks(clickhouse);
+    const loads = await readLoads(clickhouse, isWanted);
     const published = new Map<bigint, PublishedStatus>();
-    for (const [id, generation] of await readNewestOf(clickhouse, organizations)) {
-      published.set(id, {
-        ...generation.watermark,
-        name: String(generation.number),
-        ...(await readSize(clickhouse, generation)),
+    if (loads.length === 0) return { ticks, organizations: published };
+    const writers = [buildBatches, ...ticksOf(loads, ticks).flatMap((tick) => tick.writers)];
+    const changes = await countChanges(clickhouse, isWanted, writers);
+    const sizes = await readSizes(clickhouse);
+    for (const load of loads) {
+      const { organizationId, loadId, source, fingerprint, purchases } = load;
+      published.set(organizationId, {
+        ...shownWatermark(organizationId, load, newestTick(ticks, organizationId)),
+        source,
+        fingerprint,
+        database: databaseOf(source),
+        purchases,
+        changes: changes.get(loadId) ?? 0,
+        bytes: sizes.get(loadId) ?? 0,
       });
     }
-    return published;
+    return { ticks, organizations: published };
   };
 
-async function readSize(clickhouse: ClickHouse, generation: StoredGeneration) {
-  const [row] = await clickhouse.query(sql`
-    select ${purchaseCount(generation)},
-      (select sum(bytes_on_disk) from ${partsOfLoads(clickhouse)} and partition = ${generation.load})`);
-  const [purchases, bytes] = (row ?? []).map(Number) as [number, number];
-  return { purchases, bytes };
+/** The bytes of loads on the disk. */
+async function readSizes(clickhouse: ClickHouse): Promise<Map<string, number>> {
+  const rows = await clickhouse.query(
+    sql`select partition, sum(bytes_on_disk) from ${partsOfLoads(clickhouse)} group by partition`,
+  );
+  return new Map(rows.map(([loadId, bytes]) => [loadId as string, Number(bytes)]));
 }

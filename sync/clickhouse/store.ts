@@ -1,75 +1,213 @@
 import type { Logger } from 'pino';
-import { raw } from 'sql-template-tag';
+import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
+import {
+  type GenerationRows,
+  isOfWriters,
+  type WriterBatches,
+} from '../../src/engines/clickhouse/relations.ts';
 import { createTables } from '../../src/engines/clickhouse/schema.ts';
-import { listOrganizations } from '../../src/postgres/organizations.ts';
+import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { microsecondsOf } from '../../src/postgres/instants.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { isOfDatabase, readDatabaseIdentity } from '../../src/postgres/source-identity.ts';
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import { databaseOf } from '../capture/watermark.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
-import type { Store } from '../schedule/store.ts';
-import { isOfShard, type Shard } from '../shard.ts';
-import { createConfirmations } from './confirmations.ts';
-import { readNewestOf } from './generations.ts';
-import { createLoadPruning, readLoads, removeOrganization } from './loads.ts';
-import { createClickHouseReplicator } from './replicator.ts';
+import type { Store, Stored } from '../tick/store.ts';
+import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
+import { createUnusedRemoval, removeOrganization, removeOrphans } from './clean-up.ts';
+import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
+import { inShard, newWriter } from './names.ts';
+import { createPublisher, type NewLoad } from './publisher.ts';
+import { continueWriters, mergeWriters } from './writers.ts';
+
+export type ClickHouseStore = Store & {
+  /**
+   * The rows of an organization, perhaps with those of a tick that is not published yet; null if there are
+   * none.
+   */
+  rowsOf(organizationId: bigint): GenerationRows | null;
+  /** Publishes a load in the place of what was published. It has `changes` changes already. */
+  replace(load: NewLoad, changes: number): Promise<void>;
+  /** Loads and writers of builds, which are not published yet. */
+  readonly unfinished: Set<string>;
+};
 
 export type ClickHouseStoreOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly dataDirectory: string;
-  readonly dataFolderId: string;
+  readonly shard: Shard;
   readonly log: Logger;
-  /** For how long an unused load stays; shorter in tests. */
-  readonly graceMs?: number;
+  /** For how long unused rows stay; shorter in tests. */
+  readonly graceMs?: number | undefined;
+  /** Changes, if they are more than 2 % of the load, beyond which it is compacted. */
+  readonly maxChanges?: number | undefined;
+  /** Writers beyond which the rows of earlier ones are copied to one; fewer in tests. */
+  readonly maxWriters?: number | undefined;
 };
 
-/** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
-export function createClickHouseStore(options: ClickHouseStoreOptions): Store {
-  const { database, clickhouse, dataDirectory } = options;
-  const unfinishedLoads = new Set<string>();
-  const pruneLoads = createLoadPruning(clickhouse, unfinishedLoads, options.graceMs);
-  let tables: Promise<void> | null = null;
+const maxChangeShare = 0.02;
+const defaultMaxChanges = 20_000;
+const defaultMaxWriters = 50;
 
-  /** The server may be unavailable at first, so a failure is repeated. */
-  const requireTables = (): Promise<void> => {
-    tables ??= createAll(clickhouse).catch((error) => {
-      tables = null;
-      throw error;
-    });
-    return tables;
+type Published = { readonly load: NewLoad; changes: number };
+
+/** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
+export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHouseStore {
+  const { database, clickhouse, dataDirectory, shard, log } = options;
+  const { maxChanges = defaultMaxChanges, maxWriters = defaultMaxWriters } = options;
+  const publisher = createPublisher(clickhouse, log);
+  const removeUnused = createUnusedRemoval(clickhouse, shard, options.graceMs);
+  const organizations = new Map<bigint, Published>();
+  const unfinished = new Set<string>();
+  /** The writer of the next batches, and the tick of its last one. */
+  let writer = newWriter();
+  let last: number | null = null;
+  let earlierWriters: readonly WriterBatches[] = [];
+  let revision = 0;
+
+  const writers = (): readonly WriterBatches[] =>
+    last === null ? earlierWriters : [...earlierWriters, { writer, last: BigInt(last) }];
+
+  const allBatches = () => [buildBatches, ...writers()];
+
+  const begin = async (): Promise<PublishedTick[]> => {
+    for (const statement of createTables(clickhouse.cluster)) await clickhouse.run(raw(statement));
+    const ticks = await readTicks(clickhouse);
+    const now = await readClock(database);
+    await renumberLoads(clickhouse, inShard(shard), now);
+    const loads = await readLoads(clickhouse, inShard(shard));
+    const numbers = [...ticks, ...loads].map(({ number }) => number);
+    publisher.begin(numbers.reduce((max, each) => (each > max ? each : max), now));
+    earlierWriters = await continueWriters(clickhouse, shard, ticksOf(loads, ticks));
+    const counts = await countChanges(clickhouse, inShard(shard), [
+      buildBatches,
+      ...earlierWriters,
+    ]);
+    organizations.clear();
+    for (const load of loads) {
+      const changes = counts.get(load.loadId) ?? 0;
+      organizations.set(load.organizationId, { load, changes });
+    }
+    return ticks;
   };
 
-  /** Generations of another database stay: DATABASE_URL may be wrong. */
-  const removeOrphans = async (shard: Shard, isInUse: (id: bigint) => boolean) => {
-    const identity = await readDatabaseIdentity(database);
-    const loads = await readLoads(clickhouse);
-    const present = new Set((await listOrganizations(database)).map(({ id }) => id));
-    const orphans = [...loads.keys()].filter(
-      (id) => isOfShard(id, shard) && !present.has(id) && !isInUse(id),
-    );
-    for (const [id, { watermark }] of await readNewestOf(clickhouse, orphans)) {
-      if (isOfDatabase(watermark.source, identity)) await removeOrganization(clickhouse, id);
-    }
+  /** Rows of a failed insert may still arrive: nothing will name them. */
+  const changeWriter = (): void => {
+    earlierWriters = writers();
+    writer = newWriter();
+    last = null;
+    revision += 1;
+  };
+
+  /** The loads and writers whose rows this worker uses. */
+  const usedNames = (): string[] => [
+    ...[...organizations.values()].map(({ load }) => load.loadId),
+    ...earlierWriters.map((each) => each.writer),
+    writer,
+    ...unfinished,
+  ];
+
+  const storedOf = (id: bigint): Stored | null => {
+    const load = organizations.get(id)?.load;
+    if (load === undefined) return null;
+    const { source, tick, asOf, snapshot, token, fingerprint } = load;
+    const watermark = { asOf, snapshot, token, fingerprint, database: databaseOf(source) };
+    return { source, tick, watermark };
   };
 
   return {
-    createReplicator: (organization) =>
-      createClickHouseReplicator({ ...options, ...organization, requireTables, unfinishedLoads }),
-    confirm: createConfirmations(clickhouse, options.log),
-    async remove(organizationId) {
-      await removeOrganization(clickhouse, organizationId);
-      await removeOrganizationFolder(dataDirectory, organizationId);
+    unfinished,
+    readTicks: begin,
+    recover: async (id) => storedOf(id),
+    storedOf,
+
+    async append(tick, changes) {
+      const failures = new Map<bigint, unknown>();
+      const appended: LoadChanges[] = [];
+      for (const [id, { lines }] of changes) {
+        const loadId = organizations.get(id)?.load.loadId;
+        if (loadId === undefined) failures.set(id, new Error('nothing is published'));
+        else appended.push({ organizationId: id, loadId, lines });
+      }
+      if (appended.length === 0) return failures;
+      try {
+        await insertCurrent(clickhouse, { writer, tick }, appended);
+        await insertSuperseded(clickhouse, { writer, tick }, allBatches());
+      } catch (error) {
+        changeWriter();
+        throw error;
+      }
+      last = tick;
+      revision += 1;
+      for (const [id, { records }] of changes) {
+        const organization = organizations.get(id);
+        if (organization !== undefined) organization.changes += records;
+      }
+      return failures;
     },
-    async cleanUp(shard, isInUse) {
+
+    publish: (content) => publisher.publishTick({ ...content, writers: writers() }, revision),
+
+    // ClickHouse confirms an insert when it has the rows.
+    sync: async () => {},
+    syncTick: publisher.flush,
+    isPublished: () => false,
+
+    sizeOf(id) {
+      const organization = organizations.get(id);
+      if (organization === undefined) return null;
+      const { load, changes } = organization;
+      return { purchases: load.purchases, changes, changeBytes: 0 };
+    },
+
+    whyCompact(id) {
+      const { load, changes } = organizations.get(id) ?? { load: null, changes: 0 };
+      const isDue = changes > Math.max(maxChanges, (load?.purchases ?? 0) * maxChangeShare);
+      return isDue ? `${changes} changes` : null;
+    },
+
+    async remove(id) {
+      organizations.delete(id);
+      await removeOrganization(clickhouse, id);
+      await removeOrganizationFolder(dataDirectory, id);
+    },
+
+    async cleanUp(_shard, isInUse) {
       await removeOrphanedFolders(database, dataDirectory, shard, isInUse);
-      await requireTables();
-      await removeOrphans(shard, isInUse);
-      await pruneLoads((id) => isOfShard(id, shard));
+      const loads = [...organizations.values()].map(({ load }) => load);
+      const removed = await removeOrphans(clickhouse, database, loads, isInUse);
+      for (const id of removed) organizations.delete(id);
+      await removeUnused(usedNames);
+      if (earlierWriters.length <= maxWriters) return;
+      const copied = earlierWriters;
+      const isCopied = sql`${inShard(shard)} and ${isOfWriters(copied)}`;
+      const merged = await mergeWriters(clickhouse, isCopied, copied);
+      earlierWriters = [merged, ...earlierWriters.filter((each) => !copied.includes(each))];
+      revision += 1;
     },
-    freeMemory: () => Promise.resolve(),
+
+    rowsOf(id) {
+      const load = organizations.get(id)?.load;
+      if (load === undefined) return null;
+      return { organizationId: id, loadId: load.loadId, writers: allBatches() };
+    },
+
+    async replace(load, changes) {
+      organizations.set(load.organizationId, { load, changes });
+      await publisher.publishLoad(load);
+    },
+
+    close: () => publisher.flush().catch(() => {}),
   };
 }
 
-async function createAll(clickhouse: ClickHouse): Promise<void> {
-  for (const table of createTables(clickhouse.cluster)) await clickhouse.run(raw(table));
+/** Postgres's clock, which all workers share; microseconds since 1970. */
+async function readClock(database: Database): Promise<bigint> {
+  const { rows } = await database.query<{ now: bigint }>(
+    `select ${microsecondsOf('clock_timestamp()')} as now`,
+  );
+  return rows[0]?.now ?? 0n;
 }

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { destroyConnections } from '../../src/postgres/pool.ts';
-import { isOfShard } from '../shard.ts';
+import { isOfShard } from '../../src/purchase-store/shard.ts';
+import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
 import type { Repairs } from '../verification/repair.ts';
-import { type RepairRequest, requestFromWorker } from './requests.ts';
-import { type RunningWorker, readWorkers } from './worker-lock.ts';
+import { type RepairRequest, requestFromWorker } from '../worker/requests.ts';
 import { type WorkerContext, withOnlyWorker } from './worker-process.ts';
 
 const responseTimeoutMs = 5_000;

@@ -1,56 +1,76 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
 import type { Logger } from 'pino';
 import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
-import { maxIdle } from '../../src/duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../src/duckdb/spill.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import type { Shard } from '../../src/purchase-store/shard.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings.ts';
-import { openForWorker } from '../clickhouse/connection.ts';
-import { openPublishedContents } from '../clickhouse/content.ts';
-import { readPublishedStatus } from '../clickhouse/status.ts';
-import { createClickHouseStore } from '../clickhouse/store.ts';
-import { threadsOfRuns } from '../files/build-threads.ts';
-import { createFileStore } from '../files/store.ts';
-import type { Store } from '../schedule/store.ts';
+import type { Builder } from '../builds/builder.ts';
+import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
+import { takeOwnership } from '../files/ownership.ts';
+import { createFileStore, type FileStoreOptions } from '../files/store.ts';
 import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
+import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
 import { openPublishedFiles } from '../verification/published-file.ts';
 
-/** Opening a file takes a small part of the time of publishing, so unused files may be closed. */
-const memoryOfIdleFile = 4 * 2 ** 20;
-
-type OpenStore = {
+export type OpenStore = {
   readonly store: Store;
+  readonly builder: Builder;
   /** Null if the store is ClickHouse. */
   readonly instance: DuckDBInstance | null;
   close(): Promise<void>;
 };
 
+/** Limits of files, smaller in tests. */
+type FileLimits = Pick<FileStoreOptions, 'maxLogRecords'> &
+  Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'>;
+
 /** Opens the store of PURCHASES_ENGINE. */
-export async function openStore(context: {
-  readonly settings: Settings;
-  readonly database: Database;
-  readonly folderId: string;
-  readonly log: Logger;
-}): Promise<OpenStore> {
-  const { settings, database, folderId, log } = context;
+export async function openStore(
+  context: {
+    readonly settings: Settings;
+    readonly database: Database;
+    readonly folderId: string;
+    readonly log: Logger;
+    readonly shard: Shard;
+  },
+  limits: FileLimits = {},
+): Promise<OpenStore> {
+  const { settings, database, folderId, log, shard } = context;
   const { dataDirectory, duckdbMemoryLimit, duckdbThreads: buildThreads } = settings;
   const folder = { database, dataDirectory, dataFolderId: folderId };
   const server = clickHouseOptions(settings);
   if (server !== null) {
+    // Loaded only here and below, because other installations do not need the client.
+    const { openForWorker } = await import('../clickhouse/connection.ts');
+    const { createClickHouseBuilder } = await import('../clickhouse/builder.ts');
+    const { createClickHouseStore } = await import('../clickhouse/store.ts');
     const clickhouse = openForWorker(server);
-    const store = createClickHouseStore({ ...folder, clickhouse, log });
-    return { store, instance: null, close: () => clickhouse.close() };
+    const store = createClickHouseStore({ ...folder, clickhouse, shard, log });
+    const builder = createClickHouseBuilder(store, { database, clickhouse });
+    return { store, builder, instance: null, close: () => clickhouse.close() };
   }
   prepareSpill(dataDirectory);
   const instance = await createInstance({
-    threads: threadsOfRuns,
+    threads: buildThreads,
     memoryLimit: duckdbMemoryLimit,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
-  const maxIdleFiles = maxIdle(duckdbMemoryLimit, memoryOfIdleFile);
-  const store = createFileStore({ ...folder, instance, maxIdleFiles, buildThreads });
-  return { store, instance, close: async () => instance.closeSync() };
+  const store = createFileStore({ ...folder, ...limits });
+  const builder = createFileBuilder(store, { ...folder, ...limits, instance });
+  const ownership = await takeOwnership(instance, dataDirectory, shard).catch((error) => {
+    instance.closeSync();
+    throw error;
+  });
+  return {
+    store,
+    builder,
+    instance,
+    async close() {
+      await ownership.release().finally(() => instance.closeSync());
+    },
+  };
 }
 
 /** Opens the published generations of an organization, for a comparison with Postgres. */
@@ -59,6 +79,8 @@ export const publishedContentsOf =
   async (organizationId: bigint): Promise<PublishedContents> => {
     const server = clickHouseOptions(settings);
     if (server !== null) {
+      const { openForWorker } = await import('../clickhouse/connection.ts');
+      const { openPublishedContents } = await import('../clickhouse/content.ts');
       const clickhouse = openForWorker(server);
       return openPublishedContents(clickhouse, organizationId, () => clickhouse.close());
     }
@@ -78,6 +100,8 @@ export async function withPublishedStatus<Result>(
 ): Promise<Result> {
   const server = clickHouseOptions(settings);
   if (server === null) return work(readPublishedFiles(settings.dataDirectory));
+  const { openForWorker } = await import('../clickhouse/connection.ts');
+  const { readPublishedStatus } = await import('../clickhouse/status.ts');
   const clickhouse = openForWorker(server);
   try {
     return await work(readPublishedStatus(clickhouse));

@@ -7,15 +7,16 @@ import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
 import { restrictFolders } from '../../src/private-files.ts';
+import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
-import { describeFailure } from '../failure.ts';
+import { CaptureError, describeFailure } from '../failure.ts';
 import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
-import { createWorker, type Worker, type WorkerOptions } from '../schedule/worker.ts';
-import { everyOrganization, type Shard } from '../shard.ts';
+import { OwnershipError } from '../files/ownership.ts';
+import { prepareSession } from '../lock/session.ts';
+import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
-import { prepareSession } from './session.ts';
-import { openStore } from './stores.ts';
-import { tryWorkerLock, type WorkerLock, waitForCommandLock } from './worker-lock.ts';
+import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
+import { type OpenStore, openStore, publishedContentsOf } from './stores.ts';
 
 export type WorkerContext = {
   readonly settings: Settings;
@@ -102,11 +103,11 @@ export async function withOnlyWorker(
     return;
   }
   try {
-    await withWorker(context, {}, async (worker) => {
+    await withWorker(context, {}, openStore, async (worker) => {
       breakConnectionsWith(lock, context);
       lock.lost.addEventListener('abort', () => void worker.close());
       await work(worker).catch((error) => {
-        if (!lock.lost.aborted) throw error;
+        if (!lock.lost.aborted) throw asOperatorError(error);
         // The loss of the lock caused the failure.
         throw new OperatorError(
           "The connection to Postgres that holds the worker's lock was lost. Run the command again.",
@@ -116,6 +117,11 @@ export async function withOnlyWorker(
   } finally {
     await lock.release();
   }
+}
+
+function asOperatorError(error: unknown): unknown {
+  if (!(error instanceof CaptureError)) return error;
+  return new OperatorError(`${error.message} ${error.advice}`, { cause: error });
 }
 
 const standbyIntervalMs = 500;
@@ -129,6 +135,7 @@ export async function followChanges(
   context: WorkerContext,
   options: Partial<WorkerOptions>,
   stopped: AbortSignal,
+  open: Open = openStore,
 ): Promise<void> {
   const { log } = context;
   while (!stopped.aborted) {
@@ -137,7 +144,10 @@ export async function followChanges(
     breakConnectionsWith(lock, context);
     try {
       const ending = AbortSignal.any([stopped, lock.lost]);
-      await withWorker(context, options, (worker) => worker.run(ending));
+      const openWaiting = openWhenFree(open, ending);
+      await withWorker(context, options, openWaiting, (worker) => worker.run(ending));
+    } catch (error) {
+      if (!(error instanceof OwnershipError)) throw error;
     } finally {
       await lock.release();
     }
@@ -184,16 +194,42 @@ async function waitAsStandby(
   return null;
 }
 
+type Open = (context: Parameters<typeof openStore>[0]) => Promise<OpenStore>;
+
+const ownershipIntervalMs = 500;
+
+/**
+ * Opens the store once no other process has it open: a suspended worker does not notice the loss of
+ * its lock. Rejects with OwnershipError after `ending` is aborted.
+ */
+const openWhenFree =
+  (open: Open, ending: AbortSignal): Open =>
+  async (context) => {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await open(context);
+      } catch (error) {
+        if (!(error instanceof OwnershipError) || ending.aborted) throw error;
+        if (attempt === 1) context.log.warn(error.message);
+      }
+      await sleep(ownershipIntervalMs, undefined, { signal: ending }).catch(() => {});
+    }
+  };
+
 async function withWorker(
   context: WorkerContext,
   options: Partial<WorkerOptions>,
+  open: Open,
   work: (worker: Worker) => Promise<void>,
 ): Promise<void> {
   const { settings, database, folderId, log, onReport } = context;
-  const { store, instance, close } = await openStore(context);
+  const { shard = everyOrganization } = options;
+  const { store, builder, instance, close } = await open({ ...context, shard });
   const worker = createWorker({
     database,
     store,
+    builder,
+    openContents: publishedContentsOf(settings),
     dataDirectory: settings.dataDirectory,
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,

@@ -3,7 +3,7 @@ import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OperatorError } from '../../src/operator-error.ts';
 import { makeDataDirectory } from '../../src/private-files.ts';
-import { purchasesDirectory } from '../../src/purchase-store/published-generation.ts';
+import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 
 /** The UUID of the data folder. The first call creates the UUID. */
 export async function dataFolderId(dataDirectory: string): Promise<string> {

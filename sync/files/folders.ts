@@ -1,14 +1,17 @@
 import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { decodeId } from '../../src/domain/public-id.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { isOfDatabase, readDatabaseIdentity } from '../../src/postgres/source-identity.ts';
 import {
+  type Current,
   organizationDirectory,
   purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { isOfShard, type Shard } from '../shard.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 
 /** Readers with an open file keep the content until they close the file. */
 export async function removeOrganizationFolder(
@@ -19,9 +22,24 @@ export async function removeOrganizationFolder(
   await rm(directory, { recursive: true, force: true });
 }
 
+/** Files of the purchase store, also of earlier layouts and of builds that were interrupted. */
+const isStoreFile = (name: string): boolean =>
+  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.unfinished|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
+    name,
+  );
+
+/** Removes the bases and logs that CURRENT does not name. Call it while nothing is built. */
+export async function removeUnusedFiles(directory: string, { base, log }: Current): Promise<void> {
+  for (const name of await readdir(directory)) {
+    if (!isStoreFile(name) || name === base || name === log) continue;
+    // Also a folder that replaced a file.
+    await rm(join(directory, name), { force: true, recursive: true });
+  }
+}
+
 /**
  * Removes folders of organizations that were deleted while no worker ran, or during their load.
- * Folders with a generation of another database stay: DATABASE_URL may be wrong.
+ * Folders with purchases of another database stay: DATABASE_URL may be wrong.
  */
 export async function removeOrphanedFolders(
   database: Database,
@@ -32,10 +50,14 @@ export async function removeOrphanedFolders(
   const identity = await readDatabaseIdentity(database);
   // Folders are listed before organizations: a new organization may appear at any time.
   const names = await readdir(purchasesDirectory(dataDirectory));
-  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
-  for (const name of names) {
+  const unused = names.flatMap((name) => {
     const id = name.startsWith('org_') ? decodeId('organization', name) : null;
-    if (id === null || present.has(id) || !isOfShard(id, shard) || isInUse(id)) continue;
+    return id === null || !isOfShard(id, shard) || isInUse(id) ? [] : [id];
+  });
+  if (unused.length === 0) return;
+  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
+  for (const id of unused) {
+    if (present.has(id)) continue;
     if (isOfOtherDatabase(organizationDirectory(dataDirectory, id), identity)) continue;
     await removeOrganizationFolder(dataDirectory, id);
   }
@@ -44,8 +66,8 @@ export async function removeOrphanedFolders(
 /** Also true if CURRENT is unreadable. */
 function isOfOtherDatabase(directory: string, identity: string): boolean {
   try {
-    const published = readPublished(directory);
-    return published !== null && !isOfDatabase(published.source, identity);
+    const current = readCurrent(directory, layoutVersion);
+    return current !== null && !isOfDatabase(current.source, identity);
   } catch {
     return true;
   }

@@ -1,77 +1,67 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { quotePath } from '../../src/duckdb/connection.ts';
-import { isDamage } from '../../src/duckdb/damage.ts';
+import { detach, quotePath } from '../../src/duckdb/connection.ts';
+import { isDamage, isInstanceLost } from '../../src/duckdb/damage.ts';
 import { OperatorError } from '../../src/operator-error.ts';
-import { ignoringErrors, restrictFolder } from '../../src/private-files.ts';
-import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { detachAndClose } from './duckdb-file.ts';
+import { purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
+
+/** Another process has the files of a shard open. */
+export class OwnershipError extends OperatorError {}
 
 /**
- * A file lock on an organization's folder. The lock in Postgres is not enough: a worker that has
- * not noticed its loss would replace the generation of the next worker. DuckDB locks each open
- * file until the process ends. The files of purchases are closed and replaced, so the lock has
- * an empty file of its own.
+ * A file lock on the organizations of a shard. The lock in Postgres is not enough: a worker that has
+ * not noticed its loss would append to the logs of the next worker. DuckDB locks each open file until
+ * the process ends, so an empty database is the lock. Rejects with OwnershipError if another process
+ * has it, or one for another number of shards.
  */
-type Ownership = {
-  /** Rejects with OperatorError if another process owns the folder. */
-  take(): Promise<void>;
-  release(): Promise<void>;
-};
-
-export function createOwnership(
+export async function takeOwnership(
   instance: DuckDBInstance,
   dataDirectory: string,
-  organizationId: bigint,
-): Ownership {
-  const directory = organizationDirectory(dataDirectory, organizationId);
-  const path = join(directory, 'OWNER');
-  const catalog = `owner_${organizationId}`;
-  let taking: Promise<DuckDBConnection> | null = null;
-
-  const attach = async (connection: DuckDBConnection): Promise<void> => {
-    try {
-      await connection.run(`attach ${quotePath(path)} as ${catalog}`);
-    } catch (error) {
-      if (String(error).includes('Could not set lock')) {
-        throw new OperatorError(
-          `Another process writes to ${directory}: only one worker may do so.`,
-        );
-      }
-      if (!isDamage(error)) throw error;
+  shard: Shard,
+): Promise<{ release(): Promise<void> }> {
+  const directory = join(purchasesDirectory(dataDirectory), 'owners');
+  await mkdir(directory, { recursive: true });
+  const suffix = '.duckdb';
+  const name = `${shardName(shard)}${suffix}`;
+  const connection = await instance.connect();
+  try {
+    for (const other of await readdir(directory)) {
+      if (!other.endsWith(suffix) || other.endsWith(`-of-${shard.of}${suffix}`)) continue;
+      const path = join(directory, other);
+      await lock(connection, path, 'other_owner');
+      await detach(connection, 'other_owner');
       await rm(path, { force: true });
-      await connection.run(`attach ${quotePath(path)} as ${catalog}`);
     }
-  };
-
-  const take = async (): Promise<DuckDBConnection> => {
-    await mkdir(directory, { recursive: true });
-    // Copies keep the mode of a file, so files of earlier versions would stay readable by others.
-    ignoringErrors(() => restrictFolder(directory));
-    const connection = await instance.connect();
-    try {
-      await attach(connection);
-      return connection;
-    } catch (error) {
-      connection.closeSync();
-      throw error;
-    }
-  };
-
+    await lock(connection, join(directory, name), catalog);
+  } catch (error) {
+    connection.closeSync();
+    throw error;
+  }
   return {
-    async take() {
-      taking ??= take().catch((error: unknown) => {
-        // The next attempt may succeed.
-        taking = null;
-        throw error;
-      });
-      await taking;
-    },
     async release() {
-      const connection = await taking?.catch(() => null);
-      taking = null;
-      if (connection != null) await detachAndClose(connection, catalog);
+      await detach(connection, catalog)
+        .catch((error) => {
+          // The end of a failed instance releases the lock.
+          if (!isInstanceLost(error)) throw error;
+        })
+        .finally(() => connection.closeSync());
     },
   };
+}
+
+const catalog = 'owner';
+
+async function lock(connection: DuckDBConnection, path: string, name: string): Promise<void> {
+  try {
+    await connection.run(`attach ${quotePath(path)} as ${name}`);
+  } catch (error) {
+    if (String(error).includes('Could not set lock')) {
+      throw new OwnershipError(`Another process has ${path} open: only one worker may do so.`);
+    }
+    if (!isDamage(error)) throw error;
+    await rm(path, { force: true });
+    await connection.run(`attach ${quotePath(path)} as ${name}`);
+  }
 }

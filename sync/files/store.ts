@@ -1,36 +1,174 @@
-import type { Replicator } from '../schedule/replicator.ts';
-import type { ReplicatorOptions, Store } from '../schedule/store.ts';
-import { createBuildThreads } from './build-threads.ts';
-import { removeOrganizationFolder, removeOrphanedFolders } from './folders.ts';
-import { createIdleFiles } from './idle-files.ts';
-import { createReplicator, type FileReplicatorOptions } from './replicator.ts';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import PQueue from 'p-queue';
+import type { Database } from '../../src/postgres/pool.ts';
+import {
+  type Current,
+  currentFile,
+  organizationDirectory,
+  serializeCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
+import {
+  readTicks,
+  tickPath,
+  ticksDirectory,
+  writeTick,
+} from '../../src/purchase-store/tick-file.ts';
+import { replaceFile } from '../../src/replace-file.ts';
+import { databaseOf, type Watermark } from '../capture/watermark.ts';
+import type { Store, Stored } from '../tick/store.ts';
+import { requireSpace } from './disk-space.ts';
+import { removeOrganizationFolder, removeOrphanedFolders, removeUnusedFiles } from './folders.ts';
+import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
+import { syncToDisk } from './sync-to-disk.ts';
 
-export type FileStoreOptions = Omit<
-  FileReplicatorOptions,
-  keyof ReplicatorOptions | 'idleFiles'
-> & {
-  /** Unused files that stay open. */
-  readonly maxIdleFiles: number;
-  /** Threads of `instance` during builds. */
-  readonly buildThreads: number;
+export type FileStore = Store & {
+  /** Null if nothing is published. */
+  published(organizationId: bigint): PublishedLog | null;
+  /** Replaces CURRENT, and removes the files that it does not name. */
+  replace(organizationId: bigint, next: PublishedLog): Promise<void>;
 };
 
-/** Publishes DuckDB files in the data folder. */
-export function createFileStore(options: FileStoreOptions): Store {
-  const { database, dataDirectory, instance } = options;
-  const withBuildThreads = createBuildThreads(instance, options.buildThreads);
-  const idleFiles = createIdleFiles(options.maxIdleFiles);
-  return {
-    createReplicator(organization) {
-      const replicator = createReplicator({ ...options, ...organization, idleFiles });
-      const build: Replicator['build'] = (...args) =>
-        withBuildThreads(() => replicator.build(...args));
-      return { ...replicator, build };
-    },
-    // The worker's record in the data folder suffices.
-    confirm() {},
-    remove: (organizationId) => removeOrganizationFolder(dataDirectory, organizationId),
-    cleanUp: (shard, isInUse) => removeOrphanedFolders(database, dataDirectory, shard, isInUse),
-    freeMemory: () => idleFiles.closeAll(),
+export type FileStoreOptions = {
+  readonly database: Database;
+  readonly dataDirectory: string;
+  /** Records of a log, if they are more than 2 % of the base, beyond which it is compacted. */
+  readonly maxLogRecords?: number | undefined;
+};
+
+/** A log is compacted if it has more records than this share of the base, and than the minimum. */
+const maxLogShare = 0.02;
+const defaultMaxLogRecords = 20_000;
+const concurrentSyncs = 8;
+
+/** Publishes DuckDB files and logs in the data folder. */
+export function createFileStore(options: FileStoreOptions): FileStore {
+  const { database, dataDirectory, maxLogRecords = defaultMaxLogRecords } = options;
+  const logs = new Map<bigint, PublishedLog>();
+  const unsynced = new Set<string>();
+  const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
+
+  const appendOne = (id: bigint, tick: number, lines: Buffer, records: number): void => {
+    const log = logs.get(id);
+    if (log === undefined) throw new Error('nothing is published');
+    const path = join(directoryOf(id), log.current.log);
+    log.end = appendBatch(path, log.end, { tick, lines, records });
+    unsynced.add(path);
   };
+
+  return {
+    readTicks: async () => readTicks(dataDirectory),
+
+    async recover(id, published) {
+      logs.delete(id);
+      const current = readPublished(directoryOf(id));
+      if (current === null) return null;
+      // Readers may have damaged files open, so what these show stays known.
+      logs.set(id, { current, end: emptyLog });
+      logs.set(id, { current, end: recoverPublished(directoryOf(id), current, published) });
+      return storedFrom(current);
+    },
+
+    storedOf(id) {
+      const log = logs.get(id);
+      return log === undefined ? null : storedFrom(log.current);
+    },
+
+    async append(tick, changes) {
+      const failures = new Map<bigint, unknown>();
+      let bytes = 0;
+      for (const { lines } of changes.values()) bytes += lines.length;
+      // A full disk stops Postgres, so a reserve stays free.
+      await requireSpace(dataDirectory, bytes);
+      for (const [id, { lines, records }] of changes) {
+        try {
+          appendOne(id, tick, lines, records);
+        } catch (error) {
+          failures.set(id, error);
+        }
+      }
+      return failures;
+    },
+
+    publish: async (content) => writeTick(dataDirectory, content),
+
+    async sync() {
+      const paths = [...unsynced];
+      unsynced.clear();
+      const queue = new PQueue({ concurrency: concurrentSyncs });
+      await queue.addAll(paths.map((path) => () => syncIfPresent(path)));
+    },
+
+    async syncTick(shard) {
+      await syncToDisk(tickPath(dataDirectory, shard));
+      await syncToDisk(ticksDirectory(dataDirectory));
+    },
+
+    isPublished(id, file) {
+      const { base, log } = logs.get(id)?.current ?? {};
+      return file === base || file === log || file === 'CURRENT';
+    },
+
+    sizeOf(id) {
+      const log = logs.get(id);
+      if (log === undefined) return null;
+      return { purchases: log.current.purchases, ...changesIn(log.current, log.end) };
+    },
+
+    whyCompact(id) {
+      const log = logs.get(id);
+      if (log === undefined) return null;
+      const { totalRecords } = log.end;
+      const ofBase = log.current.base === null ? 0 : log.current.purchases;
+      const isDue = totalRecords > Math.max(maxLogRecords, ofBase * maxLogShare);
+      return isDue ? `a log of ${totalRecords} records` : null;
+    },
+
+    async remove(id) {
+      logs.delete(id);
+      await removeOrganizationFolder(dataDirectory, id);
+    },
+
+    cleanUp: (shard, isInUse) => removeOrphanedFolders(database, dataDirectory, shard, isInUse),
+
+    published: (id) => logs.get(id) ?? null,
+
+    async replace(id, next) {
+      const directory = directoryOf(id);
+      const path = currentFile(directory);
+      await replaceFile(path, serializeCurrent(next.current));
+      logs.set(id, next);
+      unsynced.add(path);
+      unsynced.add(join(directory, next.current.log));
+      await removeUnusedFiles(directory, next.current);
+    },
+
+    close: async () => {},
+  };
+}
+
+/** The content of CURRENT for files that show `watermark`. */
+export function currentOf(
+  source: string,
+  files: Pick<Current, 'base' | 'log' | 'logBytes' | 'purchases'>,
+  tick: number,
+  { asOf, snapshot, token, fingerprint }: Watermark,
+): Current {
+  return { layoutVersion, ...files, source, fingerprint, tick, asOf, snapshot, token };
+}
+
+function storedFrom({ source, tick, asOf, snapshot, token, fingerprint }: Current): Stored {
+  const database = databaseOf(source);
+  return { source, tick, watermark: { asOf, snapshot, token, fingerprint, database } };
+}
+
+/** The log may have been replaced or deleted meanwhile. */
+async function syncIfPresent(path: string): Promise<void> {
+  if (existsSync(path)) await syncToDisk(path).catch(ignoreMissing);
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
 }

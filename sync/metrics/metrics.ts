@@ -1,10 +1,13 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
 import { addGauge, addZeros, durationBuckets } from '../../src/metrics/registry.ts';
+import { organizationStates } from '../status/worker-state.ts';
 import { verificationStates } from '../verification/verify.ts';
-import { observedStates, stages, type WorkerObserver, type WorkerState } from './observer.ts';
+import { type ObservedWorker, stages, type WorkerObserver } from './observer.ts';
 
 const labelOf = (state: string): string => state.replaceAll(' ', '_');
+
+const reasons = { compact: 'the log is large', 'catch up': 'many changes at once' };
 
 /** Loads take minutes. */
 const buildBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600];
@@ -40,11 +43,11 @@ export function createWorkerMetrics(registry: Registry): WorkerObserver {
   };
 }
 
-function addState(registry: Registry, read: () => WorkerState | null): void {
+function addState(registry: Registry, read: () => ObservedWorker | null): void {
   addGauge(registry, 'crm_sync_organizations', 'Organizations by state', ['state'], () => {
     const organizations = read()?.organizations;
     if (organizations === undefined) return [];
-    return observedStates.map((state) => [
+    return organizationStates.map((state) => [
       { state: labelOf(state) },
       organizations.filter((organization) => organization.state === state).length,
     ]);
@@ -52,7 +55,7 @@ function addState(registry: Registry, read: () => WorkerState | null): void {
   addGauge(
     registry,
     'crm_sync_pending_organizations',
-    'Organizations whose changes may not all be published yet',
+    'Organizations that ticks do not include: they are loading, behind or failing',
     [],
     () => {
       const organizations = read()?.organizations;
@@ -62,19 +65,19 @@ function addState(registry: Registry, read: () => WorkerState | null): void {
   addGauge(
     registry,
     'crm_sync_lag_seconds',
-    'Age, by the clock of Postgres, of the oldest instant that a published generation shows',
+    'Age, by the clock of Postgres, of the oldest instant that an organization shows',
     [],
     () => {
       const state = read();
       return state === null ? [] : lagOf(state).map((lag) => [{}, lag]);
     },
   );
-  for (const [unit, help] of [
-    ['rows', 'Signed rows of the published deltas'],
-    ['bytes', 'Size of the published deltas'],
+  for (const [unit, help, field] of [
+    ['changes', 'Changes of an organization since its last load or compaction', 'changes'],
+    ['bytes', 'Bytes of these changes', 'changeBytes'],
   ] as const) {
-    addGauge(registry, `crm_sync_delta_${unit}`, `${help}: sum, and largest`, ['of'], () => {
-      const sizes = (read()?.organizations ?? []).map(({ delta }) => delta?.[unit] ?? 0);
+    addGauge(registry, `crm_sync_uncompacted_${unit}`, `${help}: sum, and largest`, ['of'], () => {
+      const sizes = (read()?.organizations ?? []).map(({ size }) => size?.[field] ?? 0);
       return [
         [{ of: 'all' }, sizes.reduce((sum, size) => sum + size, 0)],
         [{ of: 'largest' }, sizes.reduce((max, size) => Math.max(max, size), 0)],
@@ -84,7 +87,7 @@ function addState(registry: Registry, read: () => WorkerState | null): void {
 }
 
 /** Empty before the first poll, and if nothing is published. */
-function lagOf({ lastPoll, organizations }: WorkerState): number[] {
+function lagOf({ lastPoll, organizations }: ObservedWorker): number[] {
   const instants = organizations.flatMap(({ asOf }) => asOf ?? []);
   if (lastPoll === null || instants.length === 0) return [];
   const oldest = instants.reduce((min, asOf) => (asOf < min ? asOf : min));
@@ -113,24 +116,24 @@ function createPollMetrics(registry: Registry): Pick<WorkerObserver, 'polled'> {
   };
 }
 
-type PublicationObserver = Pick<WorkerObserver, 'applied' | 'built' | 'published'>;
+type PublicationObserver = Pick<WorkerObserver, 'built' | 'published'>;
 
 function createPublicationMetrics(registry: Registry): PublicationObserver {
   const registers = [registry];
   const applied = new Counter({
     name: 'crm_sync_applied_rows_total',
-    help: 'Changed purchases that were applied to the files',
+    help: 'Changes of purchases that ticks have published',
     registers,
   });
   const durations = new Histogram({
-    name: 'crm_sync_publish_duration_seconds',
-    help: 'Duration of publishing a generation',
+    name: 'crm_sync_tick_duration_seconds',
+    help: 'Duration of ticks: each reads and publishes the changes of all organizations',
     buckets: durationBuckets,
     registers,
   });
   const bytes = new Counter({
     name: 'crm_sync_published_bytes_total',
-    help: 'Bytes of the deltas that were copied and published',
+    help: 'Bytes of the changes that ticks have published',
     registers,
   });
   const builds = new Histogram({
@@ -141,15 +144,15 @@ function createPublicationMetrics(registry: Registry): PublicationObserver {
     registers,
   });
   return {
-    applied: (changes) => applied.inc(changes),
-    published(copied, milliseconds) {
-      bytes.inc(copied);
+    published(changes, appended, milliseconds) {
+      applied.inc(changes);
+      bytes.inc(appended);
       durations.observe(milliseconds / 1000);
     },
-    // The reason of a compaction has the number of rows.
+    // The other reasons have the number of changes.
     built: (kind, reason, milliseconds) =>
       builds.observe(
-        { kind, reason: kind === 'compact' ? 'the delta is large' : reason },
+        { kind: labelOf(kind), reason: kind === 'load' ? reason : reasons[kind] },
         milliseconds / 1000,
       ),
   };
@@ -179,7 +182,7 @@ function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 've
     help: 'Time of the last verification that compared an organization; 0: none',
     registers,
   });
-  // An organization without a generation is not verified.
+  // An organization of which nothing is published is not verified.
   const results = verificationStates.filter((state) => state !== 'not published');
   addZeros(verifications, 'result', results.map(labelOf));
   addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);

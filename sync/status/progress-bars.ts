@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { MultiBar, Presets, type SingleBar } from 'cli-progress';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { estimateProgress, type OrganizationReport } from './report.ts';
+import { estimateProgress, type OrganizationReport } from './worker-state.ts';
 
 type ProgressBars = {
   /** Shows, updates or removes the bar of an organization. */
@@ -22,7 +22,7 @@ export function createProgressBars(): ProgressBars | null {
     multiBar = null;
   };
   return {
-    show(organizationId, { activity, progress }) {
+    show(organizationId, { state, progress }) {
       const bar = bars.get(organizationId);
       if (progress === null) {
         if (bar !== undefined) multiBar?.remove(bar);
@@ -34,7 +34,7 @@ export function createProgressBars(): ProgressBars | null {
       const { secondsLeft } = estimateProgress(progress);
       const payload = {
         organization: encodeId('organization', organizationId),
-        activity,
+        state,
         rate: rowsPerSecond.toLocaleString('en'),
         left: secondsLeft === null ? 'starting' : `${secondsLeft} s left`,
       };
@@ -61,8 +61,7 @@ export function createProgressBars(): ProgressBars | null {
 const createMultiBar = (): MultiBar =>
   new MultiBar(
     {
-      format:
-        '{organization} {activity} {bar} {percentage} % | {value}/{total} | {rate}/s | {left}',
+      format: '{organization} {state} {bar} {percentage} % | {value}/{total} | {rate}/s | {left}',
       clearOnComplete: true,
       hideCursor: true,
     },

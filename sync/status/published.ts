@@ -1,30 +1,82 @@
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import type { Generation } from '../capture/watermark.ts';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { readLogEnd } from '../../src/purchase-store/log.ts';
+import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick, readTicks, type TickFile } from '../../src/purchase-store/tick-file.ts';
+import { databaseOf, type Watermark } from '../capture/watermark.ts';
+import { changesIn } from '../files/log-files.ts';
 
-/** The published generation of an organization; `damaged` if its description cannot be read. */
-export type PublishedStatus =
-  | (Generation & { readonly purchases: number; readonly bytes: number })
-  | 'damaged';
+type Published = Watermark & {
+  /** The organization and its database. */
+  readonly source: string;
+  /** Of the last load or compaction. */
+  readonly purchases: number;
+  /** Since the last load or compaction. */
+  readonly changes: number;
+  readonly bytes: number;
+};
 
-/** Reads the published generations of organizations. Others are missing from the result. */
-export type ReadPublished = (
-  organizations: readonly bigint[],
-) => Promise<ReadonlyMap<bigint, PublishedStatus>>;
+/** What is published of an organization; `damaged` if CURRENT or the files that it names cannot be read. */
+export type PublishedStatus = Published | 'damaged';
+
+export type PublishedStore = {
+  /** The last ticks of all workers. */
+  readonly ticks: readonly TickFile[];
+  /** Organizations of which something is published. */
+  readonly organizations: ReadonlyMap<bigint, PublishedStatus>;
+};
+
+/** Reads what is published of organizations. */
+export type ReadPublished = (organizations: readonly bigint[]) => Promise<PublishedStore>;
 
 export const readPublishedFiles =
   (dataDirectory: string): ReadPublished =>
   async (organizations) => {
     const published = new Map<bigint, PublishedStatus>();
+    // Before the logs, so that they have all batches of these ticks.
+    const ticks = readTicks(dataDirectory);
     for (const id of organizations) {
-      try {
-        const generation = readPublished(organizationDirectory(dataDirectory, id));
-        if (generation !== null) published.set(id, { ...generation, name: generation.file });
-      } catch {
-        published.set(id, 'damaged');
-      }
+      const directory = organizationDirectory(dataDirectory, id);
+      const found = readUnchanged(directory, id, newestTick(ticks, id));
+      if (found !== null) published.set(id, found);
     }
-    return published;
+    return { ticks, organizations: published };
   };
+
+/** The worker may replace CURRENT and remove the files that it named meanwhile. */
+function readUnchanged(
+  directory: string,
+  id: bigint,
+  tick: TickFile | null,
+): PublishedStatus | null {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return readOne(directory, id, tick);
+    } catch (error) {
+      const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      if (!isMissing || attempt === maxAttempts) return 'damaged';
+    }
+  }
+}
+
+const maxAttempts = 3;
+
+/** Null if nothing is published. */
+function readOne(directory: string, id: bigint, tick: TickFile | null): Published | null {
+  const current = readCurrent(directory, layoutVersion);
+  if (current === null) return null;
+  const { source, fingerprint, purchases, base, log, logBytes } = current;
+  const end = readLogEnd(join(directory, log), tick?.tick ?? 0, logBytes);
+  const baseBytes = base === null ? 0 : statSync(join(directory, base)).size;
+  return {
+    ...shownWatermark(id, current, tick),
+    source,
+    fingerprint,
+    database: databaseOf(source),
+    purchases,
+    changes: changesIn(current, end).changes,
+    bytes: baseBytes + end.position,
+  };
+}

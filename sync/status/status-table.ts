@@ -41,30 +41,33 @@ const isFailureOf =
   ({ failure }: WorkerStatus): boolean =>
     failure?.message === message;
 
-/** Each organization has two lines, because nine columns do not fit a terminal. */
+/** Each organization has three lines, because ten columns do not fit a terminal. */
 function table(organizations: readonly OrganizationStatus[]): string {
   const columns = [
     { head: 'organization\nname', width: 20 },
-    { head: 'purchases\nsize', width: 10, align: 'right' },
+    { head: 'purchases\nchanges\nsize', width: 10, align: 'right' },
     { head: 'as of\nverified', width: 27 },
     { head: 'state\npending, lag', width: 17 },
   ] as const;
   const rows = organizations.map((status) => {
-    const { organization, name, purchases, fileBytes, asOf, pendingChanges, lagSeconds } = status;
+    const { organization, name, purchases, changes, fileBytes } = status;
+    const { asOf, pendingChanges, lagSeconds } = status;
     const size = fileBytes === null ? '–' : `${(fileBytes / 2 ** 20).toFixed(1)} MiB`;
     const lag = lagSeconds === null ? '–' : formatDuration(lagSeconds);
     return [
       `${organization}\n${name}`,
-      `${purchases?.toLocaleString('en') ?? '–'}\n${size}`,
+      `${formatCount(purchases)}\n${changes === null ? '–' : `+${formatCount(changes)}`}\n${size}`,
       `${asOf ?? '–'}\n${describeVerification(status)}`,
       {
-        content: `${describeState(status)}\n${pendingChanges?.toLocaleString('en') ?? '–'}, ${lag}`,
+        content: `${describeState(status)}\n${formatCount(pendingChanges)}, ${lag}`,
         wordWrap: true,
       },
     ];
   });
   return formatTable(columns, rows);
 }
+
+const formatCount = (count: number | null): string => count?.toLocaleString('en') ?? '–';
 
 function describeState({ state, percent, rowsPerSecond, secondsLeft }: OrganizationStatus): string {
   if (percent === null) return state;
@@ -82,7 +85,7 @@ function describeVerification({ verified }: OrganizationStatus): string {
 function describeDamage({ organization, name, state }: OrganizationStatus): string[] {
   if (state !== 'damaged') return [];
   return [
-    `${organization} (${name}): CURRENT cannot be read, so the API reads from Postgres. ` +
+    `${organization} (${name}): the published files cannot be read, so the API reads from Postgres. ` +
       `Check the disk, and run \`npm run sync -- rebuild --organization ${organization}\`.`,
   ];
 }

@@ -2,31 +2,34 @@ import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
-import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
+import { isOfShard } from '../../src/purchase-store/shard.ts';
 import { type Pending, readPendingChanges } from '../capture/pending-changes.ts';
 import { describeFailure, type Failure } from '../failure.ts';
-import { isOfShard } from '../shard.ts';
 import {
   readVerificationRecord,
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
-import { type PublishedStatus, type ReadPublished, readPublishedFiles } from './published.ts';
-import { estimateProgress, type OrganizationReport, readReport } from './report.ts';
+import {
+  type PublishedStatus,
+  type PublishedStore,
+  type ReadPublished,
+  readPublishedFiles,
+} from './published.ts';
+import {
+  estimateProgress,
+  type OrganizationReport,
+  type OrganizationState,
+  readWorkerState,
+} from './worker-state.ts';
 import { readWorkerStatus, type WorkerStatus } from './worker-status.ts';
 
 export type OrganizationStatus = {
   readonly organization: string;
   readonly name: string;
   readonly state:
-    | 'live'
-    | 'waiting to load'
-    | 'loading'
-    | 'rebuilding'
-    | 'compacting'
-    | 'failed'
-    /** CURRENT, which names the published generation, cannot be read. */
+    | OrganizationState
+    /** CURRENT, or a file that it names, cannot be read. */
     | 'damaged'
     /** Changes of purchases are not captured. */
     | 'not captured'
@@ -36,12 +39,14 @@ export type OrganizationStatus = {
   readonly percent: number | null;
   readonly rowsPerSecond: number | null;
   readonly secondsLeft: number | null;
+  /** Of the last load or compaction. */
   readonly purchases: number | null;
+  /** Published since then: writes and deletes of purchases. */
+  readonly changes: number | null;
   readonly fileBytes: number | null;
-  readonly generation: string | null;
   /** The instant that responses show in X-Data-As-Of. */
   readonly asOf: string | null;
-  /** Committed changes that the generation lacks; null if the change log does not have them. */
+  /** Committed changes that are not published; null if the change log does not have them. */
   readonly pendingChanges: number | null;
   /** The age of the oldest possible result; 0 without pending changes. */
   readonly lagSeconds: number | null;
@@ -69,24 +74,30 @@ export async function readStatus(
   pollIntervalMs = 0,
   readPublished: ReadPublished = readPublishedFiles(dataDirectory),
 ): Promise<Status> {
-  const upToDate = readUpToDate(dataDirectory);
   let failure: Failure | null = null;
   const orElse = <Result>(reading: Promise<Result>, otherwise: Result): Promise<Result> =>
     reading.catch((error) => {
       failure ??= describeFailure(error);
       return otherwise;
     });
-  const stored = await orElse(readPublished(organizations.map(({ id }) => id)), new Map());
+  const store = await orElse(readPublished(organizations.map(({ id }) => id)), null);
+  const stored: PublishedStore['organizations'] = store?.organizations ?? new Map();
   const published = new Map<bigint, Exclude<PublishedStatus, 'damaged'>>();
-  for (const [id, generation] of stored) {
-    if (generation === 'damaged') continue;
-    // The API sends the later one as X-Data-As-Of.
-    const shown = upToDate.instantOf(id, generation.name) ?? 0n;
-    const asOf = shown > generation.asOf ? shown : generation.asOf;
-    published.set(id, { ...generation, asOf });
+  for (const [id, found] of stored) {
+    if (found !== 'damaged') published.set(id, found);
   }
   const pending = await orElse(readPendingChanges(database, published), null);
-  const workers = await readWorkerStatus(database, dataDirectory, dataFolderId, pollIntervalMs);
+  const workers = await readWorkerStatus({
+    database,
+    dataDirectory,
+    dataFolderId,
+    pollIntervalMs,
+    ticks: store?.ticks ?? null,
+  });
+  const reports = workers.map(({ shard }) => ({
+    shard,
+    organizations: readWorkerState(dataDirectory, shard)?.organizations ?? {},
+  }));
   const captureProblem = pending?.captureProblem ?? null;
   return {
     workers,
@@ -96,22 +107,22 @@ export async function readStatus(
       advice: captureProblem.advice,
     },
     organizations: organizations.map(({ id, name }) => {
-      const generation = published.get(id) ?? null;
+      const shown = published.get(id) ?? null;
+      const worker = reports.find(({ shard }) => isOfShard(id, shard));
       return {
         organization: encodeId('organization', id),
         name,
-        ...describeReport(
-          readReport(organizationDirectory(dataDirectory, id)),
-          workers.some(({ shard }) => isOfShard(id, shard)),
-        ),
+        ...(worker === undefined
+          ? { state: 'stopped' as const, ...noProgress }
+          : describeReport(worker.organizations[String(id)] ?? null, shown !== null)),
         ...(stored.get(id) === 'damaged' ? { state: 'damaged' as const } : {}),
         ...(captureProblem === null ? {} : { state: 'not captured' as const }),
         verified: readVerificationRecord(dataDirectory, id),
-        purchases: generation?.purchases ?? null,
-        fileBytes: generation?.bytes ?? null,
-        generation: generation?.name ?? null,
-        asOf: generation === null ? null : formatInstant(generation.asOf),
-        ...(generation === null || pending === null
+        purchases: shown?.purchases ?? null,
+        changes: shown?.changes ?? null,
+        fileBytes: shown?.bytes ?? null,
+        asOf: shown === null ? null : formatInstant(shown.asOf),
+        ...(shown === null || pending === null
           ? unknownLag
           : lagOf(pending.byOrganization.get(id))),
       };
@@ -122,18 +133,15 @@ export async function readStatus(
 
 function describeReport(
   report: OrganizationReport | null,
-  hasWorker: boolean,
+  isPublished: boolean,
 ): Pick<OrganizationStatus, 'state' | 'percent' | 'rowsPerSecond' | 'secondsLeft' | 'failure'> {
-  const failure = report?.failure ?? null;
-  const idle = { percent: null, rowsPerSecond: null, secondsLeft: null, failure };
-  if (!hasWorker) return { state: 'stopped', ...idle };
-  if (failure !== null) return { state: 'failed', ...idle };
-  if (report === null) return { state: 'waiting to load', ...idle };
-  if (report.activity === 'following') return { state: 'live', ...idle };
-  const { activity: state, progress } = report;
-  if (progress === null) return { state, ...idle };
+  if (report === null) return { state: isPublished ? 'live' : 'waiting to load', ...noProgress };
+  const { state, progress, failure } = report;
+  if (progress === null || state === 'failed') return { state, ...noProgress, failure };
   return { state, rowsPerSecond: progress.rowsPerSecond, ...estimateProgress(progress), failure };
 }
+
+const noProgress = { percent: null, rowsPerSecond: null, secondsLeft: null, failure: null };
 
 const unknownLag = { pendingChanges: null, lagSeconds: null };
 

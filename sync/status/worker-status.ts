@@ -1,11 +1,10 @@
 import type { Database } from '../../src/postgres/pool.ts';
-import { readLastPoll } from '../../src/purchase-store/up-to-date.ts';
-import { type RunningWorker, readWorkers } from '../commands/worker-lock.ts';
-import { shardName } from '../shard.ts';
-import { readWorkerFailure, type WorkerFailure } from './worker-failure.ts';
+import type { TickFile } from '../../src/purchase-store/tick-file.ts';
+import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
+import { readWorkerState, type WorkerFailure } from './worker-state.ts';
 
 export type WorkerStatus = RunningWorker & {
-  /** When the worker last recorded a poll of the change log, by Postgres's clock. */
+  /** The instant of the worker's last tick, by Postgres's clock. */
   readonly polledAt: Date | null;
   /** The failure of the whole worker, its remedy and its start. */
   readonly failure: WorkerFailure | null;
@@ -15,28 +14,27 @@ export type WorkerStatus = RunningWorker & {
 const pollOverdueMs = 10_000;
 
 /** The workers of the data folder, with their failures. */
-export async function readWorkerStatus(
-  database: Database,
-  dataDirectory: string,
-  dataFolderId: string,
-  pollIntervalMs: number,
-): Promise<WorkerStatus[]> {
+export async function readWorkerStatus(options: {
+  readonly database: Database;
+  readonly dataDirectory: string;
+  readonly dataFolderId: string;
+  readonly pollIntervalMs: number;
+  /** The last ticks of all workers; null if they cannot be read. */
+  readonly ticks: readonly TickFile[] | null;
+}): Promise<WorkerStatus[]> {
+  const { database, dataDirectory, dataFolderId, pollIntervalMs, ticks } = options;
   const workers = await readWorkers(database, dataFolderId);
   const { rows } = await database.query<{ now: Date }>('select clock_timestamp() as now');
   const now = rows[0]?.now ?? new Date();
   return workers.map((worker) => {
-    const polledAt = readLastPoll(dataDirectory, shardName(worker.shard));
+    const { number, of } = worker.shard;
+    const tick = ticks?.find(({ shard }) => shard.number === number && shard.of === of);
+    const polledAt = tick === undefined ? null : new Date(Number(tick.asOf / 1000n));
     if (worker.isCommand) return { ...worker, polledAt, failure: null };
-    const notPolling = whyNotPolling(
-      worker,
-      polledAt,
-      now.getTime() - pollOverdueMs - 2 * pollIntervalMs,
-    );
-    return {
-      ...worker,
-      polledAt,
-      failure: readWorkerFailure(dataDirectory, worker.shard) ?? notPolling,
-    };
+    const limit = now.getTime() - pollOverdueMs - 2 * pollIntervalMs;
+    const reported = readWorkerState(dataDirectory, worker.shard)?.failure ?? null;
+    if (ticks === null) return { ...worker, polledAt, failure: reported };
+    return { ...worker, polledAt, failure: reported ?? whyNotPolling(worker, polledAt, limit) };
   });
 }
 

@@ -77,7 +77,7 @@ export function createComparison(options: ComparisonOptions): Comparison {
       const content = await requirePublished(options.contents);
       const unchanged = { organizationId, since: content.generation.snapshot };
       const found = await withSnapshot(database, async (source) => {
-        const reason = await whyNotComparable(source, organizationId, content);
+        const reason = await whyNotComparable(source, content);
         if (reason !== null) return reason;
         await content.exclude(changedIds(source, unchanged, whole));
         return { content, result: await read(source, unchanged), startedAt };
@@ -134,17 +134,16 @@ async function requirePublished(
 /** The reason why the log lacks changes between the generation's snapshot and the transaction's. */
 async function whyNotComparable(
   source: pg.ClientBase,
-  organizationId: bigint,
   { generation }: PublishedContent,
 ): Promise<string | null> {
-  const now = await takeSnapshot(source, organizationId);
+  const now = await takeSnapshot(source);
   // A background task uses one core, and compiles no part. The log's statistics may be old: a
   // nested loop planned for a few rows would not end with a million.
   await source.query(`
     set local max_parallel_workers_per_gather = 0;
     set local jit = off;
     set local enable_nestloop = off`);
-  return whyLogInsufficient(source, { ...generation, organizationId }, now);
+  return whyLogInsufficient(source, generation, now);
 }
 
 /** The changed purchases, with whether Postgres has them in the range. */

@@ -1,13 +1,10 @@
 import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBDataChunk } from '@duckdb/node-api';
-import sql, { raw, type Sql } from 'sql-template-tag';
-import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
-import { supersededColumns } from '../../src/purchase-store/layout.ts';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import type { DuckDBRow } from '../../src/duckdb/connection.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
-import type { Generation } from '../capture/watermark.ts';
-import type { DeltaFile } from '../files/delta-file.ts';
 import { checksumsInFile, rowHashesInFile } from './checksums.ts';
 import { findDictionaryDamage } from './dictionaries.ts';
-import { type ChangedId, type PublishedContent, UnreadableError } from './published-content.ts';
+import type { ChangedId, Generation, PublishedContent } from './published-content.ts';
 import { creationInFile, inFile } from './purchase-range.ts';
 
 type Query = (statement: Sql) => Promise<DuckDBRow[]>;
@@ -24,10 +21,7 @@ export function fileContent(options: {
   const axes = { created: creationInFile, id: raw('id') };
   return {
     generation,
-    async findDamage() {
-      await requireSupersededRows(query, catalogs);
-      return findDictionaryDamage(query, catalogs);
-    },
+    findDamage: () => findDictionaryDamage(query, catalogs),
     exclude: (changed) => collectChanged(connection, changed),
     async countExcluded(range) {
       const [row] = await query(sql`
@@ -50,6 +44,13 @@ export function fileContent(options: {
         hash,
       }));
     },
+    async ids(ranges) {
+      const isInRange = join(ranges.map(inFile), ' or ');
+      const rows = await query(
+        sql`select id from ${currentPurchases(catalogs, isInRange)} as purchase`,
+      );
+      return rows.map(([id]) => id as bigint);
+    },
     async bounds(range) {
       const [row] = await query(sql`
         select count(*), min(${creationInFile}), max(${creationInFile}), min(id), max(id)
@@ -69,26 +70,6 @@ export function fileContent(options: {
         from ${currentPurchases(catalogs, inFile(range))} as purchase
         group by bin order by bin`)) as [bigint, bigint][],
   };
-}
-
-/** The content of a delta that is not published. */
-export function deltaContent({ connection, catalogs, path, watermark }: DeltaFile) {
-  const query: Query = (statement) => queryRows(connection, statement);
-  const generation = { ...watermark, name: path };
-  return fileContent({ generation, connection, catalogs, query });
-}
-
-/** Signed sums would be wrong, although the purchases themselves may be equal. */
-async function requireSupersededRows(query: Query, { base, delta }: StoreCatalogs): Promise<void> {
-  const columns = raw(supersededColumns);
-  const superseded = sql`select ${columns} from ${raw(delta)}.change where sign < 0`;
-  const original = sql`
-    select ${columns} from ${raw(base)}.purchase semi join (${superseded}) as superseded using (id)`;
-  const [row] = await query(sql`
-    select (select count(*) from (${superseded} except all ${original}))
-      + (select count(*) from (${original} except all ${superseded}))`);
-  if (row?.[0] === 0n) return;
-  throw new UnreadableError(`${row?.[0]} superseded rows differ from the base`);
 }
 
 /** Fills the table `changed`. */

@@ -1,6 +1,9 @@
-import type { Generation } from '../capture/watermark.ts';
+import type { Watermark } from '../capture/watermark.ts';
 import type { DictionaryDamage } from './dictionaries.ts';
 import type { PurchaseRange } from './purchase-range.ts';
+
+/** What is published of an organization. No other content of it ever has the name. */
+export type Generation = Watermark & { readonly name: string };
 
 /** The count of purchases, and the sum of their hashes (checksums.ts). */
 export type Checksum = { readonly count: number; readonly sum: bigint };
@@ -30,6 +33,8 @@ export type PublishedContent = {
   countExcluded(range: PurchaseRange): Promise<number>;
   checksums(ranges: readonly PurchaseRange[]): Promise<Checksum[]>;
   rowHashes(range: PurchaseRange): Promise<RowHash[]>;
+  /** The ids of the purchases of some ranges, each at least once. */
+  ids(ranges: readonly PurchaseRange[]): Promise<bigint[]>;
   bounds(range: PurchaseRange): Promise<Bounds>;
   /** The numbers of purchases in consecutive bins of `width`, in ascending order. */
   histogram(

@@ -6,35 +6,36 @@ import {
   createInstance,
   type DuckDBOptions,
   type DuckDBRow,
-  detach,
   queryRows,
-  quotePath,
 } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { errorText } from '../../src/error-text.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
+  type Current,
   organizationDirectory,
-  type PublishedGeneration,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
-import { readWatermark } from '../capture/watermark.ts';
-import { createBases } from '../files/base-file.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { DamagedLogError } from '../../src/purchase-store/log.ts';
+import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
+import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
+import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {
+  type Generation,
+  IncomparableError,
   type PublishedContent,
   type PublishedContents,
-  requireLayout,
   UnreadableError,
 } from './published-content.ts';
 
-// The worker may remove a generation before it is opened. CURRENT then names a newer one.
+// The worker may replace the files before they are opened. CURRENT then names others.
 const maxAttempts = 10;
 
-type OpenContent = { readonly content: PublishedContent; release(): Promise<void> };
+type Opened = { readonly store: OpenStore<null>; readonly log: string };
 
-/** Opens generations in a separate DuckDB instance, because a damaged file may end the instance. */
+/** Opens published files in a separate DuckDB instance, because a damaged file may end the instance. */
 export async function openPublishedFiles(
   dataDirectory: string,
   organizationId: bigint,
@@ -44,50 +45,50 @@ export async function openPublishedFiles(
   mkdirSync(dirname(options.spillDirectory), { recursive: true });
   const instance = await createInstance(options);
   const connection = await instance.connect();
-  const bases = createBases(instance);
-  let open: OpenContent | null = null;
-  let opened = 0;
+  const bases = createBases(instance, () => null);
+  let opened: Opened | null = null;
+  let count = 0;
 
-  const attach = async (generation: PublishedGeneration): Promise<OpenContent> => {
-    const basePath = join(directory, generation.base);
-    const base = await bases.acquire(basePath).catch((error) => {
-      throw unreadable(error, basePath);
-    });
-    opened += 1;
-    const catalogs = { base: base.catalog, delta: `delta_${opened}` };
-    const path = join(directory, generation.file);
-    try {
-      await connection.run(`attach ${quotePath(path)} as ${catalogs.delta} (read_only)`);
-      await requireDescribed(connection, catalogs.delta, generation, organizationId);
-    } catch (error) {
-      await detach(connection, catalogs.delta).catch(() => {});
-      await base.release();
-      throw unreadable(error, path);
+  const closeOpened = async (): Promise<void> => {
+    await opened?.store.close(connection);
+    opened = null;
+  };
+
+  /** The store of CURRENT, with the batches up to the tick `published`. */
+  const open = async (current: Current, published: number): Promise<OpenStore<null>> => {
+    if (opened?.log !== current.log) {
+      await closeOpened();
+      count += 1;
+      const catalog = `delta_${count}`;
+      const store = await openStore(connection, bases, directory, current, { published, catalog });
+      opened = { store, log: current.log };
     }
-    const release = async () => {
-      await detach(connection, catalogs.delta);
-      await base.release();
-    };
-    return publishedFile(connection, catalogs, directory, generation, release);
+    const { store } = opened;
+    const pending = store.findPending(published);
+    if (pending !== null) await store.apply(connection, pending);
+    return store;
   };
 
   const newest = async (): Promise<PublishedContent | null> => {
     for (let attempt = 1; ; attempt += 1) {
-      const generation = readNewest(directory);
-      if (generation === null) return null;
-      requireLayout(generation.layoutVersion, layoutVersion);
-      if (open?.content.generation.name === generation.file) return open.content;
-      const previous = open;
-      open = null;
+      // Before CURRENT and the log, which then have all that the tick has published.
+      const tick = newestTick(readTicks(dataDirectory), organizationId);
+      const current = readPublished(directory);
+      if (current === null) return null;
+      const { source, fingerprint } = current;
+      const shown = shownWatermark(organizationId, current, tick);
       try {
-        open = await attach(generation);
-        return open.content;
+        const store = await open(current, tick?.tick ?? 0);
+        const name = `${current.log} ${store.part().position}`;
+        const generation = { ...shown, fingerprint, database: databaseOf(source), name };
+        return contentOf(connection, store, generation, directory);
       } catch (error) {
-        const paths = [generation.base, generation.file].map((name) => join(directory, name));
-        const isComplete = paths.every((path) => existsSync(path));
-        if (isComplete || attempt === maxAttempts) throw error;
-      } finally {
-        await previous?.release();
+        await closeOpened().catch(() => {});
+        const missing = missingFile(directory, current);
+        if (missing !== null && attempt < maxAttempts) continue;
+        const isOfLog = error instanceof DamagedLogError || current.base === null;
+        const damaged = missing ?? (isOfLog ? current.log : (current.base as string));
+        throw unreadable(error, join(directory, damaged));
       }
     }
   };
@@ -95,55 +96,43 @@ export async function openPublishedFiles(
   return {
     newest,
     async close() {
+      await closeOpened().catch(() => {});
       connection.closeSync();
       instance.closeSync();
     },
   };
 }
 
-function readNewest(directory: string): PublishedGeneration | null {
+const missingFile = (directory: string, { base, log }: Current): string | null =>
+  [base, log].find((name) => name !== null && !existsSync(join(directory, name))) ?? null;
+
+/** Null if nothing is published, or if it is of another layout and the worker will load it again. */
+function readPublished(directory: string): Current | null {
   try {
-    return readPublished(directory);
+    return readCurrent(directory, layoutVersion);
   } catch (error) {
     throw unreadable(error, join(directory, 'CURRENT'));
   }
 }
 
-/** Rejects if the delta differs from its description in CURRENT. */
-async function requireDescribed(
+function contentOf(
   connection: DuckDBConnection,
-  delta: string,
-  generation: PublishedGeneration,
-  organizationId: bigint,
-): Promise<void> {
-  const found = await readWatermark(connection, delta);
-  if (found?.watermark.organizationId !== organizationId || found.base !== generation.base) {
-    throw new Error('the file is of another organization, or not complete');
-  }
-  if (found.watermark.snapshot !== generation.snapshot) {
-    throw new Error('the file has another snapshot than CURRENT');
-  }
-}
-
-function publishedFile(
-  connection: DuckDBConnection,
-  catalogs: StoreCatalogs,
+  { catalogs, current }: OpenStore<null>,
+  generation: Generation,
   directory: string,
-  generation: PublishedGeneration,
-  release: () => Promise<void>,
-): OpenContent {
+): PublishedContent {
   const query = async (statement: Sql): Promise<DuckDBRow[]> => {
     try {
       return await queryRows(connection, statement);
     } catch (error) {
-      throw unreadable(error, join(directory, generation.base));
+      throw unreadable(error, join(directory, current.base ?? current.log));
     }
   };
-  const named = { ...generation, name: generation.file };
-  return { content: fileContent({ generation: named, catalogs, connection, query }), release };
+  return fileContent({ generation, catalogs, connection, query });
 }
 
 function unreadable(error: unknown, path: string): unknown {
+  if (error instanceof IncomparableError) return error;
   if (!isDamage(error) || /INTERRUPT/i.test(String(error))) return error;
   return new UnreadableError(`${path} cannot be read: ${errorText(error)}`);
 }

@@ -24,6 +24,14 @@ export function inPostgres(range: PurchaseRange): Sql {
   return conditionOf(range, raw('purchases.'), instant);
 }
 
+/** The range with instants as ISO 8601 texts. */
+export const asTexts = ({ createdSince, createdUntil, idFrom, idUntil }: PurchaseRange) => ({
+  createdSince: formatInstant(createdSince),
+  createdUntil: formatInstant(createdUntil),
+  idFrom,
+  idUntil,
+});
+
 /** The range as a condition on a file's table `purchase`. */
 export function inFile(range: PurchaseRange): Sql {
   return conditionOf(range, raw('purchase.'), (value) => sql`${new DuckDBTimestampValue(value)}`);

@@ -4,7 +4,7 @@ import type { Verification } from './verify.ts';
 
 /** The repairs of a difference. Each repair publishes the result. */
 export type Repairs = {
-  /** Reads these purchases again, or rebuilds the file if a dictionary is damaged. */
+  /** Reads purchases of these ranges again, those that are published and those of Postgres. */
   reread(ranges: readonly PurchaseRange[]): Promise<void>;
   rebuild(): Promise<void>;
 };

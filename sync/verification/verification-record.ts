@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readJsonFile } from '../../src/json-file.ts';
-import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { replaceFile } from '../../src/replace-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';

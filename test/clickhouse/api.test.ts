@@ -1,9 +1,10 @@
 import fc from 'fast-check';
-import sql, { raw } from 'sql-template-tag';
+import sql from 'sql-template-tag';
 import { describe, expect, vi } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { type ClickHouseOptions, openClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
+import { table } from '../../src/engines/clickhouse/schema.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { recordedLog } from '../http/recorded-log.ts';
@@ -51,7 +52,7 @@ const it = clickHouseTest
     return async (options: ClickHouseOptions) => {
       const { log, lines } = recordedLog();
       const clickhouse = createClickHouseEngine(openClickHouse(options), {
-        ...{ dataDirectory: directory, concurrency: 3, timeoutMs: options.timeoutMs },
+        ...{ concurrency: 3, timeoutMs: options.timeoutMs },
         ...{ queueLimit: 10, queueLimitPerClient: 10 },
       });
       const purchases = firstAvailable(clickhouse, createPostgresEngine(database.pool));
@@ -117,14 +118,9 @@ describe('the API over ClickHouse', () => {
     expect(lines.join('')).toMatch(/ClickHouse: .*memory limit exceeded/i);
   });
 
-  it('cancels the query of a client that disconnects', async ({
-    server,
-    tcpProxy,
-    directory,
-    shop,
-  }) => {
+  it('cancels the query of a client that disconnects', async ({ server, tcpProxy, shop }) => {
     tcpProxy.mode = 'discard';
-    const engine = createTestClickHouseEngine({ ...server.options, url: tcpProxy.url }, directory);
+    const engine = createTestClickHouseEngine({ ...server.options, url: tcpProxy.url });
     const discarded = tcpProxy.discarded();
     const leave = new AbortController();
     const query = engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 }, leave.signal);
@@ -138,7 +134,7 @@ describe('the API over ClickHouse', () => {
     await engine.close();
   });
 
-  it('does not show rows that no generation names', async ({
+  it('does not show rows that nothing published names', async ({
     getFrom,
     server,
     clickhouse,
@@ -153,18 +149,19 @@ describe('the API over ClickHouse', () => {
     };
     const before = await read();
     const ofOrganization = sql`where organization_id = ${shop.organizationId}`;
+    const { purchase, purchase_change: change } = table;
     // Half of a batch: of the present writer, and of another.
     await clickhouse.run(sql`
-      insert into purchase_change
-      select * replace(batch + 1 as batch) from purchase_change ${ofOrganization} and sign = 1`);
+      insert into ${change}
+      select * replace(tick + 1000 as tick) from ${change} ${ofOrganization} and sign = 1`);
     await clickhouse.run(sql`
-      insert into purchase_change
-      select * replace('another' as writer) from purchase_change ${ofOrganization}`);
+      insert into ${change} select * replace('another' as writer) from ${change} ${ofOrganization}`);
     // Half of a load.
     await clickhouse.run(sql`
-      insert into purchase select * replace('another' as load_id) from purchase ${ofOrganization}`);
+      insert into ${purchase}
+      select * replace('another' as load_id) from ${purchase} ${ofOrganization}`);
     expect(await read()).toEqual(before);
-    await clickhouse.run(raw('optimize table purchase_change final'));
+    await clickhouse.run(sql`optimize table ${change} final`);
     expect(await read()).toEqual(before);
   });
 

@@ -1,23 +1,13 @@
-import { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
-import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
-import type { Generation } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseStats } from '../../src/engines/clickhouse/stats.ts';
 import { addACent, addPurchase } from '../support/shop.ts';
 import { clickHouseTest } from './fixtures.ts';
 
 const it = clickHouseTest
-  .extend(
-    'newest',
-    ({ clickhouse, newShop: { organizationId } }) =>
-      () =>
-        newestGeneration(clickhouse, organizationId, undefined),
-  )
-  .extend('totals', ({ clickhouse, newest }) => async (filters: PurchaseFilters = {}) => {
+  .extend('totals', ({ clickhouse, generation }) => async (filters: PurchaseFilters = {}) => {
     const query = { filters, groupBy: undefined, groupLimit: 1, timeZone: undefined };
-    const generation = (await newest()) as Generation;
-    return purchaseStats(clickhouse, generation, query, undefined);
+    return purchaseStats(clickhouse, await generation(), query, undefined);
   })
   .extend(
     'add',
@@ -46,19 +36,19 @@ describe('a generation', () => {
     newShop: { organizationId },
     add,
     sync,
-    newest,
+    generation,
     totals,
     setCurrency,
   }) => {
     const [first] = [await add('BRL', 1), await add('BRL', 2)];
     await sync();
-    expect((await newest())?.currency).toBe('BRL');
+    expect((await generation()).currency).toBe('BRL');
     expect(await totals()).toMatchObject(brl);
     expect(await totals({ minValueInCents: 3n })).toMatchObject({ ...none, purchaseCount: 0n });
 
     await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
     await sync();
-    expect((await newest())?.currency).toBe('BRL');
+    expect((await generation()).currency).toBe('BRL');
     expect(await totals()).toMatchObject(brl);
 
     for (const [currency, known, expected, ofFirst] of [
@@ -68,58 +58,35 @@ describe('a generation', () => {
     ] as const) {
       await setCurrency(currency, first);
       await sync();
-      expect((await newest())?.currency).toBe(known);
+      expect((await generation()).currency).toBe(known);
       expect(await totals()).toMatchObject(expected);
       expect(await totals({ maxValueInCents: 2n })).toMatchObject(ofFirst);
     }
 
-    await sync({ maxDeltaRows: 1 });
-    expect(await newest()).toMatchObject({ currency: 'BRL', withoutCurrency: 1n, batches: [] });
+    await sync({ maxLogRecords: 1 });
+    const compacted = { currency: 'BRL', withoutCurrency: 1n, writers: [] };
+    expect(await generation()).toMatchObject(compacted);
     expect(await totals()).toMatchObject(brl);
     expect(await totals({ maxValueInCents: 2n })).toMatchObject(none);
   });
 
-  it('has the currencies of its load', async ({ add, sync, newest, totals }) => {
-    const load = () => sync({ maxDeltaRows: 0 });
+  it('has the currencies of its load', async ({ add, sync, generation, totals }) => {
+    const load = () => sync({ maxLogRecords: 0 });
     await add(null);
     await load();
-    expect(await newest()).toMatchObject({ currency: null, withoutCurrency: 1n });
+    expect(await generation()).toMatchObject({ currency: null, withoutCurrency: 1n });
     expect(await totals()).toMatchObject(none);
     await add('BRL');
     await load();
-    expect(await newest()).toMatchObject({ currency: 'BRL', withoutCurrency: 1n, batches: [] });
+    expect(await generation()).toMatchObject({
+      currency: 'BRL',
+      withoutCurrency: 1n,
+      writers: [],
+    });
     expect(await totals()).toMatchObject(brl);
     await add('USD');
     await load();
-    expect(await newest()).toMatchObject({ currency: null, batches: [] });
+    expect(await generation()).toMatchObject({ currency: null, writers: [] });
     expect(await totals()).toMatchObject(mixed);
-  });
-
-  it('stays readable, and is followed by others, after an upgrade that adds the column', async ({
-    database: { pool },
-    newShop: { organizationId },
-    clickhouse,
-    add,
-    sync,
-    generation,
-    newest,
-    totals,
-    expectEqual,
-  }) => {
-    await add('BRL');
-    await sync();
-    const { load } = await generation();
-    // The table of the earlier release.
-    await clickhouse.run(
-      raw('alter table generation drop column currency, drop column without_currency'),
-    );
-    expect(await newest()).toBe(null);
-    await sync();
-    expect(await newest()).toMatchObject({ loadId: load, currency: null });
-    expect(await totals()).toMatchObject(brl);
-    await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
-    await sync();
-    expect(await newest()).toMatchObject({ loadId: load, currency: null });
-    await expectEqual();
   });
 });

@@ -8,10 +8,14 @@ import {
 } from '../../src/engines/clickhouse/client.ts';
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
+import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import { type ClickHouseStoreOptions, createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
+import { createWorker, type Worker } from '../../sync/worker/worker.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
+import type { TestWorkerOptions } from '../support/sync.ts';
 
 type TestClickHouse = {
   readonly clickhouse: ClickHouse;
@@ -51,18 +55,28 @@ export async function createTestClickHouse(): Promise<TestClickHouse> {
   };
 }
 
+export type ClickHouseWorkerOptions = TestWorkerOptions &
+  Pick<ClickHouseStoreOptions, 'graceMs' | 'maxWriters'>;
+
 /** A worker in the process of the test that publishes in ClickHouse. */
 export async function createClickHouseWorker(
   clickhouse: ClickHouse,
   database: Database,
   dataDirectory: string,
-  options: Partial<WorkerOptions> & Pick<ClickHouseStoreOptions, 'graceMs'> = {},
+  options: ClickHouseWorkerOptions = {},
 ): Promise<Worker> {
   const log = createRecordedLog();
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
+  const store = createClickHouseStore({
+    ...{ database, clickhouse, dataDirectory, log, shard: everyOrganization },
+    ...options,
+    maxChanges: options.maxLogRecords,
+  });
   return createWorker({
     ...folder,
-    store: createClickHouseStore({ ...folder, clickhouse, log, ...options }),
+    store,
+    builder: createClickHouseBuilder(store, { database, clickhouse }),
+    openContents: async (id) => openPublishedContents(clickhouse, id),
     concurrency: 2,
     pollIntervalMs: 20,
     log,
@@ -70,15 +84,10 @@ export async function createClickHouseWorker(
   });
 }
 
-export const createTestClickHouseEngine = (
-  options: ClickHouseOptions,
-  dataDirectory: string,
-  timeoutMs = 30_000,
-) =>
-  createClickHouseEngine(openClickHouse({ ...options, timeoutMs }), {
-    dataDirectory,
+export const createTestClickHouseEngine = (options: ClickHouseOptions) =>
+  createClickHouseEngine(openClickHouse(options), {
     concurrency: 3,
     queueLimit: 500,
     queueLimitPerClient: 100,
-    timeoutMs,
+    timeoutMs: options.timeoutMs,
   });

@@ -2,21 +2,22 @@ import sql from 'sql-template-tag';
 import { expect } from 'vitest';
 import type { Purchase } from '../../src/domain/purchase.ts';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { type Generation, newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
-import {
-  currentPurchases,
-  readNewest,
-  type StoredGeneration,
-} from '../../sync/clickhouse/generations.ts';
-import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
+import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
+import type { Worker } from '../../sync/worker/worker.ts';
 import { test } from '../support/fixtures.ts';
 import { storedPurchases } from '../support/published.ts';
 
 import { createClickHouseProxy } from './broken-connections.ts';
-import { createClickHouseWorker, createTestClickHouse } from './database.ts';
+import {
+  type ClickHouseWorkerOptions,
+  createClickHouseWorker,
+  createTestClickHouse,
+} from './database.ts';
 
 const { signal } = new AbortController();
 
@@ -41,7 +42,7 @@ export const clickHouseTest = test
       onCleanup(async () => {
         for (const end of ends) await end();
       });
-      return async (options: Partial<WorkerOptions> = {}): Promise<Worker> => {
+      return async (options: ClickHouseWorkerOptions = {}): Promise<Worker> => {
         const clickhouse = openClickHouse({ ...server.options, url: proxy.url });
         const worker = await createClickHouseWorker(clickhouse, database.pool, directory, {
           graceMs: 0,
@@ -59,7 +60,7 @@ export const clickHouseTest = test
   .extend(
     'sync',
     ({ openClickHouseWorker, newShop }) =>
-      async (options: Partial<WorkerOptions> = {}) => {
+      async (options: ClickHouseWorkerOptions = {}) => {
         const worker = await openClickHouseWorker(options);
         await worker.once([newShop.organizationId]).finally(() => worker.close());
       },
@@ -68,7 +69,7 @@ export const clickHouseTest = test
     'generation',
     ({ clickhouse, newShop }) =>
       async () =>
-        (await readNewest(clickhouse, newShop.organizationId)) as StoredGeneration,
+        (await newestGeneration(clickhouse, newShop.organizationId, undefined)) as Generation,
   )
   .extend(
     'published',
@@ -102,12 +103,12 @@ export const clickHouseTest = test
     expect(await verify()).toMatchObject({ state: 'equal', reason: null });
   });
 
-/** All purchases of the newest generation. */
+/** All purchases that are shown. */
 export async function publishedPurchases(
   clickhouse: ClickHouse,
   organizationId: bigint,
 ): Promise<Purchase[]> {
-  const generation = await readNewest(clickhouse, organizationId);
+  const generation = await newestGeneration(clickhouse, organizationId, undefined);
   if (generation === null) throw new Error('nothing is published');
   const rows = await clickhouse.query(sql`
     select * from ${currentPurchases(generation, purchaseNames)} order by created_at desc, id desc`);

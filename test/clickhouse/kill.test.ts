@@ -1,11 +1,8 @@
 import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
-import {
-  currentPurchases,
-  inChanges,
-  inLoad,
-  readNewest,
-} from '../../sync/clickhouse/generations.ts';
+import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
+import { inBase, inChanges } from '../../src/engines/clickhouse/relations.ts';
+import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
 import { killWorkers } from '../support/killed-worker.ts';
 import { areEqual } from '../support/published.ts';
 import { clickHouseTest as it } from './fixtures.ts';
@@ -14,24 +11,29 @@ describe('a worker that writes to ClickHouse', () => {
   it('loses and duplicates no change if it is killed at any moment', {
     timeout: 600_000,
   }, async ({ clickhouse, database, organizationId, program, published, server, stored }) => {
-    const newest = () => readNewest(clickhouse, organizationId).catch(() => null);
+    const newest = () => newestGeneration(clickhouse, organizationId, undefined).catch(() => null);
+    let shown = 0n;
     await killWorkers({
       database: database.pool,
       organizationId,
       kills: 8,
       startWorker: () =>
         program('sync/main.ts', [], { SYNC_POLL_INTERVAL_MS: '10', ...server.environment }),
-      generation: async () => (await newest())?.number,
+      generation: async () => (await newest())?.name,
       expectTotals: async ({ purchases, revenue }) => {
         const generation = await newest();
         if (generation === null) return false;
+        expect(generation.asOf).toBeGreaterThanOrEqual(shown);
+        shown = generation.asOf;
         const columns = raw('id, purchase_value_in_cents as cents');
         const signed = raw('sum(sign), sum(sign * purchase_value_in_cents)');
         const [row] = await clickhouse.query(sql`
           select count(), uniqExact(id), sum(cents) from ${currentPurchases(generation, columns)}`);
         const [base] = await clickhouse.query(sql`
-          select count(), sum(purchase_value_in_cents) ${inLoad(generation)}`);
-        const [changes] = await clickhouse.query(sql`select ${signed} ${inChanges(generation)}`);
+          select count(), sum(purchase_value_in_cents) ${inBase(generation, {})}`);
+        const [changes] = await clickhouse.query(
+          sql`select ${signed} ${inChanges(generation, {})}`,
+        );
         const sums = [0, 1].map((index) => Number(base?.[index]) + Number(changes?.[index]));
         expect([...(row ?? []).map(Number), ...sums]).toEqual([
           purchases,

@@ -1,13 +1,13 @@
-import { existsSync } from 'node:fs';
+import { appendFileSync, existsSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { encodeBatch } from '../../src/purchase-store/log.ts';
+import { readPublishedFiles } from '../../sync/status/published.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createReaderRole } from '../support/role.ts';
 import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
@@ -31,7 +31,7 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
   }, async ({ database, buy, execute, organization, status }) => {
     expect(await status()).toMatchObject({
       workers: [],
-      organizations: [{ organization, state: 'stopped', purchases: null }],
+      organizations: [{ organization, state: 'stopped', purchases: null, changes: null }],
     });
     const name = 'Comércio de Café e Açaí da Conceição & Filhos Ltda. – São Paulo';
     const large = await addOrganization(database.pool, name);
@@ -39,14 +39,18 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     await buy();
     expect((await execute('sync', ['once'])).code).toBe(0);
     expect((await status()).organizations).toMatchObject([
-      { purchases: 1, pendingChanges: 0, lagSeconds: 0, failure: null },
-      { purchases: 1_234 },
+      { purchases: 1, changes: 0, pendingChanges: 0, lagSeconds: 0, failure: null },
+      { purchases: 1_234, changes: 0 },
     ]);
     await buy();
-    expect((await status()).organizations[0]).toMatchObject({ purchases: 1, pendingChanges: 1 });
+    expect((await status()).organizations[0]).toMatchObject({
+      purchases: 1,
+      changes: 0,
+      pendingChanges: 1,
+    });
     const once = await execute('sync', ['once', '--organization', organization, '--json']);
     expect(JSON.parse(once.output.slice(once.output.indexOf('{\n')))).toMatchObject({
-      organizations: [{ purchases: 2, pendingChanges: 0 }],
+      organizations: [{ purchases: 1, changes: 1, pendingChanges: 0 }],
     });
     const { code, lines, output } = await execute('sync', ['status']);
     expect(code).toBe(0);
@@ -54,6 +58,7 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     expect(output).toContain(encodeId('organization', large));
     expect(lines.filter((line) => line.includes('Comércio de Café e …'))).toHaveLength(1);
     expect(output).toMatch(/ {2}1,234 {2}\d{4}-\S+Z {2}stopped\n/);
+    expect(output).toMatch(/ {2}\+1 {2}/);
   });
 
   it('show the worker and the instant of responses to a role that may only read', {
@@ -84,8 +89,9 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
 
       const get = () => api.get('/v1/purchases', shop.secret);
       const shown = async () => String((await get()).headers['x-data-as-of']);
-      const published = readPublished(organizationDirectory(directory, shop.organizationId));
-      // A poll of the worker raises the instant of the file.
+      const folder = organizationDirectory(directory, shop.organizationId);
+      const published = readCurrent(folder, layoutVersion);
+      // A poll of the worker raises the instant.
       while ((await shown()) <= formatInstant(published?.asOf ?? 0n)) await sleep(10);
       expect(await worker.end('SIGTERM')).toBe(0);
       const [{ asOf }] = JSON.parse(await status('--json')).organizations;
@@ -96,19 +102,18 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     }
   });
 
-  it('show unknown changes if the change log was pruned beyond the file', {
+  it('show unknown changes if the change log was pruned beyond what is published', {
     tags: ['slow'],
-  }, async ({ buy, database, execute, shop, status }) => {
+  }, async ({ buy, database, execute, status }) => {
     await buy();
     expect((await execute('sync', ['once'])).code).toBe(0);
     await buy();
     // As a worker of another folder does if this folder is older than a day.
     await database.pool.query(
       `with gone as (delete from purchase_changes)
-       insert into purchase_change_pruning
-       values ($1, pg_snapshot_xmax(pg_current_snapshot()))
-       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
-      [shop.organizationId],
+       insert into purchase_change_pruning (pruned_below)
+       values (pg_snapshot_xmax(pg_current_snapshot()))
+       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
     );
     const [{ pendingChanges, lagSeconds }] = (await status()).organizations;
     expect(pendingChanges).toBeNull();
@@ -118,15 +123,74 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
   it('report an organization that fails in one line, without a stack trace', {
     tags: ['slow'],
   }, async ({ buy, database, execute, organization }) => {
+    const id = await buy();
+    await database.pool.query(`
+      alter domain instant drop constraint instant_check;
+      update purchases set updated_at = 'infinity'`);
+    const ended = await execute('sync', ['once']);
+    expect(ended.code).toBe(1);
+    const purchase = encodeId('purchase', id);
+    expect(ended.lines.at(-1)).toMatch(
+      new RegExp(`^${organization}: Purchase ${purchase} holds a value that cannot be copied: `),
+    );
+    expect(ended.output).not.toMatch(/^\s+at /m);
+  });
+
+  it('report in one line that changes are not captured', { tags: ['slow'] }, async ({
+    buy,
+    database,
+    execute,
+  }) => {
     await buy();
     await database.pool.query('alter table purchases rename column platform to platform_name');
     const ended = await execute('sync', ['once']);
     expect(ended.code).toBe(1);
     expect(ended.lines.at(-1)).toBe(
-      `${organization}: The column purchases.platform is missing and should be text.`,
+      'The column purchases.platform is missing and should be text. Change it back.',
     );
     expect(ended.output).not.toMatch(/^\s+at /m);
   });
+});
+
+describe('the status of an organization', () => {
+  it.for([
+    ['with a base', 0],
+    ['without a base', 5_000],
+  ] as const)(
+    'counts the changes since the last load or compaction, of published ticks only: %s',
+    async ([, maxPurchasesWithoutBase], { database, directory, shop, customerId, openWorker }) => {
+      const { organizationId } = shop;
+      const worker = await openWorker({ maxPurchasesWithoutBase, maxLogRecords: 20 });
+      const read = async () =>
+        (await readPublishedFiles(directory)([organizationId])).organizations.get(organizationId);
+      const add = async (count: number) => {
+        await addPurchases(database.pool, organizationId, customerId, count);
+        await worker.syncAll();
+      };
+      expect(await read()).toBeUndefined();
+      await add(10);
+      expect(await read()).toMatchObject({ purchases: 10, changes: 0 });
+      await database.pool.query('delete from purchases where id = (select min(id) from purchases)');
+      await add(3);
+      const published = await read();
+      expect(published).toMatchObject({ purchases: 10, changes: 4 });
+
+      const folder = organizationDirectory(directory, organizationId);
+      const log = join(folder, readCurrent(folder, layoutVersion)?.log ?? '');
+      const { size } = statSync(log);
+      const unpublished = { tick: 1_000_000, records: 1, totalRecords: 100 };
+      for (const missing of [0, 10]) {
+        const batch = encodeBatch(Buffer.from('d\t1\n'), unpublished);
+        appendFileSync(log, batch.subarray(0, batch.length - missing));
+        expect(await read()).toEqual(published);
+        truncateSync(log, size);
+      }
+      await add(20);
+      expect(await read()).toMatchObject({ purchases: 32, changes: 0 });
+      rmSync(join(folder, readCurrent(folder, layoutVersion)?.log ?? ''));
+      expect(await read()).toBe('damaged');
+    },
+  );
 });
 
 describe('npm run api', { timeout: 60_000 }, () => {

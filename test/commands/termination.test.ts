@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
+import { scraperOf } from '../support/metrics.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
 import type { Program } from '../support/program.ts';
 import { addPurchases } from '../support/shop.ts';
@@ -208,7 +209,7 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     const writing = (async () => {
       while (!isStopping) await addPurchases(database.pool, shop.organizationId, customerId, 1);
     })();
-    await following.printed(/"changes":\d+,"msg":"applied changes"[\s\S]*"published"/);
+    await (await scraperOf(following)).until('crm_sync_applied_rows_total');
     expect(await following.end('SIGTERM')).toBe(0);
     isStopping = true;
     await writing;

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { earliestInstant, latestInstant, parseInstant } from '../../src/domain/instant.ts';
@@ -13,7 +14,8 @@ import {
   statsDimensions,
 } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import type { WorkerOptions } from '../../sync/schedule/worker.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import {
   awkwardAmounts,
   awkwardInstants,
@@ -21,7 +23,9 @@ import {
   awkwardPurchase,
 } from '../support/awkward-purchases.ts';
 import { test as it } from '../support/fixtures.ts';
+import { untilShown } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import type { TestWorkerOptions } from '../support/sync.ts';
 import { mixtures } from './mixtures.ts';
 import { hasClickHouse, type OpenEngine, openEngines } from './store.ts';
 
@@ -36,9 +40,12 @@ const asText = (answer: unknown): string =>
 
 const tested = hasClickHouse ? 'engines over ClickHouse and DuckDB' : 'DuckDB engine';
 
-describe.each(mixtures)(
+/** An engine over ClickHouse opens nothing. */
+const tests = mixtures.filter(({ reading }) => !hasClickHouse || reading === 'replayed at opening');
+
+describe.each(tests)(
   `the ${tested} and the Postgres engine, with purchases $name`,
-  ({ name, prepare }) => {
+  ({ name, hasBase, reading, prepare }) => {
     let stores: OpenEngine[];
     let postgres: PurchaseEngine;
     let organization: bigint;
@@ -60,10 +67,17 @@ describe.each(mixtures)(
       }
       ids = [];
       const connection = await database.pool.connect();
-      const syncWith = async (options: Partial<WorkerOptions>) => {
-        for (const { createWorker } of stores) {
-          const worker = await createWorker(options);
+      const duckdbDirectory = join(directory, 'duckdb');
+      const syncWith = async (options: TestWorkerOptions) => {
+        for (const { engine, createWorker } of stores) {
+          const worker = await createWorker({
+            ...options,
+            ...(hasBase ? { maxPurchasesWithoutBase: 0 } : {}),
+          });
           await worker.once([organization, other]).finally(() => worker.close());
+          if (reading === 'replayed at opening') continue;
+          await untilShown(engine, duckdbDirectory, organization);
+          await engine.stats(organization, { filters: {}, groupLimit: 1 });
         }
       };
       await prepare({
@@ -74,11 +88,13 @@ describe.each(mixtures)(
         },
         query: (statement) => connection.query(statement),
         sync: () => syncWith({}),
-        compact: () => syncWith({ loadChunkRows: 50, maxDeltaRows: 0 }),
+        compact: () => syncWith({ loadChunkRows: 50, maxLogRecords: 0 }),
         other,
         otherCustomer,
       });
       connection.release(true);
+      const folder = organizationDirectory(duckdbDirectory, organization);
+      expect(readCurrent(folder, layoutVersion)?.base != null).toBe(hasBase);
       postgres = createPostgresEngine(database.pool);
       return async () => {
         for (const { close } of stores) await close();

@@ -10,7 +10,7 @@ const it = test
   .extend('add', ({ database, shop, customerId }) => (count: number) => {
     return addPurchases(database.pool, shop.organizationId, customerId, count);
   })
-  /** Whether the engine over files has the generation that is published. */
+  /** Whether the engine over files has what is published. */
   .extend('files', () => ({ areAvailable: true }))
   .extend('purchases', async ({ database, directory, files }, { onCleanup }) => {
     const duckdb = await createTestDuckDBEngine(directory);
@@ -72,7 +72,7 @@ it('a query runs in Postgres if the DuckDB file disappears before it', async ({
   onTestFinished,
 }) => {
   await add(3);
-  // This engine reports a generation that it does not have, as if the file was removed meanwhile.
+  // This engine reports a version that it does not have, as if the file was removed meanwhile.
   const withoutFile = {
     ...(await createTestDuckDBEngine(directory)),
     version: async () => ({ name: 'removed', asOf: 1n }),

@@ -27,8 +27,8 @@ const it = test
     });
     return connection;
   })
-  .extend('generation', { scope: 'file' }, async ({ directory, connection }) => {
-    const catalogs = await attachEmptyStore(connection, directory);
+  .extend('generation', { scope: 'file' }, async ({ connection }) => {
+    const catalogs = await attachEmptyStore(connection);
     await writePurchases(connection);
     return createGeneration(connection, catalogs);
   });
@@ -208,10 +208,10 @@ describe('a page after a purchase that was deleted', () => {
 
 describe('the time window', () => {
   it('has the time that the given number of purchases takes on average', () => {
-    const extent = { purchases: 1_000_000, first: 0n, last: year };
+    const extent = { purchases: 1_000_000, first: 0n, last: year, isEmpty: false };
     const expected = (year * 8n * 26n) / 1_000_000n;
     expect(year - narrowWindow(year, extent, 26)).toBeGreaterThanOrEqual(expected);
     expect(year - narrowWindow(year, extent, 26)).toBeLessThanOrEqual(expected + 2n);
-    expect(narrowWindow(0n, { purchases: 0, first: 0n, last: 0n }, 26)).toBe(-1n);
+    expect(narrowWindow(0n, { purchases: 0, first: 0n, last: 0n, isEmpty: true }, 26)).toBe(-1n);
   });
 });

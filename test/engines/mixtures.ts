@@ -1,34 +1,51 @@
-/** The parts that hold an organization's rows. `prepare` writes them. */
-export const mixtures: readonly {
+type Shop = {
+  readonly add: (count: number, seed: number) => Promise<void>;
+  readonly query: (statement: string) => Promise<unknown>;
+  readonly sync: () => Promise<void>;
+  readonly compact: () => Promise<void>;
+  /** Another organization, and a customer of it. */
+  readonly other: bigint;
+  readonly otherCustomer: bigint;
+};
+
+type Mixture = {
   readonly name: string;
-  prepare(shop: {
-    readonly add: (count: number, seed: number) => Promise<void>;
-    readonly query: (statement: string) => Promise<unknown>;
-    readonly sync: () => Promise<void>;
-    readonly compact: () => Promise<void>;
-    /** Another organization, and a customer of it. */
-    readonly other: bigint;
-    readonly otherCustomer: bigint;
-  }): Promise<void>;
-}[] = [
+  /** Whether a load writes a base. */
+  readonly hasBase: boolean;
+  prepare(shop: Shop): Promise<void>;
+};
+
+/** An engine that opens files replays the log. Later it applies each change of the log. */
+type Reading = 'replayed at opening' | 'applied after opening';
+
+const loaded: Mixture = {
+  name: 'in a base',
+  hasBase: true,
+  prepare: async ({ add, query, sync }) => {
+    await add(250, 1);
+    await query(`update purchases set currency = 'BRL'`);
+    await sync();
+  },
+};
+
+const changed: readonly Mixture[] = [
   {
-    name: 'in the base',
+    name: 'in a log without a base',
+    hasBase: false,
     prepare: async ({ add, query, sync }) => {
-      await add(250, 1);
-      await query(`update purchases set currency = 'BRL'`);
+      await sync();
+      await add(200, 2);
+      await sync();
+      await query(`update purchases set utm_source = 'summer', currency = 'BRL',
+        purchase_value_in_cents = purchase_value_in_cents / 2 where id % 3 = 0`);
+      await query('delete from purchases where id % 7 = 0');
+      await add(50, 9);
       await sync();
     },
   },
   {
-    name: 'in the delta',
-    prepare: async ({ add, sync }) => {
-      await sync();
-      await add(250, 2);
-      await sync();
-    },
-  },
-  {
-    name: 'in base and delta, updated and deleted',
+    name: 'in base and log, updated and deleted',
+    hasBase: true,
     prepare: async ({ add, query, sync }) => {
       await add(200, 3);
       await sync();
@@ -45,7 +62,8 @@ export const mixtures: readonly {
     },
   },
   {
-    name: 'in base and delta, inserted again and moved away and back',
+    name: 'in base and log, inserted again and moved away and back',
+    hasBase: true,
     prepare: async ({ add, query, sync, other, otherCustomer }) => {
       await add(200, 5);
       await query(`update purchases set currency = 'BRL' where currency is not null`);
@@ -66,6 +84,7 @@ export const mixtures: readonly {
   },
   {
     name: 'in a base whose rows are all superseded',
+    hasBase: true,
     prepare: async ({ add, query, sync }) => {
       await add(200, 6);
       await sync();
@@ -75,7 +94,8 @@ export const mixtures: readonly {
     },
   },
   {
-    name: 'in a base that was compacted, and in a delta',
+    name: 'in a base that was compacted, and in a log',
+    hasBase: true,
     prepare: async ({ add, query, sync, compact }) => {
       await add(200, 7);
       await sync();
@@ -87,4 +107,14 @@ export const mixtures: readonly {
       await sync();
     },
   },
+];
+
+const readings: readonly Reading[] = ['replayed at opening', 'applied after opening'];
+
+/** The parts that hold an organization's rows. `prepare` writes them. */
+export const mixtures: readonly (Mixture & { readonly reading: Reading })[] = [
+  { ...loaded, reading: 'replayed at opening' },
+  ...readings.flatMap((reading) =>
+    changed.map(({ name, ...mixture }) => ({ ...mixture, name: `${name}, ${reading}`, reading })),
+  ),
 ];

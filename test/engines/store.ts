@@ -1,9 +1,11 @@
 import { join } from 'node:path';
-import { inject } from 'vitest';
+import { expect, inject } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import type { Worker, WorkerOptions } from '../../sync/schedule/worker.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import type { Worker } from '../../sync/worker/worker.ts';
 import {
   createClickHouseWorker,
   createTestClickHouse,
@@ -12,16 +14,19 @@ import {
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
+import { untilShown } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase, type PurchaseValues } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { createTestWorker, type TestWorkerOptions } from '../support/sync.ts';
 
-/** The engines, with purchases in the first load, in later changes, or in both. */
+/** The engines, with purchases in a base, in a log, or in both. */
 const ofSuite = [
   'postgres',
-  'duckdb',
-  'duckdb, all purchases in the delta',
-  'duckdb, purchases in base and delta',
+  'duckdb, purchases in a base',
+  'duckdb, purchases in a log',
+  'duckdb, purchases in base and log',
+  'duckdb, purchases in base and log, opened before they change',
 ] as const;
+/** With purchases in the first load, in later changes, or in both. */
 const ofClickHouse = [
   'clickhouse',
   'clickhouse, all purchases in the delta',
@@ -35,7 +40,7 @@ type EngineName = (typeof engines)[number];
 export type OpenEngine = {
   readonly engine: PurchaseEngine;
   /** A worker that publishes for the engine. */
-  createWorker(options?: Partial<WorkerOptions>): Promise<Worker>;
+  createWorker(options?: TestWorkerOptions): Promise<Worker>;
   close(): Promise<void>;
 };
 
@@ -60,7 +65,7 @@ async function openDuckDBEngine(database: Database, directory: string): Promise<
 
 async function openClickHouseEngine(database: Database, directory: string): Promise<OpenEngine> {
   const { clickhouse, options, drop } = await createTestClickHouse();
-  const engine = createTestClickHouseEngine(options, directory);
+  const engine = createTestClickHouseEngine(options);
   return {
     engine,
     createWorker: (options) => createClickHouseWorker(clickhouse, database, directory, options),
@@ -89,13 +94,16 @@ type Store = {
 export function storeIn(name: EngineName): Store {
   let database: TestDatabase;
   let engine: PurchaseEngine;
+  let folder: string;
 
   let once: (organization: bigint) => Promise<void>;
 
   test.beforeAll(async ({ database: ownDatabase, directory }) => {
     database = ownDatabase;
+    folder = directory;
     const store = await openEngine(database.pool, directory);
-    const worker = await store.createWorker();
+    const options = name.includes('base') ? { maxPurchasesWithoutBase: 0 } : {};
+    const worker = await store.createWorker(options);
     engine = name === 'postgres' ? createPostgresEngine(database.pool) : store.engine;
     once = (organization) => worker.once([organization]);
     return async () => {
@@ -106,7 +114,7 @@ export function storeIn(name: EngineName): Store {
 
   const add = async (purchases: Stored[]): Promise<Shop> => {
     const organization = await addOrganization(database.pool);
-    if (name.endsWith('all purchases in the delta')) await once(organization);
+    if (/all purchases in the delta|in a log/.test(name)) await once(organization);
     const customers = [
       await addCustomer(database.pool, organization),
       await addCustomer(database.pool, organization),
@@ -122,7 +130,7 @@ export function storeIn(name: EngineName): Store {
   };
   const publish = async ({ organization, customers }: Shop) => {
     if (name === 'postgres') return;
-    if (name.endsWith('purchases in base and delta')) {
+    if (name.includes('in base and')) {
       const negateHalf = () =>
         database.pool.query(
           `update purchases set purchase_value_in_cents = -purchase_value_in_cents
@@ -133,10 +141,23 @@ export function storeIn(name: EngineName): Store {
       const superseded = await addPurchase(database.pool, organization, values);
       await negateHalf();
       await once(organization);
+      if (name.endsWith('opened before they change')) {
+        await engine.stats(organization, { filters: {}, groupLimit: 1 });
+      }
       await negateHalf();
       await database.pool.query('delete from purchases where id = $1', [superseded]);
     }
     await once(organization);
+    if (name.startsWith('duckdb')) {
+      expectFiles(organization);
+      await untilShown(engine, folder, organization);
+    }
+  };
+  /** A load without purchases writes no base. */
+  const expectFiles = (organization: bigint) => {
+    const current = readCurrent(organizationDirectory(folder, organization), layoutVersion);
+    const { base = null, purchases = 0 } = current ?? {};
+    expect(base !== null).toBe(name.includes('base') && purchases > 0);
   };
   return {
     get database() {

@@ -115,7 +115,7 @@ describe('a day in a time zone', () => {
   it.each(zones)('%s has the same days for many purchases', async (zone) => {
     const [sorted, purchases] = [dense(), instants.dense.length];
     const [first, last] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
-    const { day } = await dayGrouping({ purchases, first, last }, {}, zone);
+    const { day } = await dayGrouping({ purchases, first, last, isEmpty: false }, {}, zone);
     expect(day).not.toBeNull();
     const days = sorted.map(localDayReader(zone));
     const expected = countBy(Array.from({ length: copies }, () => days).flat());

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
@@ -7,17 +7,20 @@ import { createExportWriter } from '../../src/exports/export-process.ts';
 import { purchaseTable } from '../../src/resources/purchase-table.ts';
 import { fileReader, type ReadRow, readArrow } from '../http/formats/reading.ts';
 import { test as it } from '../support/fixtures.ts';
-import { attachEmptyStore, storeFiles } from '../support/store-files.ts';
+import { attachEmptyBase } from '../support/store-files.ts';
 
 describe('an export of many labels of the maximum length', { timeout: 120_000 }, () => {
-  // 34 MiB of labels and 13 MiB of coupons, with a memory limit of 96 MiB.
+  // 34 MiB of labels and 13 MiB of coupons, with a memory limit of 100 MiB.
   const count = 7_000;
+  const base = 'base-0.duckdb';
+  const log = 'log-0.tsv';
 
   it.beforeAll(async ({ directory }) => {
     mkdirSync(join(directory, 'spill'));
     const instance = await DuckDBInstance.create(':memory:');
     const connection = await instance.connect();
-    await attachEmptyStore(connection, directory);
+    await attachEmptyBase(connection, join(directory, base));
+    writeFileSync(join(directory, log), '');
     await connection.run('use base; insert into customer values (0, 1)');
     const keys = trackingLabels.map((label) => `n as ${label}_key`);
     for (const label of trackingLabels) {
@@ -36,12 +39,13 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
   });
 
   async function exported(format: 'arrow' | 'parquet', dataDirectory: string): Promise<Buffer> {
-    const writeExport = createExportWriter({ threads: 2, memoryLimit: '96MiB', dataDirectory });
+    const writeExport = createExportWriter({ threads: 2, memoryLimit: '100MiB', dataDirectory });
     const parts: Uint8Array[] = [];
     const open = (name: string) => openSync(join(dataDirectory, name), 'r');
-    const descriptors = { base: open(storeFiles.base), delta: open(storeFiles.delta) };
+    const descriptors = { base: open(base), log: open(log) };
+    const files = { ...descriptors, part: { lines: 0, bytes: 0 }, asOf: 1n };
     const { signal } = new AbortController();
-    for await (const part of writeExport({ descriptors }, {}, format, signal)) {
+    for await (const part of writeExport({ files }, {}, format, signal)) {
       parts.push(Buffer.from(part));
     }
     Object.values(descriptors).forEach(closeSync);

@@ -4,15 +4,12 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseEngine, StoreFiles } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { ExportFormatName } from '../../src/http/formats/negotiation.ts';
 import { writeExactly } from '../../src/http/response/exact-numbers.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { serializePurchase } from '../../src/resources/purchase-wire.ts';
 import { exactly, fileReader } from '../http/formats/reading.ts';
 import { awkwardLabels, awkwardPurchase } from '../support/awkward-purchases.ts';
@@ -21,19 +18,29 @@ import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { storedPurchases } from '../support/published.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { testExportWriter as writeExport } from '../support/services.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
+
+/** Of purchases in base and log, in a log without a base, and in Postgres. */
+const engineNames = ['base and log', 'log', 'postgres'] as const;
+const ofFiles = ['base and log', 'log'] as const;
 
 describe('an export of all purchases that match', () => {
   let database: TestDatabase;
   let directory: string;
-  let engines: Record<'duckdb' | 'postgres', PurchaseEngine>;
+  let engines: Record<(typeof engineNames)[number], PurchaseEngine>;
   let organization: bigint;
   let small: bigint;
   let customers: bigint[];
 
-  it.beforeAll(async ({ database: ownDatabase, directory: ownDirectory, worker, engine }) => {
+  it.beforeAll(async ({ database: ownDatabase, directory: ownDirectory, engine }) => {
     [database, directory] = [ownDatabase, ownDirectory];
+    const withBase = await createTestWorker(database.pool, directory, {
+      maxPurchasesWithoutBase: 0,
+    });
+    const withoutBase = await createTestWorker(database.pool, join(directory, 'log'));
     organization = await addOrganization(database.pool);
     customers = [];
     for (let count = 0; count < 3; count += 1) {
@@ -47,6 +54,15 @@ describe('an export of all purchases that match', () => {
     for (const values of fc.sample(awkwardPurchase([customer]), { numRuns: 50, seed: 6 })) {
       await addPurchase(database.pool, small, values);
     }
+    const superseded = await addPurchase(database.pool, organization, {
+      customer_id: customers[0] as bigint,
+      utm_source: 'deleted',
+    });
+    await withBase.syncAll();
+    await database.pool.query(
+      `update purchases set utm_source = 'changed', order_number = E'a\\tb\\\\n\\n"' where id % 5 = 0`,
+    );
+    await database.pool.query('delete from purchases where id = $1', [superseded]);
     // More than one batch of either engine.
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
@@ -62,8 +78,18 @@ describe('an export of all purchases that match', () => {
       ]);
       await addPurchase(database.pool, organization, { id, customer_id: id });
     }
-    await worker.syncAll();
-    engines = { duckdb: engine, postgres: createPostgresEngine(database.pool) };
+    for (const worker of [withBase, withoutBase]) {
+      await worker.syncAll();
+      await worker.close();
+    }
+    engines = {
+      'base and log': engine,
+      log: await createTestDuckDBEngine(join(directory, 'log')),
+      postgres: createPostgresEngine(database.pool),
+    };
+    const baseOf = (of: string) => publishedFiles(organizationDirectory(of, organization))?.base;
+    expect([baseOf(directory), baseOf(join(directory, 'log'))]).toEqual([expect.any(String), null]);
+    return () => engines.log.close();
   });
 
   const exported = (
@@ -89,19 +115,19 @@ describe('an export of all purchases that match', () => {
     );
   const linesOf = (bytes: Buffer): string[] => bytes.toString().split('\n').sort();
 
-  it('has the rows of the list, each once, from either engine', { tags: ['slow'] }, async () => {
+  it('has the rows of the list, each once, from any engine', { tags: ['slow'] }, async () => {
     const listed = (await storedPurchases(database.pool, organization))
       .map((purchase) => writeExactly(JSON.stringify(serializePurchase(purchase), exactBigints)))
       .sort();
     expect(listed).toHaveLength(4804);
-    for (const name of ['duckdb', 'postgres'] as const) {
+    for (const name of engineNames) {
       const lines = linesOf(await exported(name, 'ndjson', {}));
       expect(lines.slice(1).map(exactly)).toEqual(listed.map(exactly));
     }
   });
 
   it.each(['csv', 'csv_excel', 'ndjson'] as const)(
-    'has the same lines from both engines for any filters: %s',
+    'has the same lines from all engines for any filters: %s',
     { tags: ['slow'] },
     async (format) => {
       const filters: fc.Arbitrary<PurchaseFilters> = fc.record(
@@ -110,32 +136,34 @@ describe('an export of all purchases that match', () => {
           paymentStatus: fc.constantFrom('paid', 'voided'),
           createdSince: fc.constant(parseInstant('1970-01-01T00:00:00Z', 'down') as bigint),
           maxValueInCents: fc.constantFrom(100n, 4000n),
-          utm_source: fc.constantFrom<string>(...awkwardLabels, 'n400', 'in no purchase'),
+          utm_source: fc.constantFrom<string>(...awkwardLabels, 'n400', 'changed', 'deleted'),
         },
         { requiredKeys: [] },
       );
       await fc.assert(
         fc.asyncProperty(filters, async (given) => {
-          const lines = linesOf(await exported('duckdb', format, given));
-          expect(lines).toEqual(linesOf(await exported('postgres', format, given)));
+          const lines = linesOf(await exported('postgres', format, given));
+          for (const name of ofFiles) {
+            expect(linesOf(await exported(name, format, given))).toEqual(lines);
+          }
         }),
         { numRuns: 3, examples: [[{}]] },
       );
     },
   );
 
-  it('has the same Parquet rows from both engines, which are prepared in DuckDB and in JavaScript', {
+  it('has the same Parquet rows from all engines, which are prepared in DuckDB and in JavaScript', {
     tags: ['slow'],
   }, async () => {
     const files = await fileReader();
-    const [ofDuckdb, ofPostgres] = await Promise.all(
-      (['duckdb', 'postgres'] as const).map(async (name) => {
+    const [ofPostgres, ...others] = await Promise.all(
+      engineNames.toReversed().map(async (name) => {
         const { rows, types } = await files.readParquet(await exported(name, 'parquet', {}));
         return { types, rows: rows.map((row) => JSON.stringify(row)).sort() };
       }),
     );
-    expect(ofDuckdb?.rows).toHaveLength(4804);
-    expect(ofDuckdb).toEqual(ofPostgres);
+    expect(ofPostgres?.rows).toHaveLength(4804);
+    for (const other of others) expect(other).toEqual(ofPostgres);
     await files.close();
   });
 
@@ -143,13 +171,13 @@ describe('an export of all purchases that match', () => {
     const few = (name: keyof typeof engines, format: ExportFormatName) =>
       exported(name, format, {}, undefined, undefined, small);
     for (const format of ['csv', 'ndjson'] as const) {
-      const lines = linesOf(await few('duckdb', format));
+      const lines = linesOf(await few('postgres', format));
       expect(lines.length).toBeGreaterThan(40);
-      expect(lines).toEqual(linesOf(await few('postgres', format)));
+      for (const name of ofFiles) expect(linesOf(await few(name, format))).toEqual(lines);
     }
   });
 
-  it.each(['duckdb', 'postgres'] as const)(
+  it.each(['base and log', 'postgres'] as const)(
     'from %s ends when its signal is aborted, without an open transaction',
     { tags: ['slow'] },
     async (name) => {
@@ -180,7 +208,7 @@ describe('an export of all purchases that match', () => {
   });
 
   it('fails if its process is killed', { tags: ['slow'] }, async () => {
-    const reading = exported('duckdb', 'ndjson', {}, undefined, () => {
+    const reading = exported('log', 'ndjson', {}, undefined, () => {
       for (const child of exportProcesses()) process.kill(child, 'SIGKILL');
     });
     await expect(reading).rejects.toThrow('it ended with SIGKILL');
@@ -197,20 +225,46 @@ describe('an export of all purchases that match', () => {
     await closed;
   });
 
-  it.each(['csv', 'arrow', 'parquet'] as const)(
-    'reports the error of its process, and writes nothing: %s',
-    async (format) => {
+  /** Writes the files of the organization, with another descriptor of base or log. */
+  const exportWith = async (
+    format: ExportFormatName,
+    other: Partial<StoreFiles>,
+    seen = () => {},
+  ): Promise<void> => {
+    // The engine would not serve the files any more after an error that it receives.
+    const failure = await engines['base and log'].export(
+      organization,
+      {},
+      async ({ result }, signal) => {
+        if (!('files' in result)) throw new Error('the purchases are few');
+        const files = { ...result.files, ...other };
+        try {
+          for await (const _part of writeExport({ files }, {}, format, signal)) seen();
+          return null;
+        } catch (error) {
+          return error;
+        }
+      },
+    );
+    if (failure !== null) throw failure;
+  };
+
+  it.each([
+    ['csv', 'base', /export process failed: .*not a valid DuckDB/],
+    ['arrow', 'base', /export process failed: .*not a valid DuckDB/],
+    ['parquet', 'base', /export process failed: .*not a valid DuckDB/],
+    ['csv', 'log', /export process failed: .*Conversion Error/s],
+  ] as const)(
+    'reports the error of its process, and writes nothing: %s, %s',
+    async (format, damaged, message) => {
       const path = join(directory, 'nothing.duckdb');
-      await writeFile(path, 'no file of purchases');
+      await writeFile(path, 'u\tno file of purchases\n'.repeat(10));
       const file = await open(path);
       let parts = 0;
-      const read = async () => {
-        const { signal } = new AbortController();
-        for await (const _part of writeExport(filesAt(file.fd), {}, format, signal)) {
-          parts += 1;
-        }
-      };
-      await expect(read()).rejects.toThrow(/export process failed: .*not a valid DuckDB/);
+      const read = exportWith(format, { [damaged]: file.fd }, () => {
+        parts += 1;
+      });
+      await expect(read).rejects.toThrow(message);
       // A response that has not started can still become an error.
       expect(parts).toBe(0);
       await file.close();
@@ -228,29 +282,18 @@ describe('an export of all purchases that match', () => {
     async (format, dictionary) => {
       const folder = organizationDirectory(directory, organization);
       const path = join(directory, `${dictionary}-${format}.duckdb`);
-      const published = readPublished(folder);
-      await copyFile(join(folder, published?.base ?? ''), path);
+      await copyFile(join(folder, publishedFiles(folder)?.base ?? ''), path);
       await withoutFirstEntry(path, dictionary);
       const file = await open(path);
-      const delta = await open(join(folder, published?.file ?? ''));
-      const read = async () => {
-        const { signal } = new AbortController();
-        for await (const _part of writeExport(filesAt(file.fd, delta.fd), {}, format, signal)) {
-          // Only the error is tested.
-        }
-      };
-      await expect(read()).rejects.toThrow(
+      await expect(exportWith(format, { base: file.fd })).rejects.toThrow(
         format === 'arrow'
           ? /the dictionary of utm_source has no key 1/
           : /the file is damaged: of 4804 purchases \d+ were/,
       );
       await file.close();
-      await delta.close();
     },
   );
 });
-
-const filesAt = (base: number, delta = base) => ({ descriptors: { base, delta } });
 
 async function withoutFirstEntry(path: string, dictionary: string): Promise<void> {
   const instance = await DuckDBInstance.create(path);

@@ -63,7 +63,7 @@ describe('compressed responses', () => {
   const stats = () => '/v1/purchases/stats?group_by=day&group_limit=50';
   const large: [string, () => string][] = [
     ['a list from Postgres', () => '/v1/customers'],
-    ['a list from a generation', () => '/v1/purchases'],
+    ['a list from published files', () => '/v1/purchases'],
     ['a single resource', detail],
     ['statistics', stats],
     ['the OpenAPI document', () => '/openapi.json'],

@@ -137,7 +137,7 @@ describe('conditional requests', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('have the same ETags in another instance, and from a published generation', async ({
+  it('have the same ETags in another instance, and from published files', async ({
     database,
     api,
     change,
@@ -153,7 +153,7 @@ describe('conditional requests', () => {
       expect(await tags(other)).toEqual(before);
       await worker.once([organizationId]);
       expect(await tags(other)).toEqual(before);
-      // These responses are from the generation, which does not have this change.
+      // These responses are from the files, which do not have this change.
       await change();
       expect(await tags(other)).toEqual(before);
       expect(await tags(api)).not.toEqual(before);

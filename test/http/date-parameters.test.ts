@@ -32,7 +32,7 @@ describe.each(servings)('date parameters, %s', (serving) => {
       const values = { ...customer, created_at: instant };
       await addPurchase(database.pool, organizationId, values);
     }
-    if (serving === 'from a published generation') await worker.syncAll();
+    if (serving === 'from published files') await worker.syncAll();
   });
 
   it.for([

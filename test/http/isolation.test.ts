@@ -24,7 +24,7 @@ describe.each(servings)('one organization, %s,', (serving) => {
       }),
     );
     other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
-    if (serving === 'from a published generation') await worker.syncAll();
+    if (serving === 'from published files') await worker.syncAll();
   });
 
   /** A response without the values that differ between requests. */

@@ -1,20 +1,15 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { readUpToDate } from '../../src/purchase-store/up-to-date.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
+import { publishedInstant } from '../support/published.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { listenAndConnect } from '../support/sockets.ts';
 import { createTestWorker, follow, type TestWorker } from '../support/sync.ts';
@@ -52,7 +47,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     from.get(url, secret, { 'x-min-data-as-of': asOf });
   const total = (cents: number) => ({ revenue_in_cents: cents });
 
-  const published = ({ id }: Shop) => readPublished(organizationDirectory(folder, id));
+  const published = ({ id }: Shop) => publishedFiles(organizationDirectory(folder, id));
   const untilPublished = async (of: Shop) => {
     while (published(of) === null) await sleep(10);
   };
@@ -81,7 +76,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     };
   });
 
-  it('comes from Postgres at once while there is no generation', async () => {
+  it('comes from Postgres at once while nothing is published', async () => {
     const asOf = await now();
     const response = await getFresh(stats, shop, asOf, shortWaitApi);
     expect([response.statusCode, response.json()]).toMatchObject([200, total(100)]);
@@ -105,7 +100,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
           if (purchase !== null) revenue += round;
           if (round % 3 === 0) await buy(other);
           const asOf = await now();
-          // Each round sends its request at another time between two batches.
+          // Each round sends its request at another time between two ticks.
           await sleep((round * 41) % 150);
           const response = await getFresh(stats, shop, asOf);
           expect(response.json(), `round ${round}`).toMatchObject(total(revenue));
@@ -122,7 +117,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     });
   });
 
-  it('waits for the next generation if the first one that is published meanwhile is older', {
+  it('waits for the next tick if the first files that are published meanwhile are older', {
     tags: ['slow'],
   }, async () => {
     for (let round = 0; round < 10; round += 1) {
@@ -167,8 +162,7 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     await whileFollowing(async () => {
       expect((await getFresh(stats, shop, await now())).statusCode).toBe(200);
     });
-    const { file = '' } = published(shop) ?? {};
-    const shown = formatInstant(readUpToDate(folder).instantOf(shop.id, file) ?? 0n);
+    const shown = formatInstant(publishedInstant(folder, shop.id));
     const response = () => shortWaitApi.get(stats, shop.secret);
     while ((await response()).headers['x-data-as-of'] !== shown) await sleep(10);
     await buy(shop);
@@ -267,11 +261,19 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
 
   it('is 409 at once if the service stops', async () => {
     const stopping = await createTestApi(database.pool, folder, { freshnessWaitMs: 60_000 });
-    const refresh = join(purchasesDirectory(folder), 'refresh');
-    rmSync(refresh, { recursive: true, force: true });
+    const { forSource } = stopping.purchases;
+    const waiting = new Promise<void>((resolve) => {
+      stopping.purchases.forSource = (source) => {
+        const reader = forSource(source);
+        const waitUntilFresh: typeof reader.waitUntilFresh = (...wait) => {
+          resolve();
+          return reader.waitUntilFresh(...wait);
+        };
+        return { ...reader, waitUntilFresh };
+      };
+    });
     const response = getFresh(stats, shop, '9999-01-01T00:00:00Z', stopping);
-    // The waiting request writes a refresh request for the worker.
-    while (!existsSync(refresh) || readdirSync(refresh).length === 0) await sleep(10);
+    await waiting;
     await stopping.app.close();
     expect((await response).statusCode).toBe(409);
     await stopping.purchases.close();

@@ -58,7 +58,7 @@ describe.each(servings)('a parameter, %s:', (serving) => {
       customer_id: await addCustomer(database.pool, other),
     });
     foreignPurchase = encodeId('purchase', foreign);
-    if (serving === 'from a published generation') await worker.syncAll();
+    if (serving === 'from published files') await worker.syncAll();
   });
 
   /** The URL of a route. */

@@ -81,7 +81,7 @@ describe.each(servings)('purchases, %s,', (serving) => {
     await shop.publish();
     // Only Postgres has this purchase, so the count shows which engine responds.
     await shop.add();
-    const isPublished = serving === 'from a published generation';
+    const isPublished = serving === 'from published files';
     const count = (await shop.get('/v1/purchases/stats')).json().purchase_count;
     expect(count).toBe(isPublished ? 1 : 2);
     const urls = [

@@ -106,7 +106,7 @@ describe('a repeated request', () => {
     expect(new Set(responses.map(({ body }) => body)).size).toBe(1);
   });
 
-  it('is a new query on the next generation', async () => {
+  it('is a new query after a change', async () => {
     const before = (await api.get('/v1/purchases/stats', secret)).json();
     await add(23);
     await worker.syncAll();
@@ -118,6 +118,25 @@ describe('a repeated request', () => {
       purchase_count: before.purchase_count + 1,
       revenue_in_cents: before.revenue_in_cents + 23,
     });
+  });
+
+  it('is no query after changes of other organizations, and shows a later instant', async () => {
+    const other = await addOrganization(database.pool);
+    const otherCustomer = await addCustomer(database.pool, other);
+    await worker.syncAll();
+    let shown = String((await api.get(stats, secret)).headers['x-data-as-of']);
+    const changeOther = async () => {
+      for (let round = 0; round < 3; round += 1) {
+        await addPurchase(database.pool, other, { customer_id: otherCustomer });
+        await worker.syncAll();
+        const before = shown;
+        while (shown === before) {
+          shown = String((await api.get(stats, secret)).headers['x-data-as-of']);
+        }
+        expect(shown > before).toBe(true);
+      }
+    };
+    expect(await queriesDuring(changeOther)).toBe(0);
   });
 
   it("never has another organization's response", async () => {

@@ -12,11 +12,8 @@ import {
 } from '../support/shop.ts';
 import type { TestWorker } from '../support/sync.ts';
 
-/** Postgres serves purchases before a generation is published, and DuckDB serves them afterwards. */
-export const servings = [
-  'before a generation is published',
-  'from a published generation',
-] as const;
+/** Postgres serves purchases before they are published, and DuckDB serves them afterwards. */
+export const servings = ['before they are published', 'from published files'] as const;
 type Serving = (typeof servings)[number];
 
 type ServedShop = {
@@ -27,7 +24,7 @@ type ServedShop = {
   get(url: string, headers?: Record<string, string>): Promise<LightMyRequestResponse>;
   /** Adds a purchase. Its customer is `customerId` by default. */
   add(values?: Omit<PurchaseValues, 'customer_id'> & { customer_id?: bigint }): Promise<bigint>;
-  /** Publishes a generation if `serving` is a published generation. Later changes are not in it. */
+  /** Publishes purchases if `serving` is from published files. Later changes are not in them. */
   publish(): Promise<void>;
 };
 
@@ -64,7 +61,7 @@ export function servedShop(serving: Serving): ServedShop {
     add: (values = {}) =>
       addPurchase(database.pool, organizationId, { customer_id: customerId, ...values }),
     publish: async () => {
-      if (serving === 'from a published generation') await worker.once([organizationId]);
+      if (serving === 'from published files') await worker.once([organizationId]);
     },
   };
 }

@@ -2,10 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { describedOperations } from '../http/described-operations.ts';
 import { addFullShop } from '../http/full-shop.ts';
 import { hostileRequest, type KeyKind, keyPlaceholder } from '../http/hostile-requests.ts';
@@ -98,8 +96,8 @@ describe('logs at the level trace, and metrics', () => {
     ]);
     await workerMetrics.until(({ value }) => value('crm_sync_organizations{state="failed"}') === 1);
     const folder = organizationDirectory(directory, other.organizationId);
-    const published = readPublished(folder);
-    writeFileSync(join(folder, published?.base ?? ''), `${mark} `.repeat(10_000));
+    const published = readCurrent(folder, layoutVersion);
+    writeFileSync(join(folder, published?.log ?? ''), `${mark} `.repeat(10_000));
     await pool.query('alter table customers rename column email to mail');
     for (const secret of [shop.secret, other.secret]) {
       await Promise.all([

@@ -4,8 +4,9 @@ import { describe, expect } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { measuredTest as it, uncached } from './measured-api.ts';
 
@@ -49,7 +50,8 @@ describe('the metrics of the API', () => {
       const folder = organizationDirectory(directory, organizationId);
       return { organizationId, folder, count };
     };
-    const [unloaded, moved, unreadable, damaged] = [
+    const [unloaded, moved, older, unreadable, damaged] = [
+      await addShop(),
       await addShop(),
       await addShop(),
       await addShop(),
@@ -57,7 +59,7 @@ describe('the metrics of the API', () => {
     ];
     await unloaded.count();
     expect((await service.scrape()).value(fallbacks('not_loaded'))).toBe(1);
-    for (const { organizationId } of [moved, unreadable, damaged]) {
+    for (const { organizationId } of [moved, older, unreadable, damaged]) {
       await worker.once([organizationId]);
     }
 
@@ -67,14 +69,18 @@ describe('the metrics of the API', () => {
     await moved.count();
     expect((await service.scrape()).value(fallbacks('other_database'))).toBe(1);
 
-    const current = currentFile(unreadable.folder);
+    const current = currentFile(older.folder);
     const ofAnotherRelease = { ...JSON.parse(readFileSync(current, 'utf8')), layoutVersion: 1 };
     writeFileSync(current, JSON.stringify(ofAnotherRelease));
+    await older.count();
+    expect((await service.scrape()).value(fallbacks('not_loaded'))).toBe(2);
+
+    writeFileSync(currentFile(unreadable.folder), '{');
     await unreadable.count();
     expect((await service.scrape()).value(fallbacks('unreadable'))).toBe(1);
 
-    const { file = '', base = '' } = readPublished(damaged.folder) ?? {};
-    for (const name of [file, base]) writeFileSync(join(damaged.folder, name), 'x'.repeat(20_000));
+    const { log = '' } = readCurrent(damaged.folder, layoutVersion) ?? {};
+    writeFileSync(join(damaged.folder, log), 'x'.repeat(20_000));
     await damaged.count();
     await service.until(fallbacks('damaged'));
   });

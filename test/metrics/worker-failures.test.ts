@@ -1,13 +1,13 @@
-import { mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
-  purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { unfinishedBasePath } from '../../sync/files/base-file.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
 import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
@@ -21,10 +21,9 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await service.until(inState('live'));
   });
 
-  it('count failures to prune and to write records', { tags: ['slow'] }, async ({
+  it('count failures to prune the change log', { tags: ['slow'] }, async ({
     service,
     database,
-    directory,
   }) => {
     const { pool } = database;
     await pool.query(`
@@ -33,12 +32,6 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
         execute function fail()`);
     await service.until(failures('pruning'));
     await pool.query('drop trigger fail on purchase_change_pruning');
-    const records = join(purchasesDirectory(directory), 'up-to-date');
-    renameSync(records, `${records}.kept`);
-    writeFileSync(records, '');
-    await service.until(failures('record'));
-    rmSync(records);
-    renameSync(`${records}.kept`, records);
   });
 
   it('count failed loads', async ({ service, database }) => {
@@ -51,14 +44,17 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await service.until(failures('load'));
   });
 
-  it('count an unreadable file, and the rebuild that repairs it', { tags: ['slow'] }, async ({
+  it('count an unreadable log, and the rebuild that repairs it', { tags: ['slow'] }, async ({
     service,
     directory,
     shop,
   }) => {
-    // The worker has the base open, so the verification finds the damage first.
+    // The worker reads only the last line of its log, so the verification finds the damage.
     const folder = organizationDirectory(directory, shop.organizationId);
-    writeFileSync(join(folder, readPublished(folder)?.base ?? ''), 'x'.repeat(20_000));
+    const log = join(folder, readCurrent(folder, layoutVersion)?.log ?? '');
+    const content = readFileSync(log);
+    content.write('?', 30);
+    writeFileSync(log, content);
     await service.until(verifications('unreadable'));
     await service.until(repairs('rebuild'));
   });
@@ -71,8 +67,8 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
   }) => {
     const current = currentFile(organizationDirectory(directory, shop.organizationId));
     const published = readFileSync(current, 'utf8');
-    // As another release publishes.
-    writeFileSync(current, JSON.stringify({ ...JSON.parse(published), layoutVersion: 1 }));
+    // As if the changes since were not captured.
+    writeFileSync(current, JSON.stringify({ ...JSON.parse(published), fingerprint: '1 another' }));
     await service.until(verifications('not_comparable'));
     writeFileSync(current, published);
 

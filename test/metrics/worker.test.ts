@@ -4,10 +4,11 @@ import { describe, expect } from 'vitest';
 import {
   currentFile,
   organizationDirectory,
-  publishedBase,
-} from '../../src/purchase-store/published-generation.ts';
-import { sendWorkerRequest } from '../../src/purchase-store/worker-requests.ts';
-import { scraperOf } from '../support/metrics.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { type Scrape, scraperOf } from '../support/metrics.ts';
 import {
   addACent,
   addCustomer,
@@ -29,7 +30,7 @@ const it = measuredTest
   });
 
 describe('the metrics of the worker', () => {
-  it('show a load, the published generation and the polls', { tags: ['slow'] }, async ({
+  it('show a load, the memory of the process and the polls', { tags: ['slow'] }, async ({
     service,
     untilLive,
   }) => {
@@ -37,11 +38,6 @@ describe('the metrics of the worker', () => {
     expect(loaded.value('crm_sync_active')).toBe(1);
     const load = '{kind="load",reason="nothing was loaded yet"}';
     expect(loaded.value(`crm_sync_build_duration_seconds_count${load}`)).toBe(1);
-    expect(loaded.value('crm_sync_publish_duration_seconds_count')).toBeGreaterThan(0);
-    const bytes = loaded.value('crm_sync_delta_bytes{of="largest"}') ?? 0;
-    expect(bytes).toBeGreaterThan(0);
-    expect(loaded.value('crm_sync_published_bytes_total')).toBeGreaterThanOrEqual(bytes);
-    expect(loaded.value('crm_duckdb_bytes{storage="memory"}')).toBeGreaterThan(0);
     expect(loaded.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
 
     const polls = loaded.value('crm_sync_poll_duration_seconds_count') ?? 0;
@@ -54,34 +50,45 @@ describe('the metrics of the worker', () => {
     );
   });
 
-  it('count applied rows, and show the size of the delta', async ({
+  it('count ticks and their changes, and show the changes that are not compacted', async ({
     service,
     untilLive,
     database,
     shop,
+    newShop,
+    newCustomerId,
     customerId,
   }) => {
     const before = await untilLive();
+    const of = (before: Scrape, series: string) => before.value(series) ?? 0;
+    const all = 'crm_sync_uncompacted_changes{of="all"}';
     await addPurchases(database.pool, shop.organizationId, customerId, 30);
-    const rows = before.value('crm_sync_delta_rows{of="all"}') ?? 0;
-    const after = await service.until(
-      ({ value }) => value('crm_sync_delta_rows{of="all"}') === rows + 30,
-    );
-    const applied = before.value('crm_sync_applied_rows_total') ?? 0;
-    expect(after.value('crm_sync_applied_rows_total')).toBe(applied + 30);
-    expect(after.value('crm_sync_delta_rows{of="largest"}')).toBe(rows + 30);
+    const first = await service.until(({ value }) => value(all) === of(before, all) + 30);
+    await addPurchases(database.pool, newShop.organizationId, newCustomerId, 3);
+    const after = await service.until(({ value }) => value(all) === of(before, all) + 33);
+
+    const applied = 'crm_sync_applied_rows_total';
+    expect(of(after, applied)).toBe(of(before, applied) + 33);
+    const ticks = 'crm_sync_tick_duration_seconds_count';
+    expect(of(first, ticks)).toBe(of(before, ticks) + 1);
+    expect(of(after, ticks)).toBe(of(before, ticks) + 2);
+    const largest = 'crm_sync_uncompacted_changes{of="largest"}';
+    expect(of(after, largest)).toBe(of(first, largest));
+    const bytes = (of: string) => `crm_sync_uncompacted_bytes{of="${of}"}`;
+    expect(of(after, bytes('largest'))).toBeGreaterThan(1_000);
+    expect(of(after, bytes('all'))).toBeGreaterThan(of(after, bytes('largest')));
+    const published = 'crm_sync_published_bytes_total';
+    const added = of(after, bytes('all')) - of(before, bytes('all'));
+    expect(of(after, published) - of(before, published)).toBeLessThanOrEqual(added);
+    expect(of(after, published) - of(before, published)).toBeGreaterThan(added / 2);
   });
 
   it('show the failing organization and its lag, until its purchase is corrected', {
     tags: ['slow'],
-  }, async ({ service, database }) => {
+  }, async ({ service, untilLive, database }) => {
     const organizationId = await addOrganization(database.pool);
     const values = { customer_id: await addCustomer(database.pool, organizationId) };
-    const both = await service.until(
-      ({ value }) => value('crm_sync_organizations{state="live"}') === 2,
-    );
-    const largest = both.value('crm_sync_delta_bytes{of="largest"}') ?? 0;
-    expect(both.value('crm_sync_delta_bytes{of="all"}')).toBeGreaterThan(largest);
+    await untilLive();
     const id = await addPurchase(database.pool, organizationId, {
       ...values,
       created_at: 'infinity',
@@ -89,7 +96,7 @@ describe('the metrics of the worker', () => {
     const failed = await service.until(
       ({ value }) => value('crm_sync_organizations{state="failed"}') === 1,
     );
-    expect(failed.value('crm_sync_failures_total{stage="run"}')).toBeGreaterThan(0);
+    expect(failed.value('crm_sync_failures_total{stage="changes"}')).toBeGreaterThan(0);
     expect(failed.value('crm_sync_pending_organizations')).toBe(1);
     // The lag grows, although polls and the other organization succeed.
     await service.until(({ value }) => (value('crm_sync_lag_seconds') ?? 0) > 2);
@@ -144,9 +151,9 @@ describe('the metrics of the worker', () => {
     [
       'the change log does not reach back far enough',
       // Beyond this transaction: a poll that runs meanwhile does not see the row, and has its id as xmin.
-      `insert into purchase_change_pruning (organization_id, pruned_below)
-       select id, (pg_current_xact_id()::text::bigint + 1)::text::xid8 from organizations
-       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
+      `insert into purchase_change_pruning (pruned_below)
+       values ((pg_current_xact_id()::text::bigint + 1)::text::xid8)
+       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
     ],
     [
       'Postgres, its change log or the data folder was restored',
@@ -156,7 +163,7 @@ describe('the metrics of the worker', () => {
       'this is another database, or another organization has this id',
       `update organizations set identity = gen_random_uuid(); ${addACent}`,
     ],
-    ['the published file is damaged', null],
+    ['the published files are damaged', null],
   ] as const)(
     'count rebuilds by reason: %s',
     async ([reason, cause], { service, untilLive, database, directory, shop, customerId }) => {
@@ -164,8 +171,9 @@ describe('the metrics of the worker', () => {
       const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
       await addPurchases(database.pool, organizationId, customerId, 10);
       await untilLive();
-      const base = publishedBase(organizationDirectory(directory, organizationId)) ?? '';
-      if (cause === null) sendWorkerRequest(directory, 'damaged', organizationId, base);
+      const folder = organizationDirectory(directory, organizationId);
+      const { log = '' } = readCurrent(folder, layoutVersion) ?? {};
+      if (cause === null) sendDamageReport(directory, organizationId, log);
       else await database.pool.query(cause);
       await service.until(rebuilds);
     },
@@ -173,7 +181,7 @@ describe('the metrics of the worker', () => {
 
   it('count compactions', { tags: ['slow'] }, async ({ service, database, shop, customerId }) => {
     const compactions =
-      'crm_sync_build_duration_seconds_count{kind="compact",reason="the delta is large"}';
+      'crm_sync_build_duration_seconds_count{kind="compact",reason="the log is large"}';
     await addPurchases(database.pool, shop.organizationId, customerId, 21_000);
     await service.until(({ value }) => value(compactions) === 1);
   });

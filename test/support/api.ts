@@ -30,7 +30,7 @@ export async function createTestApi(
   options: Partial<AppOptions> = {},
 ): Promise<TestApi> {
   const duckdb = await createTestDuckDBEngine(dataDirectory);
-  const oldestAsOf = () => duckdb.current().generations.state().oldestAsOf;
+  const oldestAsOf = () => duckdb.current().organizations.state().oldestAsOf;
   const pools = { keys: database, lists: database, purchases: database };
   const registry = new Registry();
   const postgres = createPostgresEngine(database);

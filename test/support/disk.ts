@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
-import { open, rm, statfs } from 'node:fs/promises';
+import promises, { open, rm, statfs } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
 /** A small tmpfs, or a folder if the process may not mount one. */
@@ -69,4 +70,24 @@ async function mountTemporarily(path: string, mebibytes: number): Promise<ChildP
   });
   const [output] = await Promise.race([once(keeper.stdout, 'data'), once(keeper, 'exit')]);
   return String(output).includes('mounted') ? keeper : null;
+}
+
+/**
+ * Runs `work` while the disk seems to have space whenever the worker looks: another process fills it
+ * after each look, so that writes fail.
+ */
+export async function withUnnoticedFullDisk<Result>(work: () => Promise<Result>): Promise<Result> {
+  const { statfs: original } = promises;
+  const pretended = async (path: string) => {
+    const found = await original(path);
+    return { ...found, bsize: found.bsize, bavail: found.blocks };
+  };
+  promises.statfs = pretended as typeof original;
+  syncBuiltinESMExports();
+  try {
+    return await work();
+  } finally {
+    promises.statfs = original;
+    syncBuiltinESMExports();
+  }
 }

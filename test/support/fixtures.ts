@@ -2,10 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test as base } from 'vitest';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { createTestApi, type TestApi } from './api.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
@@ -164,12 +161,26 @@ const openExpectEqual =
   (dataDirectory = directory) =>
     expectEqual(database.pool, dataDirectory, organizationId);
 
-/** Waits until the published generation of the organization, or in another folder, has so many purchases. */
-const openUntilPublished =
-  async ({ folder: ownFolder }: { readonly folder: string }) =>
-  async (purchases: number, folder = ownFolder) => {
-    while (readPublished(folder)?.purchases !== purchases) await sleep(20);
+/** Waits until so many purchases of the organization, or in another data folder, are published. */
+async function openUntilPublished(
+  { directory, organizationId }: Omit<Published, 'database'>,
+  { onCleanup }: Scope,
+) {
+  const engines = new Map<string, PurchaseEngine>();
+  onCleanup(async () => {
+    for (const engine of engines.values()) await engine.close();
+  });
+  return async (purchases: number, id = organizationId, folder = directory) => {
+    const engine = engines.get(folder) ?? (await createTestDuckDBEngine(folder));
+    engines.set(folder, engine);
+    const count = () =>
+      engine.stats(id, { filters: {}, groupLimit: 1 }).then(
+        ({ result }) => Number(result.purchaseCount),
+        () => null,
+      );
+    while ((await count()) !== purchases) await sleep(20);
   };
+}
 
 /** The folder of the organization's files. */
 const openFolder = ({ directory, organizationId }: Omit<Published, 'database'>) =>

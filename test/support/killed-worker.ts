@@ -69,7 +69,7 @@ export async function killWorkers(options: Options): Promise<void> {
       if (newest !== undefined && !generations.has(newest)) break;
       await sleep(5);
     }
-    // Runs start every 250 ms: the kill falls into any step of a run.
+    // Ticks and compactions follow one another: the kill falls into any step of them.
     await sleep(random.integer(mustPublish ? 250 : 1_000));
     await worker.end('SIGKILL');
     generations.add(await generation());

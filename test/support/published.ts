@@ -1,11 +1,36 @@
 import { expect } from 'vitest';
 import type { Purchase } from '../../src/domain/purchase.ts';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseEngine, PurchaseReader } from '../../src/domain/purchase-engine.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
-/** All purchases of the published generation, read with a new engine. */
+/** The instant that the published files show. */
+export function publishedInstant(dataDirectory: string, organizationId: bigint): bigint {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const current = readCurrent(directory, layoutVersion);
+  if (current === null) throw new Error('nothing is published');
+  const tick = newestTick(readTicks(dataDirectory), organizationId);
+  return shownWatermark(organizationId, current, tick).asOf;
+}
+
+/** Waits until an open engine shows what is published. It reads the published tick every 50 ms. */
+export const untilShown = (
+  engine: PurchaseReader,
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<void> =>
+  engine.waitUntilFresh(
+    organizationId,
+    publishedInstant(dataDirectory, organizationId),
+    AbortSignal.timeout(10_000),
+  );
+
+/** All published purchases, read with a new engine. */
 export async function publishedPurchases(
   dataDirectory: string,
   organizationId: bigint,

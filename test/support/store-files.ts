@@ -1,6 +1,13 @@
-import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
+import {
+  type Current,
+  currentFile,
+  organizationDirectory,
+  serializeCurrent,
+} from '../../src/purchase-store/current.ts';
 import {
   createBaseLayout,
   createDeltaLayout,
@@ -8,25 +15,81 @@ import {
   layoutVersion,
 } from '../../src/purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { readBootId, type TickFile, writeTick } from '../../src/purchase-store/tick-file.ts';
+import { replaceFileSync } from '../../src/replace-file.ts';
+import type { Records } from '../../sync/capture/changes.ts';
+import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 
-export const storeFiles = { base: 'base-0.duckdb', delta: '1-0-0.duckdb' };
-
-/** Creates the files of a generation without purchases, and attaches them as `base` and `delta`. */
-export async function attachEmptyStore(
-  connection: DuckDBConnection,
-  directory: string,
-  organization = 0n,
-): Promise<StoreCatalogs> {
-  const path = (name: string) => quotePath(join(directory, name));
+/** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */
+export async function attachEmptyStore(connection: DuckDBConnection): Promise<StoreCatalogs> {
+  const catalogs = { base: 'base', delta: 'delta' };
   await connection.run(`
-    attach ${path(storeFiles.base)} as base (storage_version 'v1.5.0');
-    attach ${path(storeFiles.delta)} as delta (storage_version 'v1.5.0');
+    attach ':memory:' as base;
+    attach ':memory:' as delta;
     ${createBaseLayout('base')};
     ${createDeltaLayout('delta')};
-    insert into base.base values (${layoutVersion}, '${storeFiles.base}');
-    insert into delta.watermark
-    values (${layoutVersion}, ${organization}, '${storeFiles.base}', '', '', '', '1:1:', 'epoch');`);
-  const catalogs = { base: 'base', delta: 'delta' };
-  await connection.run(insertPlaceholder(catalogs));
+    ${insertPlaceholder(catalogs, 0n)}`);
   return catalogs;
+}
+
+/** Creates the file of a base without purchases, and attaches it as `base`. */
+export async function attachEmptyBase(connection: DuckDBConnection, path: string): Promise<void> {
+  await connection.run(`
+    attach ${quotePath(path)} as base (storage_version 'v1.5.0');
+    ${createBaseLayout('base')};
+    insert into base.base values (${layoutVersion}, '${basename(path)}')`);
+}
+
+const watermark = { snapshot: '1:1:', token: 'token' };
+
+/**
+ * Publishes a base, which is in the folder already, and a log with `loaded`, as a load at the tick
+ * `tick` does. Returns the log.
+ */
+export function publishFiles(
+  dataDirectory: string,
+  organizationId: bigint,
+  loaded: Records,
+  options: Partial<Pick<Current, 'base' | 'tick' | 'asOf' | 'purchases' | 'source'>> = {},
+): NewLog {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  mkdirSync(directory, { recursive: true });
+  const log = createLog(directory);
+  if (loaded.records > 0) log.append(loaded, 0);
+  const current: Current = {
+    layoutVersion,
+    base: null,
+    log: log.name,
+    logBytes: log.end().position,
+    source: '/1',
+    fingerprint: '',
+    tick: 0,
+    asOf: 1n,
+    purchases: loaded.records,
+    ...watermark,
+    ...options,
+  };
+  replaceFileSync(currentFile(directory), serializeCurrent(current));
+  return log;
+}
+
+/** Publishes a tick that shows its number as instant. */
+export function publishTick(
+  dataDirectory: string,
+  tick: number,
+  options: Partial<TickFile> = {},
+): void {
+  const shown = { asOf: BigInt(tick), ...watermark };
+  writeTick(dataDirectory, {
+    shard: everyOrganization,
+    tick,
+    ...shown,
+    fingerprint: '',
+    database: '',
+    synced: { tick, ...shown, exceptions: {} },
+    boot: readBootId(),
+    exceptions: {},
+    ...options,
+  });
 }

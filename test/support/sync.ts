@@ -1,13 +1,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { createInstance } from '../../src/duckdb/connection.ts';
+import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import type { Builder } from '../../sync/builds/builder.ts';
+import { createFileBuilder, type FileBuilderOptions } from '../../sync/builds/file-builder.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { createFileStore, type FileStoreOptions } from '../../sync/files/store.ts';
+import { createFileStore, type FileStore, type FileStoreOptions } from '../../sync/files/store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { createWorker, type Worker, type WorkerOptions } from '../../sync/schedule/worker.ts';
+import { openPublishedFiles } from '../../sync/verification/published-file.ts';
+import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
 export type TestWorker = Worker & {
@@ -15,7 +18,22 @@ export type TestWorker = Worker & {
   syncAll(): Promise<void>;
 };
 
-export type TestWorkerOptions = Partial<WorkerOptions & Pick<FileStoreOptions, 'maxIdleFiles'>>;
+/** What a worker writes with. A test may replace methods. */
+export type WorkerParts = { readonly store: FileStore; readonly builder: Builder };
+
+export type TestWorkerOptions = Partial<
+  WorkerOptions &
+    Pick<FileStoreOptions, 'maxLogRecords'> &
+    Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'> & {
+      replace: (parts: WorkerParts) => Partial<WorkerParts>;
+    }
+>;
+
+export const duckdbOptions = (dataDirectory: string, name = 'test'): DuckDBOptions => ({
+  threads: 2,
+  memoryLimit: '512MiB',
+  spillDirectory: join(dataDirectory, 'spill', name),
+});
 
 /** A sync worker in the process of the test. */
 export async function createTestWorker(
@@ -24,17 +42,19 @@ export async function createTestWorker(
   options: TestWorkerOptions = {},
 ): Promise<TestWorker> {
   mkdirSync(dataDirectory, { recursive: true });
-  const instance = await createInstance({
-    threads: 2,
-    memoryLimit: '512MiB',
-    spillDirectory: join(dataDirectory, 'spill'),
-  });
+  const instance = await createInstance(duckdbOptions(dataDirectory));
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   const registry = new Registry();
   const observer = createWorkerMetrics(registry);
+  const store = createFileStore({ ...folder, ...options });
+  const builder = createFileBuilder(store, { ...folder, instance, ...options });
   const worker = createWorker({
     ...folder,
-    store: createFileStore({ ...folder, instance, maxIdleFiles: 16, buildThreads: 2, ...options }),
+    store,
+    builder,
+    ...options.replace?.({ store, builder }),
+    openContents: (id) =>
+      openPublishedFiles(dataDirectory, id, duckdbOptions(dataDirectory, 'verification')),
     concurrency: 2,
     pollIntervalMs: 20,
     log: createRecordedLog(),

@@ -1,17 +1,16 @@
 import { cpSync, rmSync } from 'node:fs';
 import { copyFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import type pg from 'pg';
 import { createInstance, quotePath } from '../../src/duckdb/connection.ts';
-import { withSnapshot } from '../../src/postgres/pool.ts';
 import {
+  type Current,
   organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { createBases } from '../../sync/files/base-file.ts';
-import { type DeltaFile, deltaPath, openDelta } from '../../sync/files/delta-file.ts';
-import { publish } from '../../sync/publish/publish.ts';
-import type { OrganizationReport } from '../../sync/status/report.ts';
+  readCurrent,
+} from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { appendBatch, recoverLog } from '../../src/purchase-store/log.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
+import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import {
   type Verification,
@@ -21,7 +20,12 @@ import {
 import { test } from './fixtures.ts';
 import type { TestDatabase } from './postgres.ts';
 import { addCustomer, addPurchase } from './shop.ts';
-import { createTestWorker, type TestWorker } from './sync.ts';
+import {
+  createTestWorker,
+  duckdbOptions,
+  type TestWorker,
+  type TestWorkerOptions,
+} from './sync.ts';
 
 /** The published purchases of an organization, which a test damages and verifies. */
 export type PublishedShop = {
@@ -30,29 +34,39 @@ export type PublishedShop = {
   readonly organization: bigint;
   /** The organization's folder. */
   readonly folder: string;
-  /** Brings organizations up to date, and publishes. The default is this organization. */
+  /** Publishes organizations. The default is this organization. */
   sync(organizations?: readonly bigint[]): Promise<void>;
   /** Follows changes until the signal is aborted. */
   follow(signal: AbortSignal, onReport?: (report: OrganizationReport) => void): Promise<void>;
+  /** Runs `work` with a worker. */
+  withWorker<Result>(
+    work: (worker: TestWorker) => Promise<Result>,
+    options?: TestWorkerOptions,
+  ): Promise<Result>;
+  /** The content of CURRENT. */
+  current(): Current;
   /** The published base. */
   basePath(): string;
-  /** The published delta. */
-  deltaPath(): string;
-  /** The delta of the worker. */
-  livePath(): string;
-  /** Runs SQL on the published base, or on another file, as DuckDB's current database. */
+  /** The published log. */
+  logPath(): string;
+  /** Runs SQL on the published base, or another one, as DuckDB's current database. */
   damage(statement: string, path?: string): Promise<void>;
+  /** Appends records to the log, as lines without a line break. Their batch is valid. */
+  appendToLog(...records: readonly string[]): void;
   verify(options?: Partial<VerifyOptions>): Promise<Verification>;
-  /** Changes the worker's delta within a snapshot of Postgres, and publishes it. */
-  onLiveFile<Result>(
-    work: (live: DeltaFile, source: pg.ClientBase) => Promise<Result>,
-  ): Promise<Result>;
 };
 
-/** `published` is a new organization in the database and the folder of the file. */
-export const verifiedTest = test.extend('published', ({ database, directory, newShop }) =>
-  openPublishedShop(database, directory, newShop.organizationId),
-);
+/**
+ * `published` is a new organization in the database and the folder of the file. It has a base.
+ * `publishedInLog` is the same organization if it has none, because its purchases are few.
+ */
+export const verifiedTest = test
+  .extend('published', ({ database, directory, newShop }) =>
+    openPublishedShop(database, directory, newShop.organizationId),
+  )
+  .extend('publishedInLog', ({ database, directory, newShop }) =>
+    openPublishedShop(database, directory, newShop.organizationId, {}),
+  );
 
 /** Copies the organization's folder. The returned function restores it. */
 export function keepFolder({ directory, folder }: PublishedShop): () => void {
@@ -68,36 +82,27 @@ export function openPublishedShop(
   database: TestDatabase,
   directory: string,
   organization: bigint,
+  workerOptions: TestWorkerOptions = { maxPurchasesWithoutBase: 0 },
 ): PublishedShop {
   const folder = organizationDirectory(directory, organization);
-  const duckdb = {
-    threads: 2,
-    memoryLimit: '256MiB',
-    spillDirectory: join(directory, 'spill', 'test'),
-  };
+  const duckdb = { ...duckdbOptions(directory, 'verified'), memoryLimit: '256MiB' };
 
-  const withWorker = async (
-    work: (worker: TestWorker) => Promise<void>,
-    onReport: (report: OrganizationReport) => void = () => {},
-  ) => {
-    const worker = await createTestWorker(database.pool, directory, {
-      onReport: (_organizationId, report) => onReport(report),
-    });
-    await work(worker).finally(() => worker.close());
+  const withWorker: PublishedShop['withWorker'] = async (work, options = {}) => {
+    const all = { ...workerOptions, ...options };
+    const worker = await createTestWorker(database.pool, directory, all);
+    return work(worker).finally(() => worker.close());
   };
-  const runOnFile = async (path: string, statement: string) => {
-    const instance = await createInstance(duckdb);
-    const connection = await instance.connect();
-    // A copy, because another process may have the file open.
-    await copyFile(path, `${path}.damaged`);
-    await connection.run(`attach ${quotePath(`${path}.damaged`)} as file; use file`);
-    await connection.run(statement);
-    await connection.run('checkpoint file');
-    connection.closeSync();
-    instance.closeSync();
-    await rename(`${path}.damaged`, path);
+  const current = () => {
+    const content = readCurrent(folder, layoutVersion);
+    if (content === null) throw new Error('nothing is published');
+    return content;
   };
-  const basePath = () => join(folder, readPublished(folder)?.base ?? 'nothing');
+  const basePath = () => {
+    const { base } = current();
+    if (base === null) throw new Error('there is no base');
+    return join(folder, base);
+  };
+  const logPath = () => join(folder, current().log);
 
   return {
     database,
@@ -105,11 +110,32 @@ export function openPublishedShop(
     organization,
     folder,
     sync: (organizations = [organization]) => withWorker((worker) => worker.once(organizations)),
-    follow: (signal, onReport) => withWorker((worker) => worker.run(signal), onReport),
+    follow: (signal, onReport = () => {}) =>
+      withWorker((worker) => worker.run(signal), {
+        onReport: (id, report) => id === organization && onReport(report),
+      }),
+    withWorker,
+    current,
     basePath,
-    deltaPath: () => join(folder, readPublished(folder)?.file ?? 'nothing'),
-    livePath: () => deltaPath(folder, 'live'),
-    damage: (statement, path = basePath()) => runOnFile(path, statement),
+    logPath,
+    async damage(statement, path = basePath()) {
+      const instance = await createInstance(duckdb);
+      const connection = await instance.connect();
+      // A copy, because another process may have the file open.
+      await copyFile(path, `${path}.damaged`);
+      await connection.run(`attach ${quotePath(`${path}.damaged`)} as file; use file`);
+      await connection.run(statement);
+      await connection.run('checkpoint file');
+      connection.closeSync();
+      instance.closeSync();
+      await rename(`${path}.damaged`, path);
+    },
+    appendToLog(...records) {
+      const tick = newestTick(readTicks(directory), organization)?.tick ?? 0;
+      const lines = Buffer.from(records.map((record) => `${record}\n`).join(''));
+      const end = recoverLog(logPath(), tick, 0);
+      appendBatch(logPath(), end, { tick, lines, records: records.length });
+    },
     verify: (options = {}) =>
       verifyOrganization({
         organizationId: organization,
@@ -119,21 +145,6 @@ export function openPublishedShop(
         maxWaitMs: 0,
         ...options,
       }),
-    async onLiveFile(work) {
-      const instance = await createInstance(duckdb);
-      const bases = createBases(instance);
-      const context = { instance, bases, dataDirectory: directory, organizationId: organization };
-      const live = await openDelta(context, 'live');
-      if (live === null) throw new Error('there is no live delta');
-      try {
-        const result = await withSnapshot(database.pool, (source) => work(live, source));
-        await publish(live);
-        return result;
-      } finally {
-        await live.close();
-        instance.closeSync();
-      }
-    },
   };
 }
 

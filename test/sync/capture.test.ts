@@ -1,10 +1,11 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
+import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { describe, expect } from 'vitest';
-import { readPublished } from '../../src/purchase-store/published-generation.ts';
 import { test } from '../support/fixtures.ts';
 import { publishedPurchases } from '../support/published.ts';
+import { publishedLog } from '../support/published-files.ts';
 import { addCustomer, addPurchase } from '../support/shop.ts';
 
 const it = test
@@ -147,15 +148,15 @@ describe('the sync worker', () => {
 
   it('loads the organization again if the change log was pruned beyond its watermark', {
     tags: ['slow'],
-  }, async ({ database, organizationId, add, sync }) => {
+  }, async ({ database, folder, add, sync }) => {
     await add(1);
     await sync();
+    const before = publishedLog(folder);
     await add(2);
     await database.pool.query('delete from purchase_changes');
     await database.pool.query(
-      `insert into purchase_change_pruning values ($1, pg_current_xact_id())
-       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
-      [organizationId],
+      `insert into purchase_change_pruning values (pg_current_xact_id())
+       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
     );
     // Every open transaction has seen entries that are pruned. Other tests share this server.
     const isVisibleToAll = async () => {
@@ -167,13 +168,10 @@ describe('the sync worker', () => {
     };
     while (!(await isVisibleToAll())) await sleep(20);
     expect(await sync()).toEqual([1n, 2n]);
+    expect(publishedLog(folder)).not.toBe(before);
   });
 
-  it('renews its entry in purchase_change_readers for an organization without changes', async ({
-    database,
-    organizationId,
-    sync,
-  }) => {
+  it('renews its entry in purchase_change_readers without changes', async ({ database, sync }) => {
     await sync();
     await database.pool.query(
       `update purchase_change_readers set seen_at = now() - interval '25 hours'`,
@@ -181,25 +179,28 @@ describe('the sync worker', () => {
     await sync();
     const { rowCount } = await database.pool.query(
       `select from purchase_change_readers
-       where organization_id = $1 and seen_at > now() - interval '1 hour'`,
-      [organizationId],
+       where name like '% 1/1' and seen_at > now() - interval '1 hour'`,
     );
     expect(rowCount).toBe(1);
   });
 
-  it('keeps at most three generations, and adds none if nothing changed', {
-    tags: ['slow'],
-  }, async ({ folder, add, sync }) => {
+  it('appends the changes to one log, and nothing if nothing changed', { tags: ['slow'] }, async ({
+    folder,
+    add,
+    sync,
+  }) => {
+    await sync();
+    const log = publishedLog(folder);
+    const sizes = [statSync(log).size];
     for (let count = 0; count < 8; count += 1) {
       await add(count);
       await sync();
+      sizes.push(statSync(log).size);
     }
-    const files = readdirSync(folder);
-    expect(files.filter((name) => /^\d+-.*\.duckdb$/.test(name)).length).toBeLessThanOrEqual(3);
-    expect(files.filter((name) => name.includes('.tmp'))).toEqual([]);
-    const published = readPublished(folder);
+    expect(sizes).toEqual([...new Set(sizes)].sort((a, b) => a - b));
     await sync();
-    expect(readPublished(folder)).toEqual(published);
+    expect(statSync(log).size).toBe(sizes.at(-1));
+    expect(readdirSync(folder).sort()).toEqual(['CURRENT', basename(log)]);
   });
 });
 

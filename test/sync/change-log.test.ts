@@ -1,11 +1,22 @@
+import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { createPool } from '../../src/postgres/pool.ts';
-import { currentSnapshot, readChangeLog } from '../../sync/capture/change-log.ts';
-import { test } from '../support/fixtures.ts';
-import { addPurchase } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { pollChangeLog } from '../../sync/capture/change-log.ts';
+import { confirmSnapshot } from '../../sync/capture/history-token.ts';
+import { takeSnapshot } from '../../sync/capture/snapshot.ts';
+import type { Watermark } from '../../sync/capture/watermark.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { createTestDuckDBEngine } from '../support/engines.ts';
+import { isolatedTest, test } from '../support/fixtures.ts';
+import { addMarker, untilShown } from '../support/marker.ts';
+import { publishedLog } from '../support/published-files.ts';
+import { addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker, type TestWorkerOptions } from '../support/sync.ts';
 
-const unknownToken = '00000000-0000-0000-0000-000000000000';
+const takeWatermark = async (database: Database): Promise<Watermark> =>
+  confirmSnapshot(database, await withSnapshot(database, takeSnapshot));
 
 /** A worker whose connections report the plan of each statement, and the plans. */
 const it = test.extend('explained', async ({ database, directory }, { onCleanup }) => {
@@ -47,14 +58,14 @@ describe('the change log', () => {
        select $1, number, pg_current_xact_id() from generate_series(1, 200000) as number`,
       [organizationId],
     );
-    const since = await currentSnapshot(database.pool);
+    const since = await takeWatermark(database.pool);
     const change = () => addPurchase(database.pool, organizationId, { customer_id: newCustomerId });
     await change();
     const poll = async () => {
       // Postgres uses one plan for all values after five executions of a prepared statement.
       for (let number = 0; number < 8; number += 1) {
-        const { organizations } = await readChangeLog(pool, since, [unknownToken]);
-        expect(organizations).toEqual([organizationId]);
+        const { isTickDue } = await pollChangeLog(pool, since, everyOrganization, number % 2 === 0);
+        expect(isTickDue).toBe(true);
       }
     };
     await poll();
@@ -76,4 +87,97 @@ describe('the change log', () => {
     expect(plans.filter((plan) => plan.includes('purchase_changes')).length).toBeGreaterThan(10);
     expect(scansOf(plans)).toEqual([]);
   });
+});
+
+const itAlone = isolatedTest
+  .extend('marker', async ({ database: { pool } }) => addMarker(pool, await addOrganization(pool)))
+  /** Publishes once, by a worker that ends then. Returns the states that it reported. */
+  .extend('sync', ({ openWorker }) => async (options: TestWorkerOptions = {}) => {
+    const states = new Set<string>();
+    const worker = await openWorker({
+      onReport: (_organizationId, { state }) => void states.add(state),
+      ...options,
+    });
+    await worker.syncAll().finally(() => worker.close());
+    return states;
+  })
+  .extend('entries', ({ database: { pool } }) => async () => {
+    const { rows } = await pool.query<{ purchase_id: bigint }>(
+      'select purchase_id from purchase_changes where token is null',
+    );
+    return rows.length;
+  })
+  /** Publishes until nothing is retained: transactions elsewhere in the cluster retain entries too. */
+  .extend('untilPruned', ({ sync, entries }) => async () => {
+    do await sync();
+    while ((await entries()) > 0);
+  });
+
+describe('a worker that was away', { tags: ['slow'] }, () => {
+  itAlone(
+    'continues without a build if the change log has the changes',
+    async ({ directory, marker, sync, engine }) => {
+      const later = join(directory, 'later');
+      const log = () => publishedLog(organizationDirectory(later, marker.organizationId));
+      expect(await sync({ dataDirectory: later })).toContain('loading');
+      const before = log();
+      await sync();
+      for (let count = 0; count < 5; count += 1) {
+        await marker.increment();
+        await sync();
+      }
+      expect(await sync({ dataDirectory: later })).toEqual(new Set());
+      expect(log()).toBe(before);
+      await untilShown(marker, engine);
+      const laterEngine = await createTestDuckDBEngine(later);
+      await untilShown(marker, laterEngine).finally(() => laterEngine.close());
+    },
+  );
+
+  itAlone(
+    'loads again if the change log was pruned meanwhile',
+    async ({ database, directory, marker, sync, entries, untilPruned }) => {
+      const later = join(directory, 'later');
+      await sync({ dataDirectory: later });
+      await untilPruned();
+      await marker.increment();
+      for (let count = 0; count < 5; count += 1) await sync();
+      // The other data folder retains them for a day.
+      expect(await entries()).toBe(1);
+      await database.pool.query(
+        `update purchase_change_readers set seen_at = seen_at - interval '25 hours'
+       where name like $1`,
+        [`${await dataFolderId(later)} %`],
+      );
+      await untilPruned();
+      expect(await sync({ dataDirectory: later })).toContain('rebuilding');
+      const engine = await createTestDuckDBEngine(later);
+      await untilShown(marker, engine).finally(() => engine.close());
+    },
+  );
+});
+
+describe('the change log', () => {
+  itAlone(
+    'keeps entries whose records are not on the disk yet',
+    { tags: ['slow'] },
+    async ({ marker, sync, entries, untilPruned, engine }) => {
+      await untilPruned();
+      await marker.increment();
+      const failing = sync({
+        replace: ({ store }) => ({
+          store: {
+            ...store,
+            async sync() {
+              throw new Error('the disk does not respond');
+            },
+          },
+        }),
+      });
+      await expect(failing).rejects.toThrow('the disk does not respond');
+      await untilShown(marker, engine);
+      expect(await entries()).toBe(1);
+      await untilPruned();
+    },
+  );
 });

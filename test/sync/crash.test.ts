@@ -1,15 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import { describe, expect } from 'vitest';
-import { createInstance } from '../../src/duckdb/connection.ts';
 import { withConnection } from '../../src/postgres/pool.ts';
-import { createIdleFiles } from '../../sync/files/idle-files.ts';
-import { createReplicator } from '../../sync/files/replicator.ts';
-import { noObserver } from '../../sync/metrics/observer.ts';
 import { test } from '../support/fixtures.ts';
-import { createRecordedLog } from '../support/logged-lines.ts';
 import { startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases } from '../support/published.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
+import { createTestWorker } from '../support/sync.ts';
 
 const file = { scope: 'file' } as const;
 
@@ -20,10 +15,10 @@ const it = test
     onCleanup(postgres.remove);
     return postgres;
   })
-  .extend('instance', file, async ({ directory: spillDirectory }, { onCleanup }) => {
-    const instance = await createInstance({ threads: 1, memoryLimit: '256MiB', spillDirectory });
-    onCleanup(() => instance.closeSync());
-    return instance;
+  .extend('crashWorker', file, async ({ postgres, directory }, { onCleanup }) => {
+    const worker = await createTestWorker(postgres.pool, directory);
+    onCleanup(worker.close);
+    return worker;
   })
   .extend('organizationId', ({ postgres }) => addOrganization(postgres.pool))
   .extend('customer', ({ postgres, organizationId }) => addCustomer(postgres.pool, organizationId))
@@ -36,27 +31,9 @@ const it = test
           purchase_value_in_cents: cents,
         }),
   )
-  .extend(
-    'replicator',
-    async ({ postgres, instance, directory, organizationId }, { onCleanup }) => {
-      const replicator = createReplicator({
-        organizationId,
-        database: postgres.pool,
-        instance,
-        dataDirectory: directory,
-        dataFolderId: randomUUID(),
-        log: createRecordedLog(),
-        observer: noObserver,
-        idleFiles: createIdleFiles(1),
-      });
-      onCleanup(replicator.close);
-      await replicator.build('load', new AbortController().signal, () => {});
-      return replicator;
-    },
-  )
   /** Publishes what is committed, and returns the values of the published purchases. */
-  .extend('sync', ({ replicator, directory, organizationId }) => async () => {
-    await replicator.run(new AbortController().signal);
+  .extend('sync', ({ crashWorker, directory, organizationId }) => async () => {
+    await crashWorker.once([organizationId]);
     const purchases = await publishedPurchases(directory, organizationId);
     return purchases.map(({ purchase_value_in_cents: cents }) => Number(cents)).sort();
   });

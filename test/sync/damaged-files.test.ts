@@ -1,22 +1,31 @@
-import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readFileSync, rmdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
+import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
 import { firstAvailable } from '../../src/engines/first-available.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { microsecondsOf } from '../../src/postgres/instants.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
-import { currentFile } from '../../src/purchase-store/published-generation.ts';
-import { takeWorkerRequests } from '../../src/purchase-store/worker-requests.ts';
+import { currentFile } from '../../src/purchase-store/current.ts';
+import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 import { replaceFileSync } from '../../src/replace-file.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus } from '../../sync/status/status.ts';
 import { createTestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { forgeBitpackedColumn } from '../support/forged-block.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
+import { expectEqual } from '../support/published.ts';
 import { testServices } from '../support/services.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
-import { addPurchases, openPublishedShop, verifiedTest } from '../support/verified-shop.ts';
+import {
+  addPurchases,
+  openPublishedShop,
+  type PublishedShop,
+  verifiedTest,
+} from '../support/verified-shop.ts';
 
 const paths = [
   '/v1/purchases/stats?group_by=utm_source',
@@ -30,16 +39,17 @@ const exportPaths = ['?format=ndjson&min_value_in_cents=3000', '?format=csv'].ma
 );
 
 const it = verifiedTest
-  /** Starts an API that reads from Postgres if the published file is damaged. */
+  /** Starts an API that reads from Postgres if published files are damaged. */
   .extend('startReader', async ({ published }, { onCleanup }) => {
-    const { pool } = published.database;
-    const { secret } = await addKey(pool, published.organization);
+    const { database, directory, organization, current } = published;
+    const { pool } = database;
+    const { secret } = await addKey(pool, organization);
     let close = async () => {};
     onCleanup(() => close());
     return async () => {
-      const duckdb = await createTestDuckDBEngine(published.directory, { onError: () => {} });
+      const duckdb = await createTestDuckDBEngine(directory, { onError: () => {} });
       const purchases = firstAvailable(duckdb, createPostgresEngine(pool));
-      const api = await createTestApi(pool, published.directory, {
+      const api = await createTestApi(pool, directory, {
         services: testServices(pool, purchases),
         log: createRecordedLog(),
       });
@@ -63,22 +73,24 @@ const it = verifiedTest
           for (const path of exportPaths) files.push((await get(path)).split('\n').sort());
           return files;
         },
-        isDamageFound: async () => (await duckdb.version(published.organization)) === null,
-        /** Sends requests until the API serves another file than `file`. */
-        async untilRebuilt(file: string) {
+        isDamageFound: async () => (await duckdb.version(organization)) === null,
+        /** Sends requests until the API serves other files than those with `log`. */
+        async untilRebuilt(log: string) {
           for (;;) {
             await getAll();
-            const version = await duckdb.version(published.organization);
-            if (version !== null && !file.endsWith(version.name)) return;
+            const version = await duckdb.version(organization);
+            if (version !== null && !version.name.includes(log)) break;
             await sleep(20);
           }
+          expect(current().log).not.toBe(log);
         },
         close: () => close(),
       };
     };
   })
-  /** Starts a worker, and ends the previous one. */
-  .extend('startWorker', ({ published }, { onCleanup }) => {
+  /** Starts a worker. Returns a function that ends it. */
+  // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
+  .extend('startWorker', ({}, { onCleanup }) => {
     let stop = new AbortController();
     let following = Promise.resolve();
     const end = async () => {
@@ -86,16 +98,59 @@ const it = verifiedTest
       await following;
     };
     onCleanup(end);
-    return async () => {
-      await end();
+    return async ({ follow }: PublishedShop) => {
       stop = new AbortController();
-      following = published.follow(stop.signal);
+      following = follow(stop.signal);
+      return end;
     };
   });
 
-// Nothing changes in the organization, so no new generation replaces the damaged one.
-describe('a published file that is damaged', { timeout: 120_000 }, () => {
-  it('with a valid checksum invalidates the DuckDB instance of the API, which replaces the instance', {
+const flipBit = (path: string, at: number): void => {
+  const bytes = readFileSync(path);
+  bytes[at] = (bytes[at] ?? 0) ^ 4;
+  writeFileSync(path, bytes);
+};
+
+/** The first block of a base. Damage of the two headers before it may stay undetected. */
+const firstBlock = 12_288 + 8;
+
+type Damage = (shop: PublishedShop) => void;
+const damagesOfBase: readonly [string, Damage][] = [
+  ['the base is truncated', ({ basePath }) => truncateSync(basePath(), 20_000)],
+  ['the base is empty', ({ basePath }) => truncateSync(basePath(), 0)],
+];
+/** A worker that starts finds these, too. */
+const damagesOfFolder: readonly [string, Damage][] = [
+  ['the base is missing', ({ basePath }) => rmSync(basePath())],
+  ['the log is missing', ({ logPath }) => rmSync(logPath())],
+  [
+    'the log ends within a batch',
+    ({ logPath }) => truncateSync(logPath(), readFileSync(logPath()).length - 10),
+  ],
+  ['CURRENT is empty', ({ folder }) => writeFileSync(currentFile(folder), '')],
+  ['CURRENT is not JSON', ({ folder }) => writeFileSync(currentFile(folder), 'x')],
+  ['CURRENT lacks a field', ({ folder }) => writeFileSync(currentFile(folder), withoutLog(folder))],
+];
+
+const withoutLog = (folder: string): string => {
+  const content = JSON.parse(readFileSync(currentFile(folder), 'utf8'));
+  return JSON.stringify({ ...content, log: undefined });
+};
+
+/** Publishes a base, and changes in the log. */
+const publishWithLog = async (shop: PublishedShop): Promise<void> => {
+  const { database, organization } = shop;
+  await addPurchases(shop, 50);
+  await shop.sync();
+  await database.pool.query(
+    `update purchases set utm_source = 'changed' where organization_id = $1 and id % 3 = 0`,
+    [organization],
+  );
+  await shop.sync();
+};
+
+describe('published files that are damaged', { timeout: 120_000 }, () => {
+  it('with a valid checksum invalidate the DuckDB instance of the API, which replaces the instance', {
     tags: ['slow'],
   }, async ({ published, startReader, startWorker }) => {
     const { pool } = published.database;
@@ -103,9 +158,9 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     await addPurchase(pool, other, { customer_id: await addCustomer(pool, other) });
     await addPurchases(published, 400);
     await published.sync([published.organization, other]);
-    const file = published.basePath();
-    const spillDirectory = join(published.directory, 'spill', 'forge');
-    await forgeBitpackedColumn(file, 'purchase_value_in_cents', spillDirectory);
+    const { log } = published.current();
+    const spillDirectory = `${published.directory}/spill/forge`;
+    await forgeBitpackedColumn(published.basePath(), 'purchase_value_in_cents', spillDirectory);
     const { duckdb, getAll, exportAll, untilRebuilt } = await startReader();
     const statsOf = (organization: bigint) =>
       duckdb.stats(organization, { filters: {}, groupLimit: 1 });
@@ -123,13 +178,13 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     await statsOf(other);
 
     const exported = await exportAll();
-    await startWorker();
-    await untilRebuilt(file);
+    await startWorker(published);
+    await untilRebuilt(log);
     expect(await getAll()).toEqual(fromPostgres);
     expect(await exportAll()).toEqual(exported);
   });
 
-  it('is not reported if the worker has published and removed files meanwhile', async ({
+  it('are not reported if the worker has published and removed files meanwhile', async ({
     published,
     onTestFinished,
   }) => {
@@ -140,104 +195,249 @@ describe('a published file that is damaged', { timeout: 120_000 }, () => {
     onTestFinished(() => duckdb.close());
     const current = currentFile(published.folder);
     const content = readFileSync(current, 'utf8');
-    replaceFileSync(current, content.replace(/"file":"\d+/, '"file":"1'));
+    replaceFileSync(current, content.replace(/"log":"log-\w+/, '"log":"log-00'));
     // The engine reads CURRENT before it first waits.
     const version = duckdb.version(organization);
     replaceFileSync(current, content);
-    expect(await version).toBeNull();
+    await version;
     while ((await duckdb.version(organization)) === null) await sleep(10);
-    expect(takeWorkerRequests(directory, 'damaged', () => true).size).toBe(0);
+    expect(takeDamageReports(directory, () => true).size).toBe(0);
   });
 
-  it('is rebuilt if a bit of any block is flipped, and every request gets the correct response meanwhile', {
-    tags: ['slow'],
-  }, async ({ published, startReader, startWorker }) => {
-    await addPurchases(published, 2_200);
-    await published.sync();
-    const reader = await startReader();
-    const expected = await reader.getAll();
-    const expectedExports = await reader.exportAll();
-    await reader.close();
-    await startWorker();
-    const { length } = readFileSync(published.basePath());
-    let rebuilt = 0;
-    let round = 0;
-    // After the two headers, because damage of one of them may stay undetected.
-    for (let place = 12_288 + 8; place < length; place += length >> 3) {
-      const file = published.basePath();
-      const bytes = readFileSync(file);
-      bytes[place] = (bytes[place] ?? 0) ^ 4;
-      writeFileSync(file, bytes);
-      const { getAll, exportAll, isDamageFound, untilRebuilt, close } = await startReader();
-      round += 1;
-      // Every kind of request detects the damage.
-      if (round % 2 === 0) expect(await exportAll()).toEqual(expectedExports);
-      expect(await getAll()).toEqual(expected);
-      if (await isDamageFound()) {
-        await untilRebuilt(file);
-        expect(await getAll()).toEqual(expected);
-        rebuilt += 1;
+  it.for(['base', 'log'] as const)(
+    'are rebuilt if a bit of the %s is flipped, and every request gets the correct response meanwhile',
+    { tags: ['slow'] },
+    async (file, { published: withBase, publishedInLog, startReader, startWorker }) => {
+      const published = file === 'base' ? withBase : publishedInLog;
+      const path = () => (file === 'base' ? published.basePath() : published.logPath());
+      const firstByte = file === 'base' ? firstBlock : 0;
+      await addPurchases(published, 2_200);
+      await published.sync();
+      const reader = await startReader();
+      const expected = await reader.getAll();
+      const expectedExports = await reader.exportAll();
+      await reader.close();
+      const { length } = readFileSync(path());
+      let rebuilt = 0;
+      let round = 0;
+      for (let place = firstByte; place < length; place += length >> 3) {
+        const { log } = published.current();
+        flipBit(path(), place);
         // A worker rebuilds an organization once in ten minutes at most.
-        await startWorker();
+        const endWorker = await startWorker(published);
+        const { getAll, exportAll, isDamageFound, untilRebuilt, close } = await startReader();
+        round += 1;
+        // Every kind of request detects the damage.
+        if (round % 2 === 0) expect(await exportAll()).toEqual(expectedExports);
+        expect(await getAll()).toEqual(expected);
+        if ((await isDamageFound()) || published.current().log !== log) {
+          await untilRebuilt(log);
+          expect(await getAll()).toEqual(expected);
+          rebuilt += 1;
+        }
+        await close();
+        await endWorker();
       }
-      await close();
-    }
-    expect(rebuilt).toBeGreaterThan(0);
-  });
+      // The checksums of the log cover all of its bytes. Some blocks of a base are not in use.
+      if (file === 'log') expect(rebuilt).toBe(round);
+      expect(rebuilt).toBeGreaterThan(0);
+    },
+  );
 
-  it('with a valid checksum invalidates the DuckDB instance of the worker, which starts another one', {
+  it('with a valid checksum invalidate the DuckDB instance of the worker, which starts another one', {
     tags: ['slow'],
   }, async ({ published, program }) => {
-    const { pool } = published.database;
-    const other = openPublishedShop(
-      published.database,
-      published.directory,
-      await addOrganization(pool),
-    );
+    const { database, directory, organization } = published;
+    const { pool } = database;
+    const other = openPublishedShop(database, directory, await addOrganization(pool));
     await addPurchases(other, 1);
     await addPurchases(published, 400);
-    await published.sync([published.organization, other.organization]);
-    const file = published.basePath();
-    const fileOfOther = other.deltaPath();
-    const spillDirectory = join(published.directory, 'spill', 'forge');
-    await forgeBitpackedColumn(file, 'purchase_value_in_cents', spillDirectory);
+    await published.sync([organization, other.organization]);
+    const { base } = published.current();
+    const spillDirectory = `${directory}/spill/forge`;
+    await forgeBitpackedColumn(published.basePath(), 'purchase_value_in_cents', spillDirectory);
     const worker = program('sync/main.ts', ['run']);
-    await pool.query('update purchases set purchase_value_in_cents = purchase_value_in_cents + 1');
-    await vi.waitFor(() => expect(published.basePath()).not.toBe(file), 60_000);
-    await vi.waitFor(() => expect(other.deltaPath()).not.toBe(fileOfOther), 60_000);
+    // So many changes are merged with the base.
+    await pool.query(
+      `insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select organization_id, min(id), n from customers, generate_series(1, 20001) as n
+       where organization_id = $1 group by organization_id, n`,
+      [organization],
+    );
+    await worker.printed(/the DuckDB instance failed; the worker starts a new one/);
+    await vi.waitFor(() => expect(published.current().base).not.toBe(base), 60_000);
+    const customer = await addCustomer(pool, other.organization);
+    await addPurchase(pool, other.organization, { customer_id: customer });
+    await vi.waitFor(async () => {
+      expect(await other.verify()).toMatchObject({ purchases: 2, changedSince: 0 });
+    }, 60_000);
     await worker.end('SIGTERM');
-    expect(worker.output()).toContain('DuckDB failed and must restart');
-    expect(await published.verify()).toMatchObject({ state: 'equal' });
-    expect(await other.verify()).toMatchObject({ state: 'equal' });
+    expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 20_401 });
   });
 
-  it.for([
-    ['is truncated', (file: string) => truncateSync(file, 20_000)],
-    ['is empty', (file: string) => truncateSync(file, 0)],
-    [
-      'is named by an empty CURRENT',
-      (file: string) => writeFileSync(currentFile(dirname(file)), ''),
-    ],
-    [
-      'is named by a CURRENT that is not JSON',
-      (file: string) => writeFileSync(currentFile(dirname(file)), 'x'),
-    ],
-  ] as const)(
-    'is rebuilt if it %s, and the status can be read meanwhile',
+  it.for([...damagesOfBase, ...damagesOfFolder])(
+    'are reported by an API that opens them, and queries are answered by Postgres: %s',
+    { tags: ['slow'] },
+    async ([_, damage], { published, startReader }) => {
+      await publishWithLog(published);
+      const undamaged = await startReader();
+      const expected = await undamaged.getAll();
+      await undamaged.close();
+      damage(published);
+      const { getAll, isDamageFound } = await startReader();
+      expect(await getAll()).toEqual(expected);
+      expect(await isDamageFound()).toBe(true);
+      const reports = takeDamageReports(published.directory, () => true);
+      expect(reports.has(published.organization)).toBe(true);
+    },
+  );
+
+  it.for([...damagesOfBase, ...damagesOfFolder])(
+    'are rebuilt by a running worker, and the status can be read meanwhile: %s',
     { tags: ['slow'] },
     async ([_, damage], { published, startReader, startWorker }) => {
       const { database, directory } = published;
-      await addPurchases(published, 50);
-      await published.sync();
-      await startWorker();
-      const file = published.basePath();
-      damage(file);
+      await publishWithLog(published);
+      await startWorker(published);
+      const { log } = published.current();
+      damage(published);
       const organizations = await listOrganizations(database.pool);
       const folderId = await dataFolderId(directory);
       const status = await readStatus(database.pool, directory, folderId, organizations);
       expect(status.organizations).toHaveLength(organizations.length);
       const { untilRebuilt } = await startReader();
-      await untilRebuilt(file);
+      await untilRebuilt(log);
+      await expectEqual(database.pool, directory, published.organization);
+    },
+  );
+
+  it.for(damagesOfFolder)(
+    'are rebuilt by a worker that starts, without a request to the API: %s',
+    { tags: ['slow'] },
+    async ([_, damage], { published, startWorker }) => {
+      await publishWithLog(published);
+      const { log } = published.current();
+      damage(published);
+      await startWorker(published);
+      await vi.waitFor(() => expect(published.current().log).not.toBe(log), 60_000);
+      expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
+    },
+  );
+
+  it('are rebuilt if a compaction finds the damage, without a request to the API', {
+    tags: ['slow'],
+  }, async ({ published: { database, directory, organization }, startWorker }) => {
+    const options = { maxPurchasesWithoutBase: 0, maxLogRecords: 30 };
+    const published = openPublishedShop(database, directory, organization, options);
+    await publishWithLog(published);
+    const { log } = published.current();
+    // A worker that starts reads the end of the log only.
+    flipBit(published.logPath(), 20);
+    await startWorker(published);
+    await database.pool.query(
+      `update purchases set utm_source = 'again' where organization_id = $1`,
+      [organization],
+    );
+    await vi.waitFor(() => expect(published.current().log).not.toBe(log), 60_000);
+    expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
+  });
+
+  it('are found by an API and by a worker that starts: the log ends before CURRENT says', async ({
+    publishedInLog: published,
+    startReader,
+    startWorker,
+  }) => {
+    await addPurchases(published, 50);
+    await published.sync();
+    const { log } = published.current();
+    truncateSync(published.logPath(), 0);
+    const { isDamageFound, close } = await startReader();
+    expect(await isDamageFound()).toBe(true);
+    await close();
+    takeDamageReports(published.directory, () => true);
+    await startWorker(published);
+    await vi.waitFor(() => expect(published.current().log).not.toBe(log), 60_000);
+    expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
+  });
+});
+
+describe('an API that has a damaged log open', () => {
+  const damagesOfLog: readonly [string, Damage][] = [
+    ['is missing', ({ logPath }) => rmSync(logPath())],
+    ['is empty', ({ logPath }) => truncateSync(logPath(), 0)],
+    [
+      'ends within a batch',
+      ({ logPath }) => truncateSync(logPath(), readFileSync(logPath()).length - 10),
+    ],
+  ];
+  const open = it
+    /** Published purchases, which an engine has open. */
+    .extend('opened', async ({ published }, { onCleanup }) => {
+      await publishWithLog(published);
+      const engine = await createTestDuckDBEngine(published.directory, { onError: () => {} });
+      onCleanup(engine.close);
+      /** Null if the engine cannot read the files. */
+      const count = async () => {
+        const query = { filters: {}, groupLimit: 1 };
+        const shown = await engine.stats(published.organization, query).catch((error) => {
+          if (error instanceof NoGenerationError) return null;
+          throw error;
+        });
+        return shown && { purchases: Number(shown.result.purchaseCount), asOf: shown.asOf };
+      };
+      expect(await count()).toMatchObject({ purchases: 50 });
+      return { ...published, count };
+    })
+    /** Adds a purchase. Returns an instant after its commit. */
+    .extend('addOne', ({ opened: { database, organization } }) => async () => {
+      const { pool } = database;
+      await addPurchase(pool, organization, { customer_id: await addCustomer(pool, organization) });
+      const { rows } = await pool.query<{ now: bigint }>(
+        `select ${microsecondsOf('clock_timestamp()')} as now`,
+      );
+      return (rows[0] as { now: bigint }).now;
+    });
+
+  open.for(damagesOfLog)(
+    'shows no instant whose changes it lacks if the log %s, until a running worker has loaded it again',
+    { tags: ['slow'] },
+    async ([_, damage], { opened, addOne, startWorker }) => {
+      await startWorker(opened);
+      const { log } = opened.current();
+      const started = newestTick(readTicks(opened.directory), opened.organization)?.tick ?? 0;
+      const ticks = () => newestTick(readTicks(opened.directory), opened.organization)?.tick ?? 0;
+      await vi.waitFor(() => expect(ticks()).toBeGreaterThan(started), 10_000);
+      damage(opened);
+      const committedAt = await addOne();
+      for (;;) {
+        const shown = await opened.count();
+        if (shown?.purchases === 51) break;
+        if (shown !== null) expect(shown.asOf).toBeLessThan(committedAt);
+        await sleep(5);
+      }
+      expect(opened.current().log).not.toBe(log);
+    },
+  );
+
+  open.for(damagesOfLog)(
+    'shows no instant whose changes it lacks if the log %s, while a worker that starts cannot load it',
+    { tags: ['slow'] },
+    async ([_, damage], { opened, addOne, startWorker }) => {
+      damage(opened);
+      const obstacle = unfinishedBasePath(opened.folder);
+      mkdirSync(obstacle);
+      await startWorker(opened);
+      const committedAt = await addOne();
+      const publishedAsOf = () =>
+        newestTick(readTicks(opened.directory), opened.organization)?.asOf ?? 0n;
+      await vi.waitFor(() => expect(publishedAsOf()).toBeGreaterThan(committedAt), 10_000);
+      // The engine reads the tick at most every 50 ms.
+      for (const end = Date.now() + 200; Date.now() < end; ) {
+        const shown = await opened.count();
+        if (shown !== null) expect(shown.asOf).toBeLessThan(committedAt);
+      }
+      rmdirSync(obstacle);
+      while ((await opened.count())?.purchases !== 51) await sleep(20);
     },
   );
 });

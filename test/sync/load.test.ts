@@ -1,22 +1,26 @@
-import { existsSync, statSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { readPublished } from '../../src/purchase-store/published-generation.ts';
-import type { OrganizationReport } from '../../sync/status/report.ts';
-import { recordedLog } from '../http/recorded-log.ts';
+import { newestTick, readTicks, type TickFile } from '../../src/purchase-store/tick-file.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
 const it = test
   // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the names of fixtures from this pattern.
   .extend('reports', ({}): OrganizationReport[] => [])
-  /** A worker that loads 20 purchases at a time. Its reports of the organization are in `reports`. */
+  /**
+   * A worker that loads a base, 20 purchases at a time. Its reports of the organization are in
+   * `reports`.
+   */
   .extend('newWorker', ({ openWorker, organizationId, reports }) =>
     openWorker({
       loadChunkRows: 20,
+      maxPurchasesWithoutBase: 0,
       onReport: (id, report) => id === organizationId && reports.push(report),
     }),
   )
@@ -84,7 +88,7 @@ describe('a load', () => {
     await addMany(401);
     await newWorker.once([organizationId]);
     await expectEqual();
-    expect(reports.at(-1)).toMatchObject({ activity: 'following', failure: null });
+    expect(reports.at(-1)).toMatchObject({ state: 'live', failure: null });
   });
 
   it('copies a table whose last chunk is full', { tags: ['slow'] }, async ({
@@ -125,14 +129,33 @@ describe('a load', () => {
     await expectEqual();
   });
 
-  it('of a published organization leaves its file in use, to which changes are applied', {
+  it('of at most as many purchases as a log may hold creates no base, and copies every value', async ({
+    openWorker,
+    organizationId,
+    folder,
+    addMany,
+    expectEqual,
+  }) => {
+    await addMany(100);
+    const worker = await openWorker({ maxPurchasesWithoutBase: 100 });
+    await worker.once([organizationId]);
+    expect(publishedFiles(folder)?.base).toBeNull();
+    await expectEqual();
+    await addMany(1);
+    await worker.repairsFor(organizationId).rebuild();
+    expect(publishedFiles(folder)?.base).not.toBeNull();
+    await expectEqual();
+  });
+
+  it('of a published organization leaves its files in use, and changes are appended meanwhile', {
     tags: ['slow'],
   }, async ({ newWorker, organizationId, folder, addMany, startWriter, expectEqual, reports }) => {
     await addMany(400);
     await newWorker.once([organizationId]);
     const stop = follow(newWorker);
     const stopWriter = startWriter();
-    const generations = new Set<string | undefined>();
+    const before = publishedFiles(folder);
+    const logSizes = new Set<number>();
     let isBuilt = false;
     const rebuild = newWorker
       .repairsFor(organizationId)
@@ -141,61 +164,100 @@ describe('a load', () => {
         isBuilt = true;
       });
     while (!isBuilt) {
-      const published = readPublished(folder);
-      expect(published?.purchases).toBeGreaterThan(300);
-      generations.add(published?.file);
+      const current = publishedFiles(folder);
+      if (current?.log === before?.log) {
+        expect(current).toEqual(before);
+        logSizes.add(statSync(join(folder, current?.log ?? '')).size);
+      }
       await sleep(10);
     }
     await rebuild;
     await stopWriter();
     await stop();
-    expect(generations.size).toBeGreaterThan(1);
-    expect(reports.map(({ activity }) => activity)).toContain('rebuilding');
+    expect(logSizes.size).toBeGreaterThan(1);
+    expect(publishedFiles(folder)?.base).not.toBe(before?.base);
+    expect(reports.map(({ state }) => state)).toContain('rebuilding');
     await newWorker.once([organizationId]);
     await expectEqual();
   });
 
   it.for(['', 'no database'])(
-    'removes unusable files of an interrupted load: "%s"',
-    async (content, { newWorker, openWorker, organizationId, folder, addMany, expectEqual }) => {
+    'replaces an unusable file of an interrupted load: "%s"',
+    async (content, { newWorker, organizationId, folder, addMany, expectEqual }) => {
       await addMany(10);
+      mkdirSync(folder, { recursive: true });
+      const write = () => writeFileSync(unfinishedBasePath(folder), content);
+      write();
       await newWorker.once([organizationId]);
-      await newWorker.close();
-      const paths = ['next.duckdb', 'base.unfinished.duckdb'].map((name) => join(folder, name));
-      for (const path of paths) await writeFile(path, content);
-      const stop = follow(await openWorker());
-      while (paths.some((path) => existsSync(path))) await sleep(10);
-      await stop();
+      await expectEqual();
+      write();
+      await newWorker.repairsFor(organizationId).rebuild();
+      expect(existsSync(unfinishedBasePath(folder))).toBe(false);
       await expectEqual();
     },
   );
 
-  it('continues after a SIGKILL of the worker', async ({
-    database,
-    openWorker,
-    program,
-    organizationId,
-    folder,
-    addMany,
-    expectEqual,
-  }) => {
-    await addMany(2_000);
-    const worker = program('test/support/chaos/small-chunks.ts');
-    const [first, second] = ['load-a.csv', 'load-b.csv'].map((name) => join(folder, name)) as [
-      string,
-      string,
-    ];
-    while (!existsSync(second)) await sleep(5);
-    // The third chunk replaces the first one, which is committed then.
-    const { mtimeMs } = statSync(first);
-    while (statSync(first).mtimeMs === mtimeMs) await sleep(5);
-    await worker.end('SIGKILL');
-    await database.pool.query('delete from purchases where id % 5 = 0');
-    const { log, lines } = recordedLog();
-    await (await openWorker({ log, loadChunkRows: 1_000 })).once([organizationId]);
-    expect(lines.join()).toContain('continuing an interrupted load');
-    await expectEqual();
-  });
+  const interrupted = it.extend(
+    'interrupted',
+    async ({ database, directory, organizationId, program, folder, addMany }) => {
+      await addMany(2_000);
+      const worker = program('test/support/chaos/small-limits.ts');
+      const [firstChunk, secondChunk] = ['load-a.csv', 'load-b.csv'].map((name) =>
+        join(folder, name),
+      ) as [string, string];
+      while (!existsSync(secondChunk)) await sleep(5);
+      // The third chunk replaces the first one, which is committed then.
+      const { mtimeMs } = statSync(firstChunk);
+      while (statSync(firstChunk).mtimeMs === mtimeMs) await sleep(5);
+      await worker.end('SIGKILL');
+      await database.pool.query('delete from purchases where id % 5 = 0');
+      return { tick: () => newestTick(readTicks(directory), organizationId) as TickFile };
+    },
+  );
+  const nextWorker = { loadChunkRows: 1_000, maxPurchasesWithoutBase: 0 };
+
+  interrupted(
+    'is continued after a SIGKILL of the worker',
+    { tags: ['slow'] },
+    async ({ interrupted: _, openWorker, organizationId, expectEqual, reports }) => {
+      const onReport = (_id: bigint, report: OrganizationReport) => reports.push(report);
+      await (await openWorker({ ...nextWorker, onReport })).once([organizationId]);
+      expect(reports.flatMap(({ progress }) => progress ?? [])[0]?.loaded).toBeGreaterThan(0);
+      await expectEqual();
+    },
+  );
+
+  interrupted(
+    'is continued although the next worker syncs ticks before',
+    {
+      tags: ['slow'],
+    },
+    async ({ interrupted: { tick }, openWorker, organizationId, folder, expectEqual, reports }) => {
+      const { synced: before } = tick();
+      const worker = await openWorker({
+        ...nextWorker,
+        onReport: (id, report) => id === organizationId && reports.push(report),
+        replace: ({ builder }) => ({
+          builder: {
+            ...builder,
+            async load(...args) {
+              // The worker would prune the change log between these ticks.
+              const isSynced = ({ synced, tick }: TickFile) =>
+                synced.tick > before.tick && tick > synced.tick + 5;
+              while (!isSynced(tick())) await sleep(5);
+              return builder.load(...args);
+            },
+          },
+        }),
+      });
+      const stop = follow(worker);
+      while (publishedFiles(folder) === null) await sleep(10);
+      await stop();
+      expect(reports.flatMap(({ progress }) => progress ?? [])[0]?.loaded).toBeGreaterThan(0);
+      await worker.once([organizationId]);
+      await expectEqual();
+    },
+  );
 
   it('begins again if the table is truncated', async ({
     database,
@@ -207,7 +269,7 @@ describe('a load', () => {
   }) => {
     await addMany(1_000);
     const loading = newWorker.once([organizationId]).catch(() => {});
-    while (!reports.some(({ activity }) => activity === 'loading')) await sleep(5);
+    while (!reports.some(({ state }) => state === 'loading')) await sleep(5);
     await database.pool.query('truncate purchases');
     await addMany(30);
     await loading;

@@ -4,13 +4,15 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { maxPurchaseTextBytes } from '../../src/domain/purchase.ts';
 import { createPool, withSnapshot } from '../../src/postgres/pool.ts';
+import { decodeRecords } from '../../src/purchase-store/delta/records.ts';
+import { createChunkReader, maxChunkBytes } from '../../sync/builds/chunk-reader.ts';
 import { streamChanges } from '../../sync/capture/changes.ts';
 import { reserveBytes } from '../../sync/files/disk-space.ts';
-import { createChunkReader, maxChunkBytes } from '../../sync/load/chunk-reader.ts';
+import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { addPurchase, addPurchases } from '../support/shop.ts';
-import { createTestWorker } from '../support/sync.ts';
+import { createTestWorker, type TestWorkerOptions } from '../support/sync.ts';
 
 const it = test
   /** Adds purchases with 65,000 bytes of text each. */
@@ -33,12 +35,18 @@ const it = test
       ...values,
     ]);
   })
-  .extend(
-    'sync',
-    ({ worker, organizationId }) =>
-      () =>
-        worker.once([organizationId]),
-  );
+  /** Publishes the purchases of the organization, by a worker that ends then. */
+  .extend('sync', ({ openWorker, organizationId }) => async (options: TestWorkerOptions = {}) => {
+    const worker = await openWorker(options);
+    await worker.once([organizationId]).finally(() => worker.close());
+  });
+
+/** How purchases are copied, and the limit of purchases without a base. */
+const steps = [
+  ['a load into a log', 5_000],
+  ['a load into a base', 0],
+  ['a change', 5_000],
+] as const;
 
 describe('purchases with long texts', { timeout: 120_000 }, () => {
   // Rows that were stored before migration 007 can have texts of any length.
@@ -46,32 +54,35 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
   });
 
-  it.for(['a load', 'a change'])(
+  it.for(steps)(
     'are copied by %s up to the limit of text per purchase',
     { tags: ['slow'] },
-    async (step, { database, organizationId, newCustomerId, sync, expectEqual }) => {
+    async (
+      [step, maxPurchasesWithoutBase],
+      { database, organizationId, newCustomerId, sync, expectEqual },
+    ) => {
       if (step === 'a change') await sync();
       await addPurchase(database.pool, organizationId, {
         customer_id: newCustomerId,
-        // CSV doubles each quote.
-        order_number: '"'.repeat(maxPurchaseTextBytes - 5_000),
+        // CSV doubles each quote, and the text format of COPY each backslash.
+        order_number: '"'.repeat(maxPurchaseTextBytes - 2 ** 20 - 5_000),
+        utm_source: '\\'.repeat(2 ** 20),
         utm_term: 'é'.repeat(2_500),
       });
-      await sync();
+      await sync({ maxPurchasesWithoutBase });
       await expectEqual();
     },
   );
 
-  it.for([
-    ['a load', maxPurchaseTextBytes + 1],
-    ['a change', maxPurchaseTextBytes + 1],
-    ['a load', 18 * 2 ** 20],
-    ['a change', 18 * 2 ** 20],
-  ] as const)(
+  it.for(
+    steps.flatMap(([step, max]) =>
+      [maxPurchaseTextBytes + 1, 18 * 2 ** 20].map((length) => [step, length, max] as const),
+    ),
+  )(
     'are named in the error of %s if a text has %d bytes, and copied once the text is short',
     { tags: ['slow'] },
     async (
-      [step, length],
+      [step, length, maxPurchasesWithoutBase],
       { database, organizationId, newCustomerId, change, sync, expectEqual },
     ) => {
       if (step === 'a change') await sync();
@@ -79,11 +90,11 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
         customer_id: newCustomerId,
         order_number: 'x'.repeat(length),
       });
-      await expect(sync()).rejects.toThrow(
+      await expect(sync({ maxPurchasesWithoutBase })).rejects.toThrow(
         /Purchase pur_\w+ holds a value that cannot be copied: texts of more than 8 MiB together/,
       );
       await change(`update purchases set order_number = 'short' where true`);
-      await sync();
+      await sync({ maxPurchasesWithoutBase });
       await expectEqual();
     },
   );
@@ -115,7 +126,7 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     expect(Math.max(...rows)).toBe(1_600);
   });
 
-  it('are applied in several transactions, and all again after a failure between two and a restart', {
+  it('are added by a build if they exceed a tick, and all again after a failure amid them and a restart', {
     tags: ['slow'],
   }, async ({
     database,
@@ -129,15 +140,19 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     expectEqual,
   }) => {
     const pool = createPool(proxy.url, { max: 4, applicationName: 'test' });
-    const firstWorker = await createTestWorker(pool, directory);
+    const reports: OrganizationReport[] = [];
+    const firstWorker = await createTestWorker(pool, directory, {
+      onReport: (id, report) => id === organizationId && reports.push(report),
+    });
     await addPurchases(database.pool, organizationId, newCustomerId, 100);
     await firstWorker.once([organizationId]);
     await addLong(1_500);
     await change('update purchases set utm_source = $2 where id % 2 = 0', 'new');
     await change('delete from purchases where id % 10 = 0');
-    // About 1,200 rows are a transaction of 64 MiB. Each row is a message.
-    proxy.messagesLeft = 1_400;
+    // Each row is a message. The tick reads 1,600 rows, and the build fails amid them.
+    proxy.messagesLeft = 3_000;
     await expect(firstWorker.once([organizationId])).rejects.toThrow(/connection/i);
+    expect(reports.map(({ state }) => state)).toContain('catching up');
     await firstWorker.close();
     await pool.end();
     await change('update purchases set utm_source = $2 where id % 3 = 0', 'newer');
@@ -145,36 +160,46 @@ describe('purchases with long texts', { timeout: 120_000 }, () => {
     await expectEqual();
   });
 
-  it('are not loaded into the reserve of 64 MiB of a small disk', { tags: ['slow'] }, async ({
-    directory,
-    organizationId,
-    addLong,
-    openWorker,
-    skip,
-  }) => {
-    const disk = await mountDisk(join(directory, 'disk'), 128);
-    if (!disk.canBeFilled) skip();
-    await addLong(1_200);
-    const dataDirectory = join(disk.path, 'data');
-    await mkdir(dataDirectory);
-    // Two chunks of 30 MiB fit beside the reserve. The files of DuckDB do not.
-    const worker = await openWorker({ dataDirectory, loadChunkRows: 480 });
-    let minFreeBytes = Number.POSITIVE_INFINITY;
-    const watch = setInterval(() => {
-      const { bavail, bsize } = statfsSync(disk.path);
-      minFreeBytes = Math.min(minFreeBytes, bavail * bsize);
-    }, 5);
-    try {
-      await expect(worker.once([organizationId])).rejects.toThrow(
-        'The disk that holds DATA_DIR is full.',
-      );
-      expect(minFreeBytes).toBeGreaterThanOrEqual(reserveBytes);
-    } finally {
-      clearInterval(watch);
-      await worker.close();
-      await disk.unmount();
-    }
-  });
+  it.for([
+    ['log', 5_000],
+    ['base', 0],
+  ] as const)(
+    'are not loaded into the reserve of 64 MiB of a small disk: into a %s',
+    {
+      tags: ['slow'],
+    },
+    async (
+      [, maxPurchasesWithoutBase],
+      { newDirectory, organizationId, addLong, openWorker, skip },
+    ) => {
+      const disk = await mountDisk(join(newDirectory, 'disk'), 128);
+      if (!disk.canBeFilled) skip();
+      await addLong(1_200);
+      const dataDirectory = join(disk.path, 'data');
+      await mkdir(dataDirectory);
+      // Two chunks of 30 MiB fit beside the reserve. The files of DuckDB do not.
+      const worker = await openWorker({
+        dataDirectory,
+        loadChunkRows: 480,
+        maxPurchasesWithoutBase,
+      });
+      let minFreeBytes = Number.POSITIVE_INFINITY;
+      const watch = setInterval(() => {
+        const { bavail, bsize } = statfsSync(disk.path);
+        minFreeBytes = Math.min(minFreeBytes, bavail * bsize);
+      }, 5);
+      try {
+        await expect(worker.once([organizationId])).rejects.toThrow(
+          'The disk that holds DATA_DIR is full.',
+        );
+        expect(minFreeBytes).toBeGreaterThanOrEqual(reserveBytes);
+      } finally {
+        clearInterval(watch);
+        await worker.close();
+        await disk.unmount();
+      }
+    },
+  );
 });
 
 it('the stream of changes has each purchase once, however often it changed', async ({
@@ -184,6 +209,7 @@ it('the stream of changes has each purchase once, however often it changed', asy
   change,
 }) => {
   const { rows } = await database.pool.query('select pg_current_snapshot()::text as snapshot');
+  const since: string = rows[0].snapshot;
   await addPurchases(database.pool, organizationId, newCustomerId, 3_000);
   for (let round = 0; round < 3; round += 1) {
     await change('update purchases set purchase_value_in_cents = $2 where true', round);
@@ -191,9 +217,14 @@ it('the stream of changes has each purchase once, however often it changed', asy
   await change('delete from purchases where id % 3 = 0');
   const ids: bigint[] = [];
   await withSnapshot(database.pool, async (source) => {
-    for await (const { id, row } of streamChanges(source, organizationId, rows[0].snapshot)) {
-      expect(row === null).toBe(id % 3n === 0n);
-      ids.push(id);
+    for await (const [of, { lines, records }] of streamChanges(source, [organizationId], since)) {
+      expect(of).toBe(organizationId);
+      const decoded = lines.toString().trimEnd().split('\n');
+      expect(decoded).toHaveLength(records);
+      for (const { id, row } of decodeRecords(lines)) {
+        expect(row === null).toBe(id % 3n === 0n);
+        ids.push(id);
+      }
     }
   });
   expect(ids).toHaveLength(3_000);

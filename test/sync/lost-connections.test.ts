@@ -2,8 +2,10 @@ import { join } from 'node:path';
 import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { copyPurchases } from '../../sync/builds/copy-purchases.ts';
+import { streamChanges } from '../../sync/capture/changes.ts';
 import { stream } from '../../sync/capture/row-stream.ts';
-import { copyPurchases } from '../../sync/load/copy-purchases.ts';
+import { takeSnapshot } from '../../sync/capture/snapshot.ts';
 import { test } from '../support/fixtures.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
@@ -96,6 +98,27 @@ describe.each([
       );
       expect(failures).toBeGreaterThan(40);
       for (const chunk of results) expect(chunk).toMatchObject({ rows: 3, until: null });
+    });
+
+    it('ends a copy of changes with an error', { tags: ['slow'] }, async ({
+      database,
+      newShop: { organizationId },
+      proxy,
+      add,
+    }) => {
+      const { snapshot } = await withSnapshot(database.pool, takeSnapshot);
+      await add(3);
+      const { failures, results } = await withNewPool(proxy, (pool) =>
+        withSnapshot(pool, async (source) => {
+          let read = 0;
+          for await (const [, { records }] of streamChanges(source, [organizationId], snapshot)) {
+            read += records;
+          }
+          return read;
+        }),
+      );
+      expect(failures).toBeGreaterThan(20);
+      for (const read of results) expect(read).toBe(3);
     });
 
     it('fails a run of the worker, and the next run publishes all changes', {

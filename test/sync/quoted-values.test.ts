@@ -1,11 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseError } from '@clickhouse/client';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { serializeError } from '../../src/error-text.ts';
-import { organizationDirectory } from '../../src/purchase-store/published-generation.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../../sync/failure.ts';
-import { readReport } from '../../sync/status/report.ts';
+import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { isolatedTest, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addPurchase } from '../support/shop.ts';
@@ -115,7 +116,7 @@ describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
           purchase_value_in_cents: '7310501',
         });
       const worker = program('sync/main.ts', ['run'], { LOG_LEVEL: 'trace' });
-      await worker.printed(/"published"/);
+      await worker.printed(/"built"/);
       if (step === 'a change') await add();
       await database.pool.query(
         'alter table purchases alter column purchase_value_in_cents type numeric(12,2)',
@@ -123,9 +124,11 @@ describe('an error that quotes a value of a row', { timeout: 120_000 }, () => {
       if (step === 'a load') await database.pool.query('truncate purchases');
       await add();
       await worker.printed(/purchases.purchase_value_in_cents is numeric and should be bigint/);
+      while (readWorkerState(directory, everyOrganization)?.failure == null) await sleep(20);
       expect(worker.output()).not.toMatch(/7310501/);
-      const report = readReport(organizationDirectory(directory, shop.organizationId));
-      expect(JSON.stringify(report)).not.toMatch(/7310501/);
+      const state = readWorkerState(directory, everyOrganization);
+      expect(JSON.stringify(state)).toMatch(/should be bigint/);
+      expect(JSON.stringify(state)).not.toMatch(/7310501/);
     },
   );
 });

@@ -1,9 +1,13 @@
+import { mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { describe, expect } from 'vitest';
-import { withSnapshot } from '../../src/postgres/pool.ts';
-import { deltaContent } from '../../sync/verification/file-content.ts';
-import { rereadRanges } from '../../sync/verification/reread.ts';
-import { countDifferences, type Verification } from '../../sync/verification/verify.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { tickPath } from '../../src/purchase-store/tick-file.ts';
+import { draftSuffix } from '../../src/replace-file.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import type { PurchaseRange } from '../../sync/verification/purchase-range.ts';
+import type { Verification } from '../../sync/verification/verify.ts';
 import { dictionaryDamages, repairableDamages } from '../support/damages.ts';
+import { expectEqual } from '../support/published.ts';
 import {
   addPurchases,
   keepFolder,
@@ -12,24 +16,37 @@ import {
   verifiedTest,
 } from '../support/verified-shop.ts';
 
-const { signal } = new AbortController();
 const it = verifiedTest
-  /** A published file of a hundred purchases. */
+  /** A published base of a hundred purchases. */
   .extend('undamaged', { scope: 'file' }, async ({ database, directory, shop }) => {
     const published = openPublishedShop(database, directory, shop.organizationId);
     const ids = (await addPurchases(published, 100)) as [bigint, ...bigint[]];
     await published.sync();
     return { ...published, ids, id: ids[50] as bigint };
   })
-  /** The same file, which a test may damage. */
-  .extend('file', ({ undamaged }, { onCleanup }) => {
+  /** The same files, which a test may damage. */
+  .extend('files', ({ undamaged }, { onCleanup }) => {
     onCleanup(keepFolder(undamaged));
     return undamaged;
   });
 
-/** Reads the purchases of some ranges from Postgres again. */
-const reread = (file: Pick<PublishedShop, 'onLiveFile'>, { differences }: Verification) =>
-  file.onLiveFile((live, source) => rereadRanges(live, source, differences, signal));
+/** Makes a worker repair purchases of these ranges. True if reading them again was enough. */
+async function reread(
+  { organization, withWorker, current }: PublishedShop,
+  ranges: readonly PurchaseRange[],
+): Promise<boolean> {
+  const { log } = current();
+  await withWorker((worker) => worker.repairsFor(organization).reread(ranges));
+  return current().log === log;
+}
+
+/** The records that were appended to the log since it had `bytes`. */
+const recordsSince = (path: string, bytes: number): string[] =>
+  readFileSync(path)
+    .subarray(bytes)
+    .toString()
+    .split('\n')
+    .filter((line) => /^[ud]\t/.test(line));
 
 const rowsOf = ({ differences }: Verification) => {
   const sum = { missing: 0, surplus: 0, different: 0 };
@@ -41,77 +58,94 @@ const rowsOf = ({ differences }: Verification) => {
   return sum;
 };
 
-describe('a damaged file', () => {
+describe('a damaged base', () => {
   it.for(repairableDamages)(
-    'is verified and repaired: $name',
+    'is verified and repaired by records in the log: $name',
     { tags: ['slow'] },
-    async (damage, { file }) => {
-      await file.damage(damage.statement(file.id));
-      const verification = await file.verify({ partRows: 40 });
+    async (damage, { files }) => {
+      await files.damage(damage.statement(files.id));
+      const verification = await files.verify({ partRows: 40 });
       expect(verification).toMatchObject({ state: 'differs', purchases: 100, dictionaries: [] });
       expect(rowsOf(verification)).toEqual(damage.found);
-      expect(await reread(file, verification)).toBe(true);
-      expect(await file.verify()).toMatchObject({ state: 'equal', purchases: 100 });
+      expect(await reread(files, verification.differences)).toBe(true);
+      expect(await files.verify()).toMatchObject({ state: 'equal', purchases: 100 });
     },
   );
 
   it.for(dictionaryDamages)(
-    'is left to a rebuild if a dictionary has $name',
+    'is rebuilt if a dictionary has $name',
     { tags: ['slow'] },
-    async (damage, { file }) => {
-      await file.damage(damage.statement);
-      const verification = await file.verify();
+    async (damage, { files }) => {
+      await files.damage(damage.statement);
+      const verification = await files.verify();
       expect(verification).toMatchObject({ state: 'differs', dictionaries: [damage.found] });
-      expect(await reread(file, verification)).toBe(false);
-      expect(await file.verify()).toMatchObject({ state: 'differs', dictionaries: [damage.found] });
+      expect(await reread(files, verification.differences)).toBe(false);
+      expect(await files.verify()).toMatchObject({ state: 'equal', purchases: 100 });
     },
   );
 
-  it('is unchanged after a repair that was aborted', async ({ file }) => {
-    await file.damage(`delete from purchase where id = ${file.id}`);
-    const { differences } = await file.verify();
-    const aborted = AbortSignal.abort(new Error('stopping'));
-    await file.onLiveFile(async (live) => {
-      const repairing = withSnapshot(file.database.pool, (source) =>
-        rereadRanges(live, source, differences, aborted),
-      );
-      await expect(repairing).rejects.toThrow('stopping');
-    });
-    expect((await file.verify()).differences).toEqual(differences);
-  });
-
-  it('does not replace another file: its content is compared with Postgres first', async ({
-    file,
-  }) => {
-    const options = { organizationId: file.organization, database: file.database.pool, signal };
-    const count = () => file.onLiveFile((live) => countDifferences(deltaContent(live), options));
-    expect(await count()).toBe(0);
-    await file.damage(
-      `update purchase set order_number = 'x' where id in (${file.ids[2]}, ${file.id})`,
+  it('is rebuilt if the purchases that differ take more than a tick may have', {
+    tags: ['slow'],
+  }, async ({ published }) => {
+    await published.database.pool.query(
+      `with customer as (
+         insert into customers (organization_id) values ($1) returning organization_id, id
+       )
+       insert into purchases (organization_id, customer_id, purchase_value_in_cents, coupons)
+       select organization_id, id, n,
+         jsonb_build_array(jsonb_build_object('code', n || repeat('x', 65000)))
+       from customer, generate_series(1, 300) as n`,
+      [published.organization],
     );
-    expect(await count()).toBe(1);
+    await published.sync();
+    await published.damage('delete from purchase');
+    const { differences } = await published.verify();
+    expect(await reread(published, differences)).toBe(false);
+    expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 300 });
   });
 });
 
 describe('a repair', () => {
-  it('reads no other purchases than those of its ranges', async ({ file }) => {
-    const ids = [file.ids[3], file.ids[70]];
-    await file.damage(`delete from purchase where id in (${ids})`);
-    const verification = await file.verify({ partRows: 50 });
+  it('reads no other purchases than those of its ranges', async ({ files }) => {
+    const ids = [files.ids[3], files.ids[70]];
+    await files.damage(`delete from purchase where id in (${ids})`);
+    const verification = await files.verify({ partRows: 50 });
     expect(rowsOf(verification)).toMatchObject({ missing: 2 });
-    expect(await reread(file, { ...verification, differences: [] })).toBe(true);
-    expect(rowsOf(await file.verify({ partRows: 50 }))).toMatchObject({ missing: 2 });
-    const differences = verification.differences.slice(0, 1);
-    expect(await reread(file, { ...verification, differences })).toBe(true);
-    expect(rowsOf(await file.verify({ partRows: 50 }))).toMatchObject({ missing: 1 });
+    expect(await reread(files, [])).toBe(true);
+    expect(rowsOf(await files.verify({ partRows: 50 }))).toMatchObject({ missing: 2 });
+    expect(await reread(files, verification.differences.slice(0, 1))).toBe(true);
+    expect(rowsOf(await files.verify({ partRows: 50 }))).toMatchObject({ missing: 1 });
   });
 
-  it('reads a purchase of two ranges once', async ({ file }) => {
-    await file.damage(`update purchase set order_number = null where id = ${file.id}`);
-    const verification = await file.verify();
-    const twice = [...verification.differences, ...verification.differences];
-    expect(await reread(file, { ...verification, differences: twice })).toBe(true);
-    expect(await file.verify()).toMatchObject({ state: 'equal' });
+  it('reads a purchase of two ranges once', async ({ files }) => {
+    await files.damage(`update purchase set order_number = null where id = ${files.id}`);
+    const { differences } = await files.verify();
+    const path = files.logPath();
+    const { length } = readFileSync(path);
+    expect(await reread(files, [...differences, ...differences])).toBe(true);
+    expect(recordsSince(path, length)).toEqual([
+      `d\t${files.id}`,
+      expect.stringMatching(new RegExp(`^u\\t${files.id}\\t`)),
+    ]);
+    expect(await files.verify()).toMatchObject({ state: 'equal' });
+  });
+
+  it('includes the changes since the last tick', { tags: ['slow'] }, async ({ published }) => {
+    const [first, second] = await addPurchases(published, 3);
+    await published.sync();
+    await published.damage(`delete from purchase where id = ${first}`);
+    const { differences } = await published.verify();
+    const { pool } = published.database;
+    await published.withWorker(async (worker) => {
+      await worker.once([published.organization]);
+      await pool.query(`update purchases set utm_term = 'x' where id = any ($1)`, [
+        [first, second],
+      ]);
+      await worker.repairsFor(published.organization).reread(differences);
+    });
+    await expectEqual(pool, published.directory, published.organization);
+    await published.sync();
+    expect(await published.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
   });
 
   it('is followed by later changes of the same purchases', { tags: ['slow'] }, async ({
@@ -120,8 +154,8 @@ describe('a repair', () => {
     const [first, second] = await addPurchases(published, 3);
     await published.sync();
     await published.damage(`delete from purchase where id = ${first}`);
-    const verification = await published.verify();
-    expect(await reread(published, verification)).toBe(true);
+    const { differences } = await published.verify();
+    expect(await reread(published, differences)).toBe(true);
     await published.database.pool.query(
       `update purchases set utm_term = concat(utm_term, 'x') where id = any ($1)`,
       [[first, second]],
@@ -129,4 +163,65 @@ describe('a repair', () => {
     await published.sync();
     expect(await published.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
   });
+
+  it('changes nothing if it cannot be published, and can be repeated', async ({ files }) => {
+    await files.damage(`delete from purchase where id = ${files.id}`);
+    const { differences } = await files.verify();
+    const obstacle = `${tickPath(files.directory, everyOrganization)}${draftSuffix}`;
+    await files.withWorker(async (worker) => {
+      const { reread } = worker.repairsFor(files.organization);
+      await worker.once([files.organization]);
+      mkdirSync(obstacle);
+      await expect(reread(differences)).rejects.toThrow('EISDIR');
+      rmdirSync(obstacle);
+      expect((await files.verify()).differences).toEqual(differences);
+      await worker.once([files.organization]);
+      expect((await files.verify()).differences).toEqual(differences);
+      await reread(differences);
+    });
+    expect(await files.verify()).toMatchObject({ state: 'equal' });
+  });
+});
+
+describe('a load', () => {
+  const interrupted = it.extend('interrupted', async ({ files }) => {
+    let stop = () => {};
+    const stopped = new Promise<void>((resolve) => {
+      stop = resolve;
+    });
+    const options = {
+      loadChunkRows: 20,
+      onReport: (_id: bigint, { progress }: { progress: { loaded: number } | null }) => {
+        if (progress !== null && progress.loaded >= 60) stop();
+      },
+    };
+    await files.withWorker(async (worker) => {
+      const rebuilding = worker.repairsFor(files.organization).rebuild();
+      rebuilding.catch(() => {});
+      await stopped;
+      await worker.close();
+      await expect(rebuilding).rejects.toThrow('the worker is stopping');
+    }, options);
+    return files;
+  });
+
+  interrupted(
+    'replaces no files if the new ones differ from Postgres',
+    { tags: ['slow'] },
+    async ({ interrupted: files }) => {
+      const before = files.current();
+      await files.damage(
+        `update purchase set order_number = 'x' where id = ${files.ids[2]}`,
+        unfinishedBasePath(files.folder),
+      );
+      await files.withWorker(async (worker) => {
+        await expect(worker.repairsFor(files.organization).rebuild()).rejects.toThrow(
+          'the new files differ from Postgres in 1 ranges or dictionaries',
+        );
+      });
+      expect(files.current()).toEqual(before);
+      await files.sync();
+      expect(await files.verify()).toMatchObject({ state: 'equal', purchases: 100 });
+    },
+  );
 });

@@ -11,17 +11,15 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { requestFromWorker, takeRequests } from '../../sync/commands/requests.ts';
-import { everyOrganization } from '../../sync/shard.ts';
-import { readReport } from '../../sync/status/report.ts';
+import { createPool, withConnection } from '../../src/postgres/pool.ts';
+import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { prepareSession } from '../../sync/lock/session.ts';
+import { readWorkerState } from '../../sync/status/worker-state.ts';
+import { requestFromWorker, takeRequests } from '../../sync/worker/requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
@@ -37,8 +35,8 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     let isRebuilding = false;
     const options: TestWorkerOptions = {
       loadChunkRows: 40,
-      onReport: (_organizationId, { activity }) => {
-        isRebuilding ||= activity === 'rebuilding';
+      onReport: (_organizationId, { state }) => {
+        isRebuilding ||= state === 'rebuilding';
       },
     };
     await syncOnce(database.pool, directory);
@@ -93,8 +91,8 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     const organization = await addOrganization(database.pool);
     let loads = 0;
     const worker = await openWorker({
-      onReport: (_organizationId, { activity, progress }) => {
-        if (activity === 'rebuilding' && progress === null) loads += 1;
+      onReport: (_organizationId, { state, progress }) => {
+        if (state === 'rebuilding' && progress === null) loads += 1;
       },
     });
     await worker.syncAll();
@@ -129,12 +127,18 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
 
   it('is retried by the worker until it succeeds, and the command gets the first failure', {
     tags: ['slow'],
-  }, async ({ database, directory, openWorker }) => {
+  }, async ({ database, directory, openWorker, onTestFinished }) => {
     const organization = await addOrganization(database.pool);
-    const worker = await openWorker();
+    const pool = createPool(database.url, {
+      max: 4,
+      applicationName: 'test',
+      onConnect: prepareSession,
+    });
+    onTestFinished(() => pool.end());
+    const worker = await openWorker({ database: pool });
     await worker.syncAll();
     const folder = organizationDirectory(directory, organization);
-    const before = readPublished(folder)?.file;
+    const before = publishedFiles(folder)?.log;
     const stop = follow(worker);
     await withConnection(database.pool, async (connection) => {
       // The lock is held for longer than the worker waits.
@@ -150,10 +154,13 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       });
       await connection.query('rollback');
     });
-    while (readPublished(folder)?.file === before || existsSync(join(folder, 'next.duckdb'))) {
-      await sleep(20);
-    }
-    while (readReport(folder)?.failure !== null) await sleep(20);
+    while (publishedFiles(folder)?.log === before) await sleep(20);
+    // A report without a failure is removed.
+    const isFailing = () => {
+      const state = readWorkerState(directory, everyOrganization);
+      return state?.organizations[String(organization)] !== undefined;
+    };
+    while (isFailing()) await sleep(20);
     await stop();
   });
 

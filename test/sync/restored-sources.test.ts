@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -91,15 +90,14 @@ describe('a restored dump', () => {
     await syncOnce(pool, directory);
     const later = '900000000000';
     await pool.query('insert into purchase_changes values ($1, 1, $2)', [organization, later]);
-    await pool.query('insert into purchase_change_readers values ($1, $2, $3)', [
-      randomUUID(),
-      organization,
+    await pool.query('insert into purchase_change_readers (name, retain_from) values ($1, $2)', [
+      'reader of another server',
       later,
     ]);
     await pool.query(
-      `insert into purchase_change_pruning values ($1, $2)
-       on conflict (organization_id) do update set pruned_below = excluded.pruned_below`,
-      [organization, later],
+      `insert into purchase_change_pruning (pruned_below) values ($1)
+       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
+      [later],
     );
     await syncOnce(pool, directory);
     const { rows } = await pool.query(

@@ -1,12 +1,10 @@
 import pg from 'pg';
 import { describe, expect } from 'vitest';
 import { createPool } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { prepareSession } from '../../sync/commands/session.ts';
-import { tryWorkerLock } from '../../sync/commands/worker-lock.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { prepareSession } from '../../sync/lock/session.ts';
+import { tryWorkerLock } from '../../sync/lock/worker-lock.ts';
 import { test } from '../support/fixtures.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { addPurchases } from '../support/shop.ts';
@@ -90,8 +88,8 @@ describe("the timeouts of the worker's role", { timeout: 120_000 }, () => {
     url.searchParams.set('options', '-c search_path=public');
     const worker = program('sync/main.ts', ['run'], { DATABASE_URL: url.href });
     await worker.printed(/"built"/);
-    const published = readPublished(organizationDirectory(directory, shop.organizationId));
-    expect(published?.purchases).toBe(purchases);
+    const folder = organizationDirectory(directory, shop.organizationId);
+    expect(readCurrent(folder, layoutVersion)?.purchases).toBe(purchases);
     expect(worker.output()).not.toMatch(/timeout|"level":50/);
     expect(await worker.end('SIGTERM')).toBe(0);
   });

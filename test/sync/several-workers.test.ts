@@ -2,14 +2,12 @@ import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import {
-  organizationDirectory,
-  purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { shardOption } from '../../sync/shard.ts';
+import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { shardOption } from '../../sync/shard-option.ts';
 import type { Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
+import { publishedPurchases } from '../support/published.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 
 const it = test
@@ -35,11 +33,12 @@ const it = test
     expect(await command.exited(), command.output()).toBe(0);
     return JSON.parse(command.stdout());
   })
-  .extend('publishedFile', ({ newDirectory }) => (id: bigint) => {
-    return readPublished(organizationDirectory(newDirectory, id))?.file ?? null;
+  /** The name of the published log, which a rebuild replaces. */
+  .extend('publishedLog', ({ newDirectory }) => (id: bigint) => {
+    return publishedFiles(organizationDirectory(newDirectory, id))?.log ?? null;
   })
-  .extend('untilAllPublished', ({ publishedFile }) => async (organizations: readonly bigint[]) => {
-    while (organizations.some((id) => publishedFile(id) === null)) await sleep(20);
+  .extend('untilAllPublished', ({ publishedLog }) => async (organizations: readonly bigint[]) => {
+    while (organizations.some((id) => publishedLog(id) === null)) await sleep(20);
   })
   .extend('openRequests', ({ newDirectory }) => () => {
     const folder = `${purchasesDirectory(newDirectory)}/requests`;
@@ -87,9 +86,9 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     tags: ['slow'],
   }, async ({
     database,
+    newDirectory,
     organizations,
     sync,
-    publishedFile,
     untilAllPublished,
     endLockConnections,
   }) => {
@@ -99,17 +98,21 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     first.child.kill('SIGSTOP');
     await endLockConnections();
     const second = sync();
-    await second.printed(/following changes/);
     await second.printed(/only one worker may/);
+    expect(second.output()).not.toMatch(/following changes/);
     first.child.kill('SIGCONT');
     await first.printed(/was lost[\s\S]*is a standby/);
+    await second.printed(/following changes/);
     const [organization] = organizations as [bigint];
-    const before = publishedFile(organization);
     await database.pool.query(
       'update purchases set purchase_value_in_cents = 2 where organization_id = $1',
       [organization],
     );
-    while (publishedFile(organization) === before) await sleep(20);
+    const amounts = async () =>
+      (await publishedPurchases(newDirectory, organization)).map(
+        ({ purchase_value_in_cents: cents }) => cents,
+      );
+    await expect.poll(amounts, { timeout: 30_000 }).toEqual([2n]);
     expect(await second.end('SIGTERM')).toBe(0);
   });
 
@@ -148,11 +151,11 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
 
   it('rebuild an organization on request, with and without a running worker', {
     tags: ['slow'],
-  }, async ({ organizations: [organization = 0n], sync, publishedFile, openRequests }) => {
+  }, async ({ organizations: [organization = 0n], sync, publishedLog, openRequests }) => {
     const id = encodeId('organization', organization);
     const withoutWorker = sync('rebuild', '--organization', id);
     expect(await withoutWorker.exited(), withoutWorker.output()).toBe(0);
-    const first = publishedFile(organization);
+    const first = publishedLog(organization);
     expect(first).not.toBeNull();
 
     const worker = sync();
@@ -161,14 +164,14 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     expect(await withWorker.exited(), withWorker.output()).toBe(0);
     expect(withWorker.output()).toMatch(/was rebuilt/);
     expect(worker.output()).toMatch(/a rebuild was requested/);
-    expect(publishedFile(organization)).not.toBe(first);
+    expect(publishedLog(organization)).not.toBe(first);
     expect(openRequests()).toEqual([]);
   });
 
   it('are not needed by rebuild commands that start at the same time', { tags: ['slow'] }, async ({
     organizations,
     sync,
-    publishedFile,
+    publishedLog,
     openRequests,
   }) => {
     const rebuilt = organizations.slice(1);
@@ -176,7 +179,7 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
       sync('rebuild', '--organization', encodeId('organization', id)),
     );
     for (const rebuild of rebuilds) expect(await rebuild.exited(), rebuild.output()).toBe(0);
-    expect(organizations.filter((id) => publishedFile(id) !== null)).toEqual(rebuilt);
+    expect(organizations.filter((id) => publishedLog(id) !== null)).toEqual(rebuilt);
     expect(openRequests()).toEqual([]);
   });
 

@@ -4,17 +4,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPool } from '../../src/postgres/pool.ts';
-import { readPublished } from '../../src/purchase-store/published-generation.ts';
 import { readSettings } from '../../src/settings.ts';
+import { createFileBuilder } from '../../sync/builds/file-builder.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore } from '../../sync/files/store.ts';
-import { createWorker } from '../../sync/schedule/worker.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
+import { createWorker } from '../../sync/worker/worker.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { addPurchases } from '../support/shop.ts';
-import { follow, syncOnce } from '../support/sync.ts';
+import { duckdbOptions, follow } from '../support/sync.ts';
 
 const it = isolatedTest.extend('add', ({ database, shop, customerId }) => (count: number) => {
   return addPurchases(database.pool, shop.organizationId, customerId, count);
@@ -28,19 +29,18 @@ describe('a worker that stops', () => {
     add,
   }) => {
     await add(1);
-    const instance = await createInstance({
-      threads: 1,
-      memoryLimit: '256MiB',
-      spillDirectory: join(directory, 'spill'),
-    });
+    const instance = await createInstance(duckdbOptions(directory));
     const folder = {
       database: database.pool,
       dataDirectory: directory,
       dataFolderId: await dataFolderId(directory),
     };
+    const store = createFileStore(folder);
     const worker = createWorker({
       ...folder,
-      store: createFileStore({ ...folder, instance, maxIdleFiles: 1, buildThreads: 2 }),
+      store,
+      builder: createFileBuilder(store, { ...folder, instance }),
+      openContents: (id) => openPublishedFiles(directory, id, duckdbOptions(directory)),
       concurrency: 1,
       pollIntervalMs: 20,
       log: createRecordedLog(),
@@ -61,7 +61,6 @@ describe('a worker that stops', () => {
   });
 
   it('interrupts a rebuild that verification requested', { tags: ['slow'] }, async ({
-    database,
     directory,
     shop,
     folder,
@@ -69,31 +68,25 @@ describe('a worker that stops', () => {
     openWorker,
   }) => {
     await add(8_000);
-    await syncOnce(database.pool, directory);
-    let activity = '';
+    let state = '';
     const worker = await openWorker({
       loadChunkRows: 40,
       onReport: (_organizationId, report) => {
-        activity = report.activity;
+        state = report.state;
       },
       verification: {
         everyMs: 50,
-        open: (id) =>
-          openPublishedFiles(directory, id, {
-            threads: 1,
-            memoryLimit: '256MiB',
-            spillDirectory: join(directory, 'spill'),
-          }),
+        open: (id) => openPublishedFiles(directory, id, duckdbOptions(directory, 'damaged')),
       },
     });
     await worker.once([shop.organizationId]);
-    truncateSync(join(folder, readPublished(folder)?.file ?? ''), 5_000);
+    truncateSync(join(folder, publishedFiles(folder)?.base ?? 'no base'), 5_000);
     const stop = follow(worker);
-    while (activity !== 'rebuilding') await sleep(5);
+    while (state !== 'rebuilding') await sleep(5);
     await stop();
-    expect(activity).toBe('rebuilding');
+    expect(state).toBe('rebuilding');
     await worker.close();
-    expect(activity).toBe('rebuilding');
+    expect(state).toBe('rebuilding');
   });
 
   it('because it lost its lock does not wait for connections that never answer', {

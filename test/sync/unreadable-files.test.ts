@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect } from 'vitest';
-import { currentFile } from '../../src/purchase-store/published-generation.ts';
+import { currentFile } from '../../src/purchase-store/current.ts';
 import {
   addPurchases,
   keepFolder,
@@ -12,20 +12,22 @@ import {
 
 /** The offset of DuckDB's first block, and the size of a block. */
 const firstBlock = 3 * 4096;
-const blockBytes = 256 * 1024;
+const blockBytes = 64 * 1024;
 
 const it = verifiedTest
-  /** Two published organizations. The first one has an older delta, too. */
+  /** Two published organizations. The log of the first one has two batches. */
   .extend('undamaged', { scope: 'file' }, async ({ database, directory, shop, otherShop }) => {
     const own = openPublishedShop(database, directory, shop.organizationId);
     const other = openPublishedShop(database, directory, otherShop.organizationId);
     await addPurchases(own, 50);
-    await other.sync();
+    await addPurchases(other, 50);
+    await other.sync([own.organization, other.organization]);
+    await database.pool.query('delete from purchases where id % 4 = 0');
     await own.sync();
-    const olderDelta = readFileSync(own.deltaPath());
-    await database.pool.query('delete from purchases where id % 2 = 0');
+    const olderLog = readFileSync(own.logPath());
+    await database.pool.query('delete from purchases where id % 4 = 2');
     await own.sync();
-    return { ...own, other, olderDelta };
+    return { ...own, other, olderLog };
   })
   /** The files of the first organization, which a test may damage. */
   .extend('files', ({ undamaged }, { onCleanup }) => {
@@ -39,57 +41,72 @@ const edit = (path: string, change: (bytes: Buffer) => void): void => {
   writeFileSync(path, bytes);
 };
 
-const flipBits = (bytes: Buffer): void => {
-  for (let at = firstBlock + 1000; at < bytes.length; at += blockBytes) {
-    bytes[at] = (bytes[at] ?? 0) ^ 1;
-  }
+const flipBit = (bytes: Buffer, at: number): void => {
+  bytes[at] = (bytes[at] ?? 0) ^ 1;
 };
 
-type Damage = (
-  path: string,
-  files: { readonly other: PublishedShop; readonly olderDelta: Buffer },
-) => void;
+const flipBits = (bytes: Buffer): void => {
+  for (let at = firstBlock + 1000; at < bytes.length; at += blockBytes) flipBit(bytes, at);
+};
+
+type Damage = (path: string, files: { readonly other: PublishedShop }) => void;
 
 const damages: readonly [string, Damage][] = [
-  ['has overwritten blocks', (path) => edit(path, (bytes) => bytes.fill(7, firstBlock))],
-  ['has an overwritten header', (path) => edit(path, (bytes) => bytes.fill(7, 0, firstBlock))],
-  ['is truncated', (path) => truncateSync(path, readFileSync(path).length / 2)],
-  ['is empty', (path) => truncateSync(path)],
-  ['is not a database', (path) => writeFileSync(path, 'a'.repeat(100_000))],
+  ['is truncated', (path) => truncateSync(path, (readFileSync(path).length >> 1) + 7)],
+  ['is not named by CURRENT', (path) => writeFileSync(currentFile(dirname(path)), '{')],
+  ['has other content', (path) => writeFileSync(path, 'a'.repeat(100_000))],
   ['is missing', (path) => rmSync(path)],
 ];
 const damagesOfBase: readonly [string, Damage][] = [
   ...damages,
-  // Few blocks of a small delta are in use.
+  ['is empty', (path) => truncateSync(path)],
+  ['has overwritten blocks', (path) => edit(path, (bytes) => bytes.fill(7, firstBlock))],
+  ['has an overwritten header', (path) => edit(path, (bytes) => bytes.fill(7, 0, firstBlock))],
   ['has a flipped bit in each block', (path) => edit(path, flipBits)],
-  ['is not named by CURRENT', (path) => writeFileSync(currentFile(dirname(path)), '{')],
   [
     'belongs to another organization',
     (path, { other }) => writeFileSync(path, readFileSync(other.basePath())),
   ],
 ];
-const damagesOfDelta: readonly [string, Damage][] = [
+const damagesOfLog: readonly [string, Damage][] = [
   ...damages,
-  [
-    'belongs to another organization',
-    (path, { other }) => writeFileSync(path, readFileSync(other.deltaPath())),
-  ],
-  ['is older than CURRENT says', (path, { olderDelta }) => writeFileSync(path, olderDelta)],
+  ['lacks its last byte', (path) => truncateSync(path, readFileSync(path).length - 1)],
+  ['has text after its last batch', (path) => writeFileSync(path, 'x', { flag: 'a' })],
 ];
 const cases = [
   ...damagesOfBase.map(([name, damage]) => ['base', name, damage] as const),
-  ...damagesOfDelta.map(([name, damage]) => ['delta', name, damage] as const),
+  ...damagesOfLog.map(([name, damage]) => ['log', name, damage] as const),
 ];
 
 describe('a verification', () => {
   it.for(cases)(
-    'reports the folder if the %s %s, and other organizations stay readable',
-    async ([file, _, damage], { files }) => {
-      damage(file === 'base' ? files.basePath() : files.deltaPath(), files);
+    'reports the file if the %s %s, and other organizations stay readable',
+    async ([file, name, damage], { files }) => {
+      const path = file === 'base' ? files.basePath() : files.logPath();
+      damage(path, files);
       const verification = await files.verify();
       expect(verification).toMatchObject({ state: 'unreadable', differences: [] });
-      expect(verification.reason).toContain(files.folder);
+      const named = name === 'is not named by CURRENT' ? currentFile(files.folder) : path;
+      expect(verification.reason).toContain(`${named} cannot be read`);
       expect(await files.other.verify()).toMatchObject({ state: 'equal' });
     },
   );
+
+  it('reports damage if any bit of the log is flipped', { tags: ['slow'] }, async ({ files }) => {
+    const undamaged = readFileSync(files.logPath());
+    // Every third byte: places in records, first lines and last lines.
+    for (let at = 0; at < undamaged.length; at += 3) {
+      const damaged = Buffer.from(undamaged);
+      flipBit(damaged, at);
+      writeFileSync(files.logPath(), damaged);
+      expect(await files.verify(), `byte ${at}`).toMatchObject({ state: 'unreadable' });
+    }
+  });
+
+  it('reports the purchases that differ if the log lacks its last batch', async ({ files }) => {
+    writeFileSync(files.logPath(), files.olderLog);
+    const { state, differences } = await files.verify();
+    expect(state).toBe('differs');
+    expect(differences.map(({ rows }) => rows?.surplus)).toEqual([13]);
+  });
 });

@@ -1,11 +1,6 @@
 import { writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
 import { readVerificationRecord } from '../../sync/verification/verification-record.ts';
 import { runProgram } from '../support/program.ts';
 import { addOrganization } from '../support/shop.ts';
@@ -14,7 +9,7 @@ import { addPurchases, verifiedTest } from '../support/verified-shop.ts';
 const it = verifiedTest
   /** The ids of 50 purchases of `published`. */
   .extend('ids', ({ published }) => addPurchases(published, 50))
-  /** A base with these purchases, and a delta that changes the tenth of them. */
+  /** A base with these purchases, and a log that changes the tenth of them. */
   .extend('changedId', async ({ published, ids }) => {
     const [id] = ids.slice(9) as [bigint];
     await published.sync();
@@ -144,7 +139,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
 
   it('continues with the next organization after a file that cannot be read', {
     tags: ['slow'],
-  }, async ({ published, publicId, verify }) => {
+  }, async ({ published, publicId, ids: _, verify }) => {
     const other = await addOrganization(published.database.pool, 'Other');
     await published.sync([published.organization, other]);
     writeFileSync(published.basePath(), garbage);
@@ -174,11 +169,12 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
     verify,
     verifyAsJson,
   }) => {
-    const statement = `delete from change where sign > 0 and id = ${changedId}`;
-    await published.damage(statement, published.deltaPath());
+    const { log } = published.current();
+    await published.damage(`delete from purchase where id = ${changedId - 1n}`);
     const { code, output } = await verify('--repair', '--organization', publicId);
     expect(output).toMatch(/1 range differs\n.*\n {2}read again; now 50 purchases compared, equal/);
     expect(code).toBe(0);
+    expect(published.current().log).toBe(log);
     expect(await verifyAsJson('--repair', '--organization', publicId)).toMatchObject({
       code: 0,
       verifications: [{ state: 'equal', repair: null }],
@@ -249,46 +245,50 @@ describe('npm run sync -- verify --repair', { timeout: 120_000 }, () => {
 });
 
 describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_000 }, () => {
-  /** Waits until the worker has published another generation than `file`. */
-  const publishedAfter = async (folder: string, file?: string) => {
-    for (;;) {
-      const published = readPublished(folder);
-      if (published !== null && published.file !== file) return published;
-      await sleep(20);
-    }
-  };
-  const changed = it.extend('changed', async ({ published, ids, runningWorker: _ }) => {
-    const { pool } = published.database;
-    const folder = organizationDirectory(published.directory, published.organization);
-    while ((await publishedAfter(folder)).purchases !== 50) await sleep(20);
-    const { file } = await publishedAfter(folder);
-    await pool.query(`update purchases set order_number = 'x' where id = $1`, [ids[9]]);
-    await publishedAfter(folder, file);
-    return ids[9];
+  /** More purchases than a log may have, which the worker has published in a base. Returns the id of one. */
+  const loaded = it.extend('loaded', async ({ published, runningWorker: _ }) => {
+    const { database, organization, current } = published;
+    await database.pool.query(
+      `with customer as (
+         insert into customers (organization_id) values ($1) returning organization_id, id
+       )
+       insert into purchases (organization_id, customer_id, purchase_value_in_cents)
+       select organization_id, id, n from customer, generate_series(1, 20001) as n`,
+      [organization],
+    );
+    await vi.waitFor(() => {
+      expect(current()).toMatchObject({ base: expect.any(String), purchases: 20_001 });
+    }, 60_000);
+    const { rows } = await database.pool.query<{ id: bigint }>(
+      'select min(id) as id from purchases where organization_id = $1',
+      [organization],
+    );
+    return (rows[0] as { id: bigint }).id;
   });
 
-  changed(
+  loaded(
     'lets the worker read the purchases that differ again',
     { tags: ['slow'] },
-    async ({ published, publicId, changed: id, verify }) => {
+    async ({ published, publicId, loaded: id, verify }) => {
       expect((await verify('--organization', publicId)).code).toBe(0);
-      const statement = `delete from change where sign > 0 and id = ${id}`;
-      await published.damage(statement, published.deltaPath());
+      const { log } = published.current();
+      await published.damage(`delete from purchase where id = ${id}`);
       const { code, output } = await verify('--repair', '--organization', publicId);
       expect(output).toMatch(
-        /1 range differs\n.*\n {2}read again; now 50 purchases compared, equal/,
+        /1 range differs\n.*\n {2}read again; now 20,001 purchases compared, equal/,
       );
       expect(code).toBe(0);
+      expect(published.current().log).toBe(log);
     },
   );
 
-  changed(
+  loaded(
     'lets the worker rebuild a file that cannot be read',
     { tags: ['slow'] },
-    async ({ published, publicId, changed: _, verify }) => {
+    async ({ published, publicId, loaded: _, verify }) => {
       writeFileSync(published.basePath(), garbage);
       const { code, output } = await verify('--repair', '--organization', publicId);
-      expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 50 purchases compared, equal/);
+      expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 20,001 purchases compared, equal/);
       expect(code).toBe(0);
     },
   );

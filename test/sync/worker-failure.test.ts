@@ -4,15 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { createPool } from '../../src/postgres/pool.ts';
-import {
-  organizationDirectory,
-  purchasesDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
+import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { tickPath, ticksDirectory } from '../../src/purchase-store/tick-file.ts';
+import { draftSuffix } from '../../src/replace-file.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
 import { runProgram } from '../support/program.ts';
+import { publishedFiles } from '../support/published-files.ts';
 import { createWorkerRole } from '../support/role.ts';
 import { addPurchase } from '../support/shop.ts';
 
@@ -142,12 +142,11 @@ describe('status of a worker', { timeout: 180_000 }, () => {
   });
 
   it('names the path of a file that the worker cannot write', { tags: ['slow'] }, async ({
-    shop,
     newDirectory,
     sync,
     statusUntil,
   }) => {
-    const obstacle = join(organizationDirectory(newDirectory, shop.organizationId), 'STATUS');
+    const obstacle = tickPath(newDirectory, everyOrganization) + draftSuffix;
     mkdirSync(obstacle, { recursive: true });
     sync('run');
     const failure = workerFailure(await statusUntil(hasFailed));
@@ -155,14 +154,13 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     expect(failure?.message).toContain(obstacle);
   });
 
-  it('has the time of the last poll if the worker can write neither its polls nor its failure', {
+  it('has the time of the last poll if the worker can write neither ticks nor its failure', {
     tags: ['slow'],
   }, async ({ newDirectory, sync, statusUntil }) => {
     mkdirSync(purchasesDirectory(newDirectory), { recursive: true });
-    const [polls, failures] = ['up-to-date', 'worker-failures'].map((name) =>
-      join(purchasesDirectory(newDirectory), name),
-    ) as [string, string];
-    for (const path of [polls, failures]) writeFileSync(path, 'a file instead of a folder');
+    const ticks = ticksDirectory(newDirectory);
+    const failures = join(purchasesDirectory(newDirectory), 'workers');
+    for (const path of [ticks, failures]) writeFileSync(path, 'a file instead of a folder');
     const worker = sync('run');
     await worker.printed(/DATA_DIR cannot be written to/);
     const failure = workerFailure(await statusUntil(hasFailed));
@@ -171,8 +169,8 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     );
     expect(failure?.advice).toMatch(/^Read the worker's log/);
     rmSync(failures);
-    await statusUntil((status) => workerFailure(status)?.message.includes(polls) === true);
-    rmSync(polls);
+    await statusUntil((status) => workerFailure(status)?.message.includes(ticks) === true);
+    rmSync(ticks);
     await statusUntil(isHealthy);
   });
 
@@ -188,12 +186,11 @@ describe('status of a worker', { timeout: 180_000 }, () => {
         alter table purchases disable row level security`);
     });
     sync('run');
-    const status = await statusUntil(({ organizations }) => organizations[0]?.failure != null);
-    expect(status.organizations[0]?.failure).toMatchObject({
+    expect(workerFailure(await statusUntil(hasFailed))).toMatchObject({
       message: 'A row-level security policy may hide rows of the table purchases.',
       advice: expect.stringContaining('bypassrls'),
     });
-    expect(readPublished(organizationDirectory(newDirectory, shop.organizationId))).toBeNull();
+    expect(publishedFiles(organizationDirectory(newDirectory, shop.organizationId))).toBeNull();
     await database.pool.query(`alter role ${role.name} bypassrls`);
     await statusUntil(({ organizations }) => organizations[0]?.purchases === 1);
   });

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/commands/worker-lock.ts';
+import { readWorkers, tryWorkerLock, type WorkerLock } from '../../sync/lock/worker-lock.ts';
 import { test } from '../support/fixtures.ts';
 
 const folder = 'folder-1';

@@ -1,24 +1,23 @@
 import {
-  copyFileSync,
+  appendFileSync,
   existsSync,
   mkdirSync,
-  readdirSync,
+  readFileSync,
   rmSync,
+  statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import {
-  currentFile,
-  organizationDirectory,
-  readPublished,
-} from '../../src/purchase-store/published-generation.ts';
-import { unfinishedBasePath } from '../../sync/files/base-file.ts';
-import { readReport } from '../../sync/status/report.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
+import { publishedFiles, publishedLog } from '../support/published-files.ts';
 import { addCustomer, addPurchases } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 
@@ -39,7 +38,7 @@ describe('a worker after a failure of Postgres', () => {
   }, async ({ database, openWorker, organizationId, folder, add, expectEqual }) => {
     database.pool.on('error', () => {});
     await add(1_500);
-    const worker = await openWorker({ loadChunkRows: 50 });
+    const worker = await openWorker({ loadChunkRows: 50, maxPurchasesWithoutBase: 0 });
     const outcome = expect(worker.once([organizationId])).rejects.toThrow();
     while (!existsSync(unfinishedBasePath(folder))) await sleep(1);
     const locking = await database.pool.connect();
@@ -113,38 +112,38 @@ describe('a worker after a failure of files', () => {
     await expectEqual();
   });
 
-  it.for(['truncated', 'overwritten', 'replaced by an older one', 'removed'])(
-    'publishes again if the published file was %s before its start',
+  it.for(['truncated', 'overwritten', 'replaced by a folder', 'removed'])(
+    'loads an organization again if its log was %s before the start of the worker',
     async (damage, { folder, add, sync, expectEqual }) => {
-      const publishedFile = () => join(folder, readPublished(folder)?.file ?? 'nothing');
       await add();
       await sync();
-      const older = join(folder, 'older');
-      copyFileSync(publishedFile(), older);
       await add();
       await sync();
-      const file = publishedFile();
-      if (damage === 'truncated') truncateSync(file, 5_000);
-      else if (damage === 'overwritten') writeFileSync(file, 'x'.repeat(50_000));
-      else if (damage === 'removed') rmSync(file);
-      else copyFileSync(older, file);
+      const log = publishedLog(folder);
+      if (damage === 'truncated') truncateSync(log, 20);
+      else if (damage === 'overwritten') writeFileSync(log, 'x'.repeat(50_000));
+      else rmSync(log);
+      if (damage === 'replaced by a folder') mkdirSync(log);
       await sync();
-      expect(publishedFile()).not.toBe(file);
+      expect(publishedLog(folder)).not.toBe(log);
       await expectEqual();
     },
   );
 
-  it('rebuilds a damaged live file', { tags: ['slow'] }, async ({
-    folder,
-    add,
-    sync,
-    expectEqual,
-  }) => {
+  it('continues a log that ends within a batch', async ({ folder, add, sync, expectEqual }) => {
     await add();
     await sync();
-    truncateSync(join(folder, 'live.duckdb'), 20_000);
     await add();
     await sync();
+    const log = publishedLog(folder);
+    const { size } = statSync(log);
+    const batch = readFileSync(log);
+    // A killed worker has appended these to the log, and has not published their tick.
+    appendFileSync(log, `t\t999999999\n${batch.toString().split('\n')[1]}\ne\t9999`);
+    await add();
+    await sync();
+    expect(publishedLog(folder)).toBe(log);
+    expect(statSync(log).size).toBeGreaterThan(size);
     await expectEqual();
   });
 
@@ -165,20 +164,20 @@ describe('a worker after a failure of files', () => {
     const disk = await mountDisk(join(directory, 'disk'), 400);
     onTestFinished(disk.unmount);
     if (!disk.canBeFilled) skip();
-    const folder = organizationDirectory(disk.path, organizationId);
+    const log = () => readFileSync(publishedLog(organizationDirectory(disk.path, organizationId)));
+    const failure = () => readWorkerState(disk.path, everyOrganization)?.failure ?? null;
     await add();
     const worker = await openWorker({ dataDirectory: disk.path });
     const stop = follow(worker);
-    await untilPublished(1, folder);
-    const before = readPublished(folder);
+    await untilPublished(1, organizationId, disk.path);
+    const before = log();
     await disk.fill(20 * 2 ** 20);
     const customer = await addCustomer(database.pool, other);
     await addPurchases(database.pool, other, customer, 1);
     await add();
-    while ((readReport(folder)?.failure ?? null) === null) await sleep(20);
-    expect(readReport(folder)?.failure?.message).toBe('The disk that holds DATA_DIR is full.');
-    expect(readPublished(folder)).toEqual(before);
-    expect(readdirSync(folder)).toContain(before?.file);
+    while (failure() === null) await sleep(20);
+    expect(failure()?.message).toBe('The disk that holds DATA_DIR is full.');
+    expect(log()).toEqual(before);
     await stop();
     await worker.close();
 
@@ -186,9 +185,9 @@ describe('a worker after a failure of files', () => {
     const next = await openWorker({ dataDirectory: disk.path });
     const stopNext = follow(next);
     await disk.free();
-    await untilPublished(2, folder);
-    await untilPublished(1, organizationDirectory(disk.path, other));
-    while (readReport(folder)?.failure !== null) await sleep(20);
+    await untilPublished(2, organizationId, disk.path);
+    await untilPublished(1, other, disk.path);
+    while (failure() !== null) await sleep(20);
     await expectEqual(disk.path);
     await stopNext();
     await next.close();
@@ -203,9 +202,11 @@ describe('a worker', () => {
     folder,
     add,
   }) => {
+    // A data folder that is no longer used retains entries for a day.
+    await database.pool.query('delete from purchase_change_readers');
     await add(50);
     const stop = follow(await openWorker());
-    while (readPublished(folder) === null) await sleep(10);
+    while (publishedFiles(folder) === null) await sleep(10);
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     const entries = async () => {
       const { rowCount } = await database.pool.query(
@@ -227,7 +228,7 @@ describe('a worker', () => {
   }) => {
     await database.pool.query('delete from organizations where id = $1', [organizationId]);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'next.duckdb'), '');
+    writeFileSync(join(folder, 'base.unfinished.duckdb'), '');
     const stop = follow(await openWorker());
     while (existsSync(folder)) await sleep(20);
     await stop();

@@ -1,15 +1,11 @@
-import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
 import { labelKey, labelTable } from '../../../src/purchase-store/layout.ts';
-import {
-  organizationDirectory,
-  readPublished,
-} from '../../../src/purchase-store/published-generation.ts';
 import { readUsage, residentBytesOfFamily } from '../../measure/process-usage.ts';
 import { inRounds } from '../../measure/rounds.ts';
 import { ratioOf, type Summary, summaryOf } from '../../measure/statistics.ts';
 import type { Scope } from '../../runner/scope.ts';
+import { attachBase } from '../../setup/attached-base.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 import { readExport } from './export-client.ts';
@@ -42,14 +38,18 @@ export async function measureRates(
   { rounds, threads }: { readonly rounds: number; readonly threads: number },
 ): Promise<Rate[]> {
   const shop = service.shops[0] as BenchmarkShop;
-  const directory = organizationDirectory(service.dataDirectory, shop.organizationId);
-  const published = readPublished(directory);
-  if (published === null) throw new Error('nothing is published');
   const instance = await DuckDBInstance.create(':memory:', { threads: String(threads) });
   scope.afterwards(async () => instance.closeSync());
   const connection = await instance.connect();
-  // Nothing has changed since the load, so the base has all purchases.
-  await connection.run(`attach '${join(directory, published.base)}' as file (read_only)`);
+  // Nothing has changed since the load.
+  const { dataDirectory } = service;
+  const { organizationId } = shop;
+  const purchases = await attachBase(
+    instance,
+    connection,
+    { dataDirectory, organizationId },
+    'file',
+  );
   const { pid } = service.api;
   const copy = (copyFormat: string) => async () => {
     const statement = `copy (${rows}) to '/dev/null' (format ${copyFormat})`;
@@ -71,7 +71,7 @@ export async function measureRates(
     const [copies = [], exports = []] = measured.slice(2 * index);
     return {
       format,
-      rowsPerSecond: summaryOf(exports, ({ seconds }) => published.purchases / seconds),
+      rowsPerSecond: summaryOf(exports, ({ seconds }) => purchases / seconds),
       ratio: ratioOf(copies, exports, ({ seconds }) => seconds),
       maxBytes: Math.max(...exports.map(({ maxBytes }) => maxBytes)),
       copyCpu: summaryOf(copies, ({ writerCpu }) => writerCpu),

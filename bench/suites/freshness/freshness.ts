@@ -5,9 +5,10 @@ import type { Plot } from '../../report/plots.ts';
 import { decimal, describeWarnings, mebibytes } from '../../report/tables.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
-import { countGenerations, type GenerationCount } from './generation-count.ts';
 import { type Marker, measureVisibility } from './markers.ts';
+import { startReaders } from './readers.ts';
 import { startChanges } from './steady-changes.ts';
+import { countTicks } from './tick-count.ts';
 
 /** In this time, the worker's intervals adapt to the changes. */
 const warmUpMs = 2_000;
@@ -22,6 +23,8 @@ export const freshness = defineSuite({
     changesPerSecond: 500,
     writers: 4,
     oldPercent: 10,
+    /** Each requests statistics of every organization once a second. */
+    readers: 0,
     seconds: 30,
     seed: 42,
   },
@@ -32,8 +35,14 @@ export const freshness = defineSuite({
     const changes = await startChanges(scope, service.database.pool, service.shops, options);
     console.log(`Measuring for ${seconds} s.`);
     await sleep(warmUpMs, undefined, { signal: scope.signal });
-    const generations = countGenerations(scope, service);
-    const read = () => ({ ...readState(service), ...generations(), changes: changes() });
+    const ticks = countTicks(scope, service);
+    const reads = startReaders(scope, service, options.readers);
+    const read = () => ({
+      ...readState(service),
+      ticks: ticks(),
+      reads: reads(),
+      changes: changes(),
+    });
     const before = read();
     const markers = await measureVisibility(scope, service, seconds * 1000);
     const figures = { ...compare(before, read()), ...summarizeMarkers(markers) };
@@ -46,7 +55,7 @@ export const freshness = defineSuite({
   },
 });
 
-type State = ReturnType<typeof readState> & GenerationCount & { readonly changes: number };
+type State = ReturnType<typeof readState> & Readonly<Record<'ticks' | 'reads' | 'changes', number>>;
 
 const readState = ({ worker, api }: RunningService) => ({
   at: performance.now(),
@@ -58,17 +67,16 @@ function compare(before: State, after: State) {
   const elapsed = (after.at - before.at) / 1000;
   const rate = (of: (state: State) => number) => (of(after) - of(before)) / elapsed;
   const of = (usage: ProcessUsage | null, name: keyof ProcessUsage) => usage?.[name] ?? Number.NaN;
-  const generations = after.generations - before.generations;
-  const workerCores = rate(({ worker }) => of(worker, 'cpuSeconds'));
+  const written = rate(({ worker }) => of(worker, 'writtenBytes'));
+  const changes = rate((state) => state.changes);
   return {
     seconds: elapsed,
-    changesPerSecond: rate(({ changes }) => changes),
-    generationsPerSecond: rate((state) => state.generations),
-    copiedBytesPerSecond: rate(({ bytes }) => bytes),
-    writtenBytesPerSecond: rate(({ worker }) => of(worker, 'writtenBytes')),
-    workerCores,
+    changesPerSecond: changes,
+    ticksPerSecond: rate((state) => state.ticks),
+    readsPerSecond: rate((state) => state.reads),
+    writtenBytesPerChange: written / changes,
     /** Processor time: other programs on the machine hardly change it. */
-    workerMsPerGeneration: (1000 * workerCores * elapsed) / generations,
+    workerCores: rate(({ worker }) => of(worker, 'cpuSeconds')),
     apiCores: rate(({ api }) => of(api, 'cpuSeconds')),
     workerResidentBytes: of(after.worker, 'residentBytes'),
     apiResidentBytes: of(after.api, 'residentBytes'),
@@ -97,7 +105,6 @@ type Figures = ReturnType<typeof compare> & ReturnType<typeof summarizeMarkers>;
 function describe(figures: Figures): ReportText {
   const { median, p95, p99, max } = figures.lagMs;
   const lags = [median, p95, p99, max].map((value) => decimal(value, 0));
-  const perSecond = (bytes: number) => `${mebibytes(bytes)}/s`;
   return [
     {
       head: ['commit to visible over HTTP', 'median ms', 'p95 ms', 'p99 ms', 'max ms'],
@@ -105,11 +112,11 @@ function describe(figures: Figures): ReportText {
     },
     ...(figures.neverVisible === 0 ? [] : [`Never visible: ${figures.neverVisible}.`]),
     `Changes: ${decimal(figures.changesPerSecond, 0)}/s. ` +
-      `Generations: ${decimal(figures.generationsPerSecond)}/s, copied ${perSecond(figures.copiedBytesPerSecond)}, ` +
-      `${decimal(figures.workerMsPerGeneration, 0)} ms of the worker's processor time each. ` +
+      `Ticks with changes: ${decimal(figures.ticksPerSecond)}/s. ` +
+      `Other statistics: ${decimal(figures.readsPerSecond, 0)}/s. ` +
       `One request: ${decimal(figures.requestMs)} ms.`,
     `Worker: ${decimal(figures.workerCores, 2)} cores, ${mebibytes(figures.workerResidentBytes)} resident, ` +
-      `writes ${perSecond(figures.writtenBytesPerSecond)}. ` +
+      `${decimal(figures.writtenBytesPerChange, 0)} bytes written for a change. ` +
       `API: ${decimal(figures.apiCores, 2)} cores, ${mebibytes(figures.apiResidentBytes)} resident.`,
   ];
 }

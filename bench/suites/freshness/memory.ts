@@ -7,15 +7,15 @@ import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
-import { countGenerations } from './generation-count.ts';
 import { startChanges } from './steady-changes.ts';
+import { countTicks } from './tick-count.ts';
 
 /** Each poll of the worker finds changes. */
 const workerSettings = { SYNC_POLL_INTERVAL_MS: '20' };
 
 export const memory = defineSuite({
   name: 'memory',
-  description: 'resident memory of worker and API through thousands of generations',
+  description: 'resident memory of worker and API through thousands of ticks',
   isQuick: false,
   defaults: {
     organizations: 4,
@@ -40,7 +40,7 @@ export const memory = defineSuite({
     const figures = {
       worker: summarizeSamples(samples, ({ workerBytes }) => workerBytes),
       api: summarizeSamples(samples, ({ apiBytes }) => apiBytes),
-      generations: samples.at(-1)?.generations ?? 0,
+      ticks: samples.at(-1)?.ticks ?? 0,
       changes: changes(),
       responses: responses(),
       warnings: service.warnings(),
@@ -53,7 +53,7 @@ export const memory = defineSuite({
   },
 });
 
-/** Queries every organization in turn, so that the API follows all their generations. */
+/** Queries every organization in turn, so that the API follows all of them. */
 function startReader(scope: Scope, { shops, get }: RunningService): () => number {
   let responses = 0;
   const read = async () => {
@@ -73,7 +73,7 @@ function startReader(scope: Scope, { shops, get }: RunningService): () => number
 
 type Sample = {
   readonly seconds: number;
-  readonly generations: number;
+  readonly ticks: number;
   readonly changes: number;
   /** Resident, and the part of it that no file backs. */
   readonly workerBytes: number;
@@ -91,7 +91,7 @@ async function sample(
   // Sixty in a minute, some hundreds in an hour.
   const intervalMs = Math.min(10_000, Math.max(forMs / 60, 100));
   const samples: Sample[] = [];
-  const generations = countGenerations(scope, service);
+  const ticks = countTicks(scope, service);
   const startedAt = performance.now();
   for (let dueMs = 0; dueMs <= forMs; dueMs += intervalMs) {
     const waitMs = startedAt + dueMs - performance.now();
@@ -101,7 +101,7 @@ async function sample(
     if (worker === null || api === null) continue;
     samples.push({
       seconds: (performance.now() - startedAt) / 1000,
-      generations: generations().generations,
+      ticks: ticks(),
       changes: changes(),
       workerBytes: worker.residentBytes,
       workerAnonymousBytes: worker.anonymousBytes,
@@ -114,7 +114,7 @@ async function sample(
 
 function summarizeSamples(samples: readonly Sample[], bytes: (sample: Sample) => number) {
   const points = samples.map((sample) => ({
-    x: sample.generations / 1000,
+    x: sample.ticks / 1000,
     y: bytes(sample) / 2 ** 20,
   }));
   const boundary = (third: number) => Math.round((points.length * third) / 3);
@@ -122,22 +122,22 @@ function summarizeSamples(samples: readonly Sample[], bytes: (sample: Sample) =>
   return {
     thirdsMiB: thirds.map((third) => median(third.map(({ y }) => y))),
     maxMiB: Math.max(...points.map(({ y }) => y)),
-    mebibytesPer1000Generations: slope(points),
+    mebibytesPer1000Ticks: slope(points),
     /** The growth after the first third, in which caches fill and code is compiled. */
-    settledMebibytesPer1000Generations: slope(points.slice(boundary(1))),
+    settledMebibytesPer1000Ticks: slope(points.slice(boundary(1))),
   };
 }
 
 type Figures = {
   readonly worker: ReturnType<typeof summarizeSamples>;
   readonly api: ReturnType<typeof summarizeSamples>;
-  readonly generations: number;
+  readonly ticks: number;
   readonly changes: number;
   readonly responses: number;
 };
 
 function describe(figures: Figures): ReportText {
-  const { worker, api, generations, changes, responses } = figures;
+  const { worker, api, ticks, changes, responses } = figures;
   const processes = [
     { name: 'worker', ...worker },
     { name: 'API', ...api },
@@ -152,10 +152,10 @@ function describe(figures: Figures): ReportText {
       middle: third(1),
       'last third': third(2),
       maximum: ({ maxMiB }) => decimal(maxMiB),
-      'per 1,000 generations': (process) => decimal(process.mebibytesPer1000Generations, 2),
-      'after the first third': (process) => decimal(process.settledMebibytesPer1000Generations, 2),
+      'per 1,000 ticks': (process) => decimal(process.mebibytesPer1000Ticks, 2),
+      'after the first third': (process) => decimal(process.settledMebibytesPer1000Ticks, 2),
     }),
-    `Generations: ${generations.toLocaleString('en')}. ` +
+    `Ticks with changes: ${ticks.toLocaleString('en')}. ` +
       `Changes: ${changes.toLocaleString('en')}. Responses: ${responses.toLocaleString('en')}.`,
   ];
 }
@@ -163,12 +163,12 @@ function describe(figures: Figures): ReportText {
 function plot(samples: readonly Sample[]): Plot {
   const curve = (label: string, bytes: (sample: Sample) => number) => ({
     label,
-    points: samples.map((sample) => ({ x: sample.generations, y: bytes(sample) / 2 ** 20 })),
+    points: samples.map((sample) => ({ x: sample.ticks, y: bytes(sample) / 2 ** 20 })),
   });
   return {
     kind: 'curves',
-    title: 'Resident memory by generation',
-    x: { label: 'generations', scale: 'linear' },
+    title: 'Resident memory by tick',
+    x: { label: 'ticks with changes', scale: 'linear' },
     y: { label: 'MiB', scale: 'linear' },
     curves: [
       curve('worker', ({ workerBytes }) => workerBytes),

@@ -57,10 +57,9 @@ const clusterSettings = {
   distributed_product_mode: 'local',
 } as const;
 
-/** A query failed because no worker of this version has created the tables and their columns. */
+/** A query failed because no worker of this version has created the tables. */
 export const lacksTables = (error: unknown): boolean =>
-  error instanceof ClickHouseError &&
-  ['UNKNOWN_TABLE', 'UNKNOWN_IDENTIFIER'].includes(error.type ?? '');
+  error instanceof ClickHouseError && error.type === 'UNKNOWN_TABLE';
 
 export function openClickHouse(options: ClickHouseOptions): ClickHouse {
   const {

@@ -14,17 +14,11 @@ import {
 } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { ClickHouse } from './client.ts';
-import { newestGeneration } from './generation.ts';
+import { type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
-import type { Generation } from './relations.ts';
 import { createServedInstants, type ServedInstants } from './served-instants.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
-
-type ClickHouseEngineOptions = QueryQueueOptions & {
-  /** Where a worker of the same folder looks for refresh requests. */
-  readonly dataDirectory: string;
-};
 
 /** The engine, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
@@ -35,7 +29,7 @@ export type ClickHouseEngine = PurchaseEngine & {
 /** Reads the generations that the sync worker publishes in ClickHouse. `close` closes the client. */
 export function createClickHouseEngine(
   clickhouse: ClickHouse,
-  options: ClickHouseEngineOptions,
+  options: QueryQueueOptions,
 ): ClickHouseEngine {
   const queries = createQueryQueue(options);
   const servedInstants = createServedInstants();
@@ -54,7 +48,7 @@ export function createClickHouseEngine(
   };
   const newestAsOf = async (organizationId: bigint, source: string | null, signal: AbortSignal) =>
     required(await find(organizationId, source, signal)).asOf;
-  const waitUntilFresh = createWaitUntilFresh(newestAsOf, options.dataDirectory);
+  const waitUntilFresh = createWaitUntilFresh(newestAsOf);
   const readerOptions = { clickhouse, queries, exports, find, waitUntilFresh };
   return {
     ...createReader(readerOptions, null),
@@ -117,7 +111,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     freshness: async (organizationId) => (await find(organizationId, source))?.asOf ?? null,
     version: async (organizationId) => {
       const generation = await find(organizationId, source);
-      return generation && { name: `clickhouse ${generation.number}`, asOf: generation.asOf };
+      return generation && { name: `clickhouse ${generation.name}`, asOf: generation.asOf };
     },
     waitUntilFresh: (organizationId, instant, signal) =>
       waitUntilFresh(organizationId, source, instant, signal),

@@ -3,7 +3,8 @@ import { type Purchase, purchaseColumns, purchaseFromRow } from '../../domain/pu
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
-import { currentPurchases, type Generation, hasChanges, inBase, inChanges } from './relations.ts';
+import type { Generation } from './generation.ts';
+import { currentPurchases, hasChanges, inBase, inChanges } from './relations.ts';
 import { purchaseNames } from './schema.ts';
 
 const newestFirst = raw('order by created_at desc, id desc');
@@ -86,16 +87,16 @@ async function creationOf(
   signal: AbortSignal | undefined,
 ): Promise<bigint> {
   const inLoad = sql`
-    select created_at, toInt64(0) as batch, toInt8(1) as sign
+    select created_at, null as tick, toInt8(1) as sign
     ${inBase(generation, {})} and id = ${id}`;
   const statement = hasChanges(generation)
     ? sql`
         select created_at from (
           ${inLoad}
           union all
-          select created_at, batch, sign ${inChanges(generation, {})} and id = ${id}
+          select created_at, tick, sign ${inChanges(generation, {})} and id = ${id}
         )
-        order by batch desc, sign desc limit 1`
+        order by tick desc nulls last, sign desc limit 1`
     : inLoad;
   const [row] = await clickhouse.query(statement, signal);
   if (row === undefined) throw new UnknownCursorError();

@@ -1,31 +1,24 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import { conditionsOf, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { filterConditions } from '../filter-conditions.ts';
+import { table } from './schema.ts';
+
+/** The batches of a writer up to the tick `last`. */
+export type WriterBatches = { readonly writer: string; readonly last: bigint };
 
 /**
- * The content of a generation: the rows of one load, and changes. The rows of a load and of a batch
- * never change, so queries of one generation agree.
+ * The rows of an organization: one load, and later changes. The rows of a load and of a batch never
+ * change, so queries of one generation agree.
  */
-export type Generation = {
+export type GenerationRows = {
   readonly organizationId: bigint;
-  /** Numbers of an organization ascend. */
-  readonly number: bigint;
   /** Of this organization alone. */
   readonly loadId: string;
-  /** The last batch of each writer. */
-  readonly batches: readonly { readonly writer: string; readonly last: bigint }[];
-  /** Of all rows that have one; null if they may have several. */
-  readonly currency: string | null;
-  /** At most as many rows have no currency. */
-  readonly withoutCurrency: bigint;
-  readonly asOf: bigint;
-  readonly source: string;
+  /** Empty if there are no changes. */
+  readonly writers: readonly WriterBatches[];
 };
 
-/** Identifies the rows of a generation. */
-export type GenerationRows = Pick<Generation, 'organizationId' | 'loadId' | 'batches'>;
-
-export const hasChanges = ({ batches }: GenerationRows): boolean => batches.length > 0;
+export const hasChanges = ({ writers }: GenerationRows): boolean => writers.length > 0;
 
 const conditions = filterConditions((instant) => sql`${instant}`);
 
@@ -34,15 +27,25 @@ const matching = (filters: PurchaseFilters): Sql =>
 
 /** `from … where …`: the matching rows of the load. A condition may follow with `and`. */
 export const inBase = ({ loadId }: GenerationRows, filters: PurchaseFilters): Sql =>
-  sql`from purchase where load_id = ${loadId} and ${matching(filters)}`;
+  sql`from ${table.purchase} where load_id = ${loadId} and ${matching(filters)}`;
+
+/** A condition on `purchase_change`: the rows of these batches. */
+export const isOfWriters = (writers: readonly WriterBatches[]): Sql =>
+  writers.length === 0
+    ? raw('false')
+    : sql`(${join(
+        writers.map(({ writer, last }) => sql`(writer = ${writer} and tick <= ${last})`),
+        ' or ',
+      )})`;
 
 /** `from … where …`: the matching rows of the changes, with their sign. */
-export const inChanges = ({ loadId, batches }: GenerationRows, filters: PurchaseFilters): Sql => {
-  const written = batches.map(({ writer, last }) => sql`(writer = ${writer} and batch <= ${last})`);
-  return sql`from purchase_change
-    where load_id = ${loadId} and (${join(written, ' or ')})
-      and ${matching(filters)}`;
-};
+export const inChanges = (
+  { organizationId, loadId, writers }: GenerationRows,
+  filters: PurchaseFilters,
+): Sql => sql`
+  from ${table.purchase_change}
+  where organization_id = ${organizationId} and load_id = ${loadId} and ${isOfWriters(writers)}
+    and sign <> 0 and ${matching(filters)}`;
 
 /**
  * A query of the matching purchases: rows of the load that did not change, and the last row of each
@@ -50,7 +53,7 @@ export const inChanges = ({ loadId, batches }: GenerationRows, filters: Purchase
  * A change has the complete row that it replaces, so the changes of matching rows are enough.
  */
 export function currentPurchases(
-  generation: Generation,
+  generation: GenerationRows,
   filters: PurchaseFilters,
   columns: Sql,
   { condition = empty, clauses = empty }: { readonly condition?: Sql; readonly clauses?: Sql } = {},
@@ -66,7 +69,7 @@ export function currentPurchases(
       union all
       select * from (
         select ${columns} ${changes} and sign > 0
-          and (id, batch) in (select id, max(batch) ${changes} group by id)
+          and (id, tick) in (select id, max(tick) ${changes} group by id)
         ${clauses}
       )
     )

@@ -15,10 +15,10 @@ import {
 import { type ZoneOffset, zoneOffsets } from '../../domain/time-zone.ts';
 import { offsetExpression } from '../zone-offsets.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
+import type { Generation } from './generation.ts';
 import {
   currentPurchases,
   customerCount,
-  type Generation,
   groupedPurchases,
   hasChanges,
   inBase,

@@ -9,7 +9,8 @@ import {
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { assembleTimeSeries, type PeriodRow, rangeOf } from '../time-series.ts';
 import type { ClickHouse } from './client.ts';
-import { type Generation, groupedPurchases } from './relations.ts';
+import type { Generation } from './generation.ts';
+import { groupedPurchases } from './relations.ts';
 import { localUnits, purchaseStats, readTimeBounds, readWideBounds } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */

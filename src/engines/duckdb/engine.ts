@@ -9,25 +9,29 @@ import {
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
-import { maxIdle } from '../../duckdb/memory.ts';
+import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
 import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { Generation } from './generation.ts';
-import { createGenerations, type Generations, type GenerationsOptions } from './generations.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
+import {
+  createOrganizations,
+  type Organizations,
+  type OrganizationsOptions,
+} from './organizations.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
-  Pick<GenerationsOptions, 'dataDirectory' | 'onError'> &
+  Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &
   Pick<DuckDBOptions, 'threads' | 'memoryLimit'>;
 
-/** Of an attached organization. A small organization's file then fits into memory as a whole. */
-const memoryPerOrganization = 2 ** 20;
+/** The part of DuckDB's memory that open organizations may take. Queries need the rest. */
+const shareOfOpen = 0.75;
 
 /** Larger exports get the file: another process can then write the export, at no cost to queries. */
 const maxListedPurchases = 2_000;
@@ -37,7 +41,7 @@ export type DuckDBEngine = PurchaseEngine & {
   current(): {
     readonly instance: DuckDBInstance;
     readonly queries: Pick<QueryPool, 'state'>;
-    readonly generations: Pick<Generations, 'state' | 'unavailability'>;
+    readonly organizations: Pick<Organizations, 'state' | 'unavailability'>;
   };
 };
 
@@ -45,12 +49,12 @@ export type DuckDBEngine = PurchaseEngine & {
 type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
-  readonly generations: Generations;
+  readonly organizations: Organizations;
   close(): Promise<void>;
 };
 
 /**
- * Reads the generations that the sync worker publishes. Every method rejects with
+ * Reads the files that the sync worker publishes. Every method rejects with
  * NoGenerationError until an organization has one, and with QueryTimeoutError after `timeoutMs`.
  *
  * An internal error of DuckDB invalidates the instance. Queries then reject with
@@ -62,7 +66,7 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
   let replacing: Promise<void> | null = null;
 
   const replace = async (lost: EngineParts): Promise<void> => {
-    parts = await openParts(options, lost.generations.organizations);
+    parts = await openParts(options, lost.organizations.all);
     await lost.close();
   };
   /** A failure does not matter: the next query fails too, and tries again. */
@@ -75,13 +79,11 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
       });
   };
   const newestAsOf = async (organizationId: bigint, source: string | null): Promise<bigint> => {
-    const { generations } = parts;
-    await generations.refresh(organizationId);
-    const version = await generations.version(organizationId, source);
+    const version = await parts.organizations.version(organizationId, source);
     if (version === null) throw new NoGenerationError();
     return version.asOf;
   };
-  const waitUntilFresh = createWaitUntilFresh(newestAsOf, options.dataDirectory);
+  const waitUntilFresh = createWaitUntilFresh(newestAsOf);
 
   const readerOptions = { parts: () => parts, onInvalid, exports, waitUntilFresh };
   return {
@@ -101,7 +103,7 @@ let openedInstances = 0;
 /** `previous` are the organizations of an instance that this one replaces. */
 async function openParts(
   options: DuckDBEngineOptions,
-  previous?: Generations['organizations'],
+  previous?: Organizations['all'],
 ): Promise<EngineParts> {
   prepareSpill(options.dataDirectory);
   openedInstances += 1;
@@ -110,22 +112,22 @@ async function openParts(
     spillDirectory: spillDirectory(options.dataDirectory, `api-${process.pid}-${openedInstances}`),
   });
   const queries = createQueryPool(instance, options);
-  const generationsOptions = {
+  const organizationsOptions = {
     ...options,
-    maxIdle: maxIdle(options.memoryLimit, memoryPerOrganization),
+    maxBytes: shareOfOpen * bytesOf(options.memoryLimit),
     /** Files of an invalid instance cannot be detached. */
     onError: (organizationId: bigint, error: unknown) => {
       if (!isInstanceLost(error)) options.onError(organizationId, error);
     },
   };
-  const generations = createGenerations(instance, generationsOptions, previous);
+  const organizations = createOrganizations(instance, organizationsOptions, previous);
   return {
     instance,
     queries,
-    generations,
+    organizations,
     async close() {
       await queries.close();
-      await generations.close();
+      await organizations.close();
       instance.closeSync();
     },
   };
@@ -138,7 +140,7 @@ type ReaderOptions = {
   readonly waitUntilFresh: WaitUntilFresh;
 };
 
-/** Reads generations from one source, or from any source if `source` is null. */
+/** Reads data from one source, or from any source if `source` is null. */
 function createReader(options: ReaderOptions, source: string | null): PurchaseReader {
   const { exports, waitUntilFresh } = options;
 
@@ -162,17 +164,19 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
       read: (connection: DuckDBConnection, generation: Generation, query: Query) => Promise<Result>,
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client = defaultClient(organizationId)) =>
-      withParts(({ queries, generations }) =>
+      withParts(({ queries, organizations }) =>
         queries.run(client, signal, (connection) =>
-          generations.use(organizationId, source, async ({ generation, asOf }) => ({
-            result: await generations.withEviction(() => read(connection, generation, query)),
-            asOf,
-          })),
+          organizations.withEviction(() =>
+            organizations.use(organizationId, source, connection, async ({ generation, asOf }) => ({
+              result: await read(connection, generation, query),
+              asOf,
+            })),
+          ),
         ),
       );
 
   const version = (organizationId: bigint) =>
-    options.parts().generations.version(organizationId, source);
+    options.parts().organizations.version(organizationId, source);
 
   return {
     list: queued(listPurchases),
@@ -181,17 +185,27 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
     timeSeries: queued(purchaseTimeSeries),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
-        withParts((parts) =>
-          parts.generations.use(
-            organizationId,
-            source,
-            async ({ generation, descriptors, asOf }) => {
-              const few = await listFew(parts, generation, filters, either);
-              const result = few === null ? { descriptors } : { purchases: oneBatch(few) };
-              return take({ result, asOf }, either);
-            },
-          ),
-        ),
+        withParts(async ({ instance, organizations }) => {
+          const connection = await instance.connect();
+          const read = () =>
+            interruptible(either, connection, () =>
+              organizations.use(organizationId, source, connection, async (lease) => {
+                const few = await listFew(connection, lease.generation, filters);
+                return { few, lease, release: lease.hold() };
+              }),
+            );
+          const reading = organizations.withEviction(read);
+          const { few, lease, release } = await reading.finally(() => connection.closeSync());
+          const result = few === null ? { files: lease.files } : { purchases: oneBatch(few) };
+          try {
+            return await take({ result, asOf: lease.asOf }, either);
+          } catch (error) {
+            lease.reportDamage(error);
+            throw error;
+          } finally {
+            await release();
+          }
+        }),
       ),
     freshness: async (organizationId) => (await version(organizationId))?.asOf ?? null,
     version,
@@ -202,16 +216,12 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
 
 /** All matching purchases; null if there are more than `maxListedPurchases`. */
 async function listFew(
-  { instance, generations }: EngineParts,
+  connection: DuckDBConnection,
   generation: Generation,
   filters: PurchaseFilters,
-  signal: AbortSignal,
 ): Promise<readonly Purchase[] | null> {
-  const connection = await instance.connect();
-  const list = () => listPurchases(connection, generation, { filters, limit: maxListedPurchases });
-  const { purchases, hasMore } = await interruptible(signal, connection, () =>
-    generations.withEviction(list),
-  ).finally(() => connection.closeSync());
+  const query = { filters, limit: maxListedPurchases };
+  const { purchases, hasMore } = await listPurchases(connection, generation, query);
   return hasMore ? null : purchases;
 }
 

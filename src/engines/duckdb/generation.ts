@@ -4,11 +4,12 @@ import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
+import type { Applied } from '../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
 import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
 
-/** An attached base and delta. Their content never changes. */
+/** A base, and a delta at one position of the log. */
 export type Generation = {
   readonly catalogs: StoreCatalogs;
   readonly labels: LabelCache;
@@ -56,15 +57,18 @@ export const createBaseCache = (): BaseCache => ({
   customers: null,
 });
 
-/** Aggregates that DuckDB reads without a scan of the base when the files are attached. */
+/** Bounds of all purchases. */
 export type GenerationSummary = {
+  /** About so many. */
   readonly purchases: number;
   /** No `created_at` is earlier or later; microseconds since 1970. */
   readonly first: bigint;
   readonly last: bigint;
+  /** There are no purchases, so the bounds have no meaning. */
+  readonly isEmpty: boolean;
 };
 
-/** Reads the summary of files that are attached already. */
+/** Reads the summary of a base and a delta. DuckDB needs no scan of the base for it. */
 export async function createGeneration(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
@@ -75,20 +79,48 @@ export async function createGeneration(
   const [row] = await queryRows(
     connection,
     sql`
-      select sum(purchases)::bigint,
-        coalesce(epoch_us(min(first)), 0), coalesce(epoch_us(max(last)), 0)
+      select sum(purchases)::bigint, epoch_us(min(first)), epoch_us(max(last))
       from (
         select count(*) as purchases, ${bounds} from ${raw(base)}.purchase
         union all
-        select sum(sign), ${bounds} from ${raw(delta)}.change where sign <> 0
+        select coalesce(sum(sign), 0), ${bounds} from ${raw(delta)}.change where sign <> 0
       )`,
   );
-  const [purchases, first, last] = row as [bigint, bigint, bigint];
-  const summary = { purchases: Number(purchases), first, last };
-  const labels = createLabelCache(catalogs, ofBase.labels);
-  const cursors = createBoundedCache<bigint, Cursor>(maxCachedCursors);
-  return { catalogs, labels, summary, ofBase, cursors, sums: null, totals: null };
+  const [purchases, first, last] = row as [bigint, bigint | null, bigint | null];
+  const bounded = { first: first ?? 0n, last: last ?? 0n, isEmpty: first === null };
+  const summary = { purchases: Number(purchases), ...bounded };
+  return generationWith(catalogs, createLabelCache(catalogs, ofBase.labels), ofBase, summary);
 }
+
+/** The generation after changes. It shares the labels, which never change. */
+export function nextGeneration(
+  { catalogs, labels, ofBase, summary }: Generation,
+  { purchases, instants }: Applied,
+): Generation {
+  let { first, last, isEmpty } = summary;
+  for (const instant of instants) {
+    if (isEmpty || instant < first) first = instant;
+    if (isEmpty || instant > last) last = instant;
+    isEmpty = false;
+  }
+  const changed = { purchases: summary.purchases + purchases, first, last, isEmpty };
+  return generationWith(catalogs, labels, ofBase, changed);
+}
+
+const generationWith = (
+  catalogs: StoreCatalogs,
+  labels: LabelCache,
+  ofBase: BaseCache,
+  summary: GenerationSummary,
+): Generation => ({
+  catalogs,
+  labels,
+  summary,
+  ofBase,
+  cursors: createBoundedCache(maxCachedCursors),
+  sums: null,
+  totals: null,
+});
 
 const maxCachedCursors = 1_000;
 

@@ -1,254 +1,451 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type PQueue from 'p-queue';
+import type { DataVersion, StoreFiles } from '../../domain/purchase-engine.ts';
 import { isCorruption, isDamage } from '../../duckdb/damage.ts';
-import { layoutVersion } from '../../purchase-store/layout.ts';
 import {
+  type Current,
   currentFile,
-  isLaterInHistory,
   organizationDirectory,
-  type PublishedGeneration,
-  publishedBase,
-  readPublished,
+  readCurrent,
   stampOf,
-} from '../../purchase-store/published-generation.ts';
-import type { UpToDateReader } from '../../purchase-store/up-to-date.ts';
-import { sendWorkerRequest } from '../../purchase-store/worker-requests.ts';
-import type { AttachedGeneration, Attachments } from './attachments.ts';
+} from '../../purchase-store/current.ts';
+import { sendDamageReport } from '../../purchase-store/damage-reports.ts';
+import type { Applied } from '../../purchase-store/delta/delta.ts';
+import { layoutVersion } from '../../purchase-store/layout.ts';
+import { DamagedLogError } from '../../purchase-store/log.ts';
+import {
+  type Bases,
+  type OpenStore,
+  openStore,
+  type PendingBatches,
+} from '../../purchase-store/open-store.ts';
+import { shownWatermark } from '../../purchase-store/shown.ts';
+import type { TickFile, TickReader } from '../../purchase-store/tick-file.ts';
+import { type BaseCache, createGeneration, type Generation, nextGeneration } from './generation.ts';
 
-/** An attached generation, valid until it is released. */
-export type GenerationLease = Pick<
-  AttachedGeneration,
-  'generation' | 'published' | 'descriptors'
-> & {
-  /** The generation shows all changes up to this instant; microseconds since 1970. */
+/** What the users of an attached base share. `descriptor` is null without a base. */
+export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
+
+/** The data that one query reads: all its statements see the same version. */
+export type Lease = {
+  readonly generation: Generation;
+  readonly files: StoreFiles;
+  /** The data show all changes up to this instant; microseconds since 1970. */
   readonly asOf: bigint;
-  release(): void;
+  /** Keeps the files open after the query, until the returned function is called. */
+  hold(): () => Promise<void>;
+  /** Stops serving the files if an error of a reader that holds them shows damage. */
+  reportDamage(error: unknown): void;
 };
 
 type ServedOrganizationOptions = {
   readonly dataDirectory: string;
-  readonly attachments: Attachments;
-  readonly upToDate: UpToDateReader;
+  readonly instance: DuckDBInstance;
+  readonly bases: Bases<SharedBase>;
+  readonly ticks: TickReader;
+  /** Opens one organization at a time: each occupies a thread of libuv's pool. */
+  readonly opening: PQueue;
   /** Runs `work`, and once more after an eviction if DuckDB runs out of memory. */
   readonly withEviction: <Result>(work: () => Promise<Result>) => Promise<Result>;
-  readonly onAttached: () => Promise<void>;
+  readonly onOpened: () => Promise<void>;
   readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
 /** Why queries of an organization do not read its files. */
 export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_database';
 
-export const pollIntervalMs = 100;
-/** While a worker confirms the generation, CURRENT is read rarely, in case the worker stops. */
-const confirmedPollIntervalMs = 1_000;
+/** An open store, and the generation that its queries see. */
+type Opened = {
+  readonly store: OpenStore<SharedBase>;
+  /** Of the CURRENT file that names the store. */
+  readonly stamp: string | null;
+  generation: Generation;
+  /** Transactions of queries that are about to begin: no application is committed meanwhile. */
+  beginning: number;
+  /** Pending while an application is committed: no transaction begins meanwhile. */
+  committing: Promise<void> | null;
+  users: number;
+  isRetired: boolean;
+  applying: Promise<void> | null;
+};
+
+/** What the newest published tick says of an open store. */
+type Found = {
+  readonly opened: Opened;
+  readonly pending: PendingBatches | null;
+  readonly asOf: bigint;
+};
+
+const minRetryDelayMs = 200;
 const maxRetryDelayMs = 60_000;
-const maxIdleMs = 15 * 60_000;
 const damageReportIntervalMs = 60_000;
+/** Replaying the log takes less time than applying so many records one by one. */
+const maxAppliedRecords = 5_000;
+
+let openedStores = 0;
 
 /**
- * The generation that serves one organization. A refresh attaches a newer one, warms it, and
- * switches. If that fails, the previous generation goes on serving.
+ * Serves one organization: opens its files at the first query, and applies the batches that the
+ * worker has published since the last one.
  */
 export class ServedOrganization {
   readonly id: bigint;
   readonly #options: ServedOrganizationOptions;
   readonly #directory: string;
-  #current: AttachedGeneration | null = null;
-  /** The generation that was attached last, and the latest instant that it is known to show. */
-  #served: PublishedGeneration | null = null;
+  #opened: Opened | null = null;
+  #opening: Promise<void> | null = null;
+  /** What was served last, and the latest instant that responses have shown of it. */
+  #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
   #asOf = 0n;
-  /** Whether a worker reports that no newer generation is due. */
-  #isConfirmed = false;
-  /** The stamp of the CURRENT file that was read last, and when (monotonic). */
-  #stamp: string | null = null;
-  #readAt = 0;
-  #refreshing: Promise<void> | null = null;
-  /** Requests that wait for the first refresh. */
-  #waiting = 0;
-  #lastUsedAt = 0;
   #failures = 0;
-  /** No refresh before this time (milliseconds since 1970). */
+  /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
   #retryAt = 0;
-  /** The base of the last attempt to attach, and the stamp of CURRENT that named it. */
-  #attaching: { readonly base: string; readonly stamp: string | null } | null = null;
-  /**
-   * The base of an unreadable generation (empty: CURRENT itself), and when the worker received a
-   * report (monotonic). The base identifies the damage: later generations share it.
-   */
-  #damaged: { readonly base: string; readonly reportedAt: number } | null = null;
-  /** The published file cannot be served, so an evicted generation could not be attached again. */
-  #isPublishedUnreadable = false;
-  /** Whether the last query read the attached generation. */
+  #failedStamp: string | null = null;
+  /** Damaged files by name, and when the worker received a report (monotonic). */
+  readonly #damaged: Map<string, number>;
+  #unavailability: Unavailability = 'not_loaded';
   #isServing = false;
-  /** Whether the attached generation is not from the source of the last query. */
-  #isOfOtherSource = false;
+  lastUsedAt = performance.now();
 
   /** `previous` served the organization in another instance: its instant and damage still hold. */
   constructor(id: bigint, options: ServedOrganizationOptions, previous?: ServedOrganization) {
     this.id = id;
-    if (previous !== undefined) {
-      this.#served = previous.#served;
-      this.#asOf = previous.#asOf;
-      this.#damaged = previous.#damaged;
-    }
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
+    this.#served = previous === undefined ? null : previous.#served;
+    this.#asOf = previous === undefined ? 0n : previous.#asOf;
+    this.#damaged = new Map(previous === undefined ? [] : previous.#damaged);
   }
 
-  get isAttached(): boolean {
-    return this.#current !== null;
+  get isOpen(): boolean {
+    return this.#opened !== null;
   }
 
-  /** The instant that responses show; null if queries do not read a published generation. */
+  /** The instant that a response would show now; null if queries do not read files. */
   get servedAsOf(): bigint | null {
-    // Without a stamp, the files have been removed with their organization.
-    return this.#isServing && this.#current !== null && this.#stamp !== null ? this.#asOf : null;
+    const opened = this.#opened;
+    // Without CURRENT, the files have been removed with their organization.
+    if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
+    return this.#instantOf(opened.store.current, this.#options.ticks.of(this.id));
   }
 
   get unavailability(): Unavailability {
-    const base = this.#current?.published.base ?? this.#damaged?.base;
-    if (base !== undefined && base === this.#damaged?.base) return 'damaged';
-    if (this.#current === null) return this.#isPublishedUnreadable ? 'unreadable' : 'not_loaded';
-    // A DuckDB instance that was invalidated reads none of its files.
-    return this.#isOfOtherSource ? 'other_database' : 'unreadable';
+    return this.#unavailability;
   }
 
   get isEvictable(): boolean {
-    const isInUse = this.#current !== null && this.#current.users > 0;
-    return (
-      !isInUse && this.#waiting === 0 && this.#refreshing === null && !this.#isPublishedUnreadable
-    );
+    const { applying = null, users = 0 } = this.#opened ?? {};
+    return users === 0 && applying === null && this.#opening === null;
   }
 
-  /** Null if no readable generation is from `source`. A null `source` accepts every generation. */
-  async acquire(source: string | null): Promise<GenerationLease | null> {
-    this.#lastUsedAt = Date.now();
-    if (this.#current === null) {
-      this.#waiting += 1;
-      await this.refresh().finally(() => {
-        this.#waiting -= 1;
-      });
-    }
-    this.#isServing = false;
-    const current = this.#current;
-    if (current === null) return null;
-    const { published } = current;
-    this.#isOfOtherSource = source !== null && published.source !== source;
-    if (this.#isOfOtherSource) return null;
-    if (published.base === this.#damaged?.base) {
-      this.reportDamage(published.base);
-      return null;
-    }
-    this.#confirm(current);
-    this.#isServing = true;
-    const release = this.#options.attachments.use(current);
-    return {
-      ...current,
-      asOf: this.#asOf,
-      release: () => void release().catch((error) => this.#options.onError(this.id, error)),
-    };
+  /** About the bytes that the open store takes. */
+  get weight(): number {
+    return this.#opened === null ? 0 : storeBytes + this.#opened.store.part().records * recordBytes;
+  }
+
+  /** The version that a query would read; null if no readable files are from `source`. */
+  async version(source: string | null): Promise<DataVersion | null> {
+    const found = await this.#find(source);
+    if (found === null) return null;
+    const { base, log } = found.opened.store.current;
+    const position = found.pending?.end ?? found.opened.store.part().position;
+    return { name: `${base} ${log} ${position}`, asOf: found.asOf };
   }
 
   /**
-   * Switches to the published generation. Concurrent calls share one refresh. After each failure
-   * the delay before the next attempt doubles.
+   * Runs `work` in a transaction on `connection`, which sees one version. Null if no readable files
+   * are from `source`; a null `source` accepts all files.
    */
-  refresh(): Promise<void> {
-    if (Date.now() < this.#retryAt) return Promise.resolve();
-    this.#refreshing ??= this.#attachPublished()
-      .then(() => {
-        this.#failures = 0;
-      })
+  async use<Result>(
+    source: string | null,
+    connection: DuckDBConnection,
+    work: (lease: Lease) => Promise<Result>,
+  ): Promise<{ readonly result: Result } | null> {
+    const found = await this.#findApplied(source);
+    if (found === null) return null;
+    const { opened, asOf } = found;
+    const hold = () => this.#hold(opened);
+    const reportDamage = (error: unknown) => {
+      if (isCorruption(error)) this.#handleDamage(opened.store.current, error);
+    };
+    const release = hold();
+    try {
+      const generation = await begin(connection, opened);
+      const files = filesOf(opened.store, asOf);
+      const result = await work({ generation, asOf, files, hold, reportDamage });
+      await connection.run('commit');
+      return { result };
+    } catch (error) {
+      await rollback(connection);
+      reportDamage(error);
+      throw error;
+    } finally {
+      await release();
+    }
+  }
+
+  #hold(opened: Opened): () => Promise<void> {
+    opened.users += 1;
+    return async () => {
+      opened.users -= 1;
+      await this.#closeUnused(opened);
+    };
+  }
+
+  async evict(): Promise<void> {
+    await this.#replace(null);
+  }
+
+  async close(): Promise<void> {
+    await this.#opening;
+    await this.#opened?.applying?.catch(() => {});
+    await this.#replace(null);
+  }
+
+  get #currentFile(): string {
+    return currentFile(this.#directory);
+  }
+
+  /** Applies pending batches. Concurrent queries share one application. */
+  async #findApplied(source: string | null): Promise<Found | null> {
+    for (;;) {
+      const found = await this.#find(source);
+      if (found === null || found.pending === null) return found;
+      const { opened, pending } = found;
+      if (pending.records > maxAppliedRecords) {
+        await this.#replace(null);
+        continue;
+      }
+      opened.applying ??= this.#apply(opened, pending).finally(() => {
+        opened.applying = null;
+      });
+      await opened.applying;
+    }
+  }
+
+  async #apply(opened: Opened, pending: PendingBatches): Promise<void> {
+    const { store } = opened;
+    const connection = await this.#options.instance.connect();
+    let committed = () => {};
+    let applied: Applied | null = null;
+    try {
+      await store.apply(connection, pending, async (changes) => {
+        applied = changes;
+        opened.committing = new Promise((resolve) => {
+          committed = resolve;
+        });
+        while (opened.beginning > 0) await sleep(1);
+      });
+      if (applied !== null) opened.generation = nextGeneration(opened.generation, applied);
+    } catch (error) {
+      if (isDamage(error)) this.#handleDamage(store.current, error);
+      if (this.#opened === opened) await this.#replace(null);
+      throw error;
+    } finally {
+      opened.committing = null;
+      committed();
+      connection.closeSync();
+    }
+  }
+
+  /** Opens what CURRENT names, and looks for batches of published ticks. */
+  async #find(source: string | null): Promise<Found | null> {
+    this.lastUsedAt = performance.now();
+    this.#isServing = false;
+    for (;;) {
+      // In this order: CURRENT and the log then have all that the tick has published.
+      const tick = this.#options.ticks.of(this.id);
+      const opened = this.#opened;
+      if (opened === null || opened.stamp !== stampOf(this.#currentFile)) {
+        if (!(await this.#open())) return null;
+        continue;
+      }
+      const { current } = opened.store;
+      if (source !== null && current.source !== source) return this.#cannot('other_database');
+      if (this.#isDamaged(current)) return this.#cannot('damaged');
+      try {
+        const pending = opened.store.findPending(tick?.tick ?? 0);
+        this.#asOf = this.#instantOf(current, tick);
+        this.#isServing = true;
+        return { opened, pending, asOf: this.#asOf };
+      } catch (error) {
+        this.#handleDamage(current, error);
+        return this.#cannot('damaged');
+      }
+    }
+  }
+
+  #cannot(reason: Unavailability): null {
+    this.#unavailability = reason;
+    return null;
+  }
+
+  /** The instant that responses show. It never goes back within one history of the database. */
+  #instantOf(current: Current, tick: TickFile | null): bigint {
+    const shown = shownWatermark(this.id, current, tick).asOf;
+    const served = this.#served;
+    const isSameHistory =
+      served?.source === current.source && served.fingerprint === current.fingerprint;
+    this.#served = current;
+    return isSameHistory ? max(shown, this.#asOf) : shown;
+  }
+
+  /** False if nothing readable is published. Concurrent calls share one attempt. */
+  async #open(): Promise<boolean> {
+    const isSame = this.#failedStamp === stampOf(this.#currentFile);
+    if (isSame && performance.now() < this.#retryAt) return false;
+    this.#opening ??= this.#options.opening
+      .add(() => this.#openCurrent())
       .catch((error) => this.#handleFailure(error))
       .finally(() => {
-        this.#refreshing = null;
+        this.#opening = null;
       });
-    return this.#refreshing;
+    await this.#opening;
+    return this.#opened !== null;
   }
 
-  /** Evicts an idle generation. Otherwise refreshes, rarely while a worker confirms the generation. */
-  async poll(): Promise<void> {
-    if (this.#current === null) return;
-    this.#confirm(this.#current);
-    // Reading CURRENT of a thousand organizations ten times a second keeps a process busy.
-    const isDue = !this.#isConfirmed || performance.now() - this.#readAt >= confirmedPollIntervalMs;
-    if (Date.now() - this.#lastUsedAt > maxIdleMs && this.isEvictable) await this.evict();
-    else if (isDue) await this.refresh();
-  }
-
-  /** Stops serving generations with this base, and sends the worker a request to rebuild it. */
-  reportDamage(base: string): void {
-    const now = performance.now();
-    const { base: reported, reportedAt = 0 } = this.#damaged ?? {};
-    if (reported === base && now - reportedAt < damageReportIntervalMs) return;
-    this.#damaged = { base, reportedAt: now };
+  async #openCurrent(): Promise<void> {
+    const { instance, bases, ticks, withEviction } = this.#options;
+    const published = ticks.of(this.id)?.tick ?? 0;
+    const stamp = stampOf(this.#currentFile);
+    const current = stamp === null ? null : readCurrent(this.#directory, layoutVersion);
+    if (current === null || this.#isDamaged(current)) {
+      this.#unavailability = current === null ? 'not_loaded' : 'damaged';
+      await this.#replace(null);
+      return;
+    }
+    openedStores += 1;
+    const options = { published, catalog: `delta_${openedStores}` };
+    const connection = await instance.connect();
     try {
-      sendWorkerRequest(this.#options.dataDirectory, 'damaged', this.id, base);
+      const store = await withEviction(() =>
+        openStore(connection, bases, this.#directory, current, options),
+      );
+      const { cache } = store.base.content;
+      const generation = await createGeneration(connection, store.catalogs, cache);
+      const idle = { users: 0, beginning: 0, isRetired: false, applying: null, committing: null };
+      await this.#replace({ store, stamp, generation, ...idle });
+    } catch (error) {
+      // Meanwhile the worker may have published other files, and removed these.
+      if (stampOf(this.#currentFile) !== stamp) return;
+      if (!isDamage(error)) throw error;
+      this.#handleDamage(current, error);
+      this.#unavailability = 'damaged';
+      await this.#replace(null);
+      return;
+    } finally {
+      connection.closeSync();
+    }
+    this.#failures = 0;
+    await this.#options.onOpened();
+  }
+
+  #handleFailure(error: unknown): void {
+    this.#failures += 1;
+    this.#unavailability = 'unreadable';
+    const delayMs = Math.min(maxRetryDelayMs, minRetryDelayMs * 2 ** this.#failures);
+    this.#retryAt = performance.now() + delayMs;
+    this.#failedStamp = stampOf(this.#currentFile);
+    this.#options.onError(this.id, error);
+    // CURRENT itself cannot be read.
+    if (error instanceof SyntaxError || (error as Error).name === 'ZodError')
+      this.#report('CURRENT');
+  }
+
+  /** Stops serving these files, and makes the worker rebuild them. */
+  #handleDamage(current: Current, error: unknown): void {
+    this.#options.onError(this.id, error);
+    const isOfLog = error instanceof DamagedLogError || current.base === null;
+    this.#report(isOfLog ? current.log : (current.base as string));
+  }
+
+  #isDamaged({ base, log }: Current): boolean {
+    const name = [base, log].find((each) => each !== null && this.#damaged.has(each));
+    if (name == null) return false;
+    this.#report(name);
+    return true;
+  }
+
+  #report(name: string): void {
+    const now = performance.now();
+    const reportedAt = this.#damaged.get(name);
+    if (reportedAt !== undefined && now - reportedAt < damageReportIntervalMs) return;
+    this.#damaged.set(name, now);
+    try {
+      sendDamageReport(this.#options.dataDirectory, this.id, name);
     } catch (error) {
       this.#options.onError(this.id, error);
     }
   }
 
-  async evict(): Promise<void> {
-    this.#stamp = null;
-    await this.#replace(null);
+  async #replace(next: Opened | null): Promise<void> {
+    const previous = this.#opened;
+    this.#opened = next;
+    if (previous === null) return;
+    previous.isRetired = true;
+    await this.#closeUnused(previous);
   }
 
-  async close(): Promise<void> {
-    await this.#refreshing;
-    await this.#replace(null);
-  }
-
-  async #attachPublished(): Promise<void> {
-    this.#readAt = performance.now();
-    const stamp = stampOf(currentFile(this.#directory));
-    if (stamp === this.#stamp) return;
-    const published = stamp === null ? null : readPublished(this.#directory);
-    if (published === null || published.layoutVersion !== layoutVersion) {
-      this.#stamp = stamp;
-      this.#isPublishedUnreadable = published !== null;
-      return;
+  async #closeUnused(opened: Opened): Promise<void> {
+    if (!opened.isRetired || opened.users > 0) return;
+    // Two calls must not close it.
+    opened.isRetired = false;
+    try {
+      await opened.applying?.catch(() => {});
+      const connection = await this.#options.instance.connect();
+      await opened.store.close(connection).finally(() => connection.closeSync());
+    } catch (error) {
+      this.#options.onError(this.id, error);
     }
-    // Without a generation, requests wait, and warm the file with their own queries.
-    const warm = this.#current !== null;
-    this.#attaching = { base: published.base, stamp };
-    const { attachments, withEviction, onAttached } = this.#options;
-    const next = await withEviction(() => attachments.attach(this.id, published, { warm }));
-    this.#stamp = stamp;
-    this.#isPublishedUnreadable = false;
-    // The published instant is the beginning of a transaction. A later poll may have confirmed the
-    // served generation before that transaction took its snapshot.
-    const isLater = this.#served !== null && isLaterInHistory(published, this.#served);
-    if (!isLater || published.asOf > this.#asOf) this.#asOf = published.asOf;
-    this.#served = published;
-    this.#isConfirmed = false;
-    await this.#replace(next);
-    await onAttached();
-  }
-
-  #handleFailure(error: unknown): void {
-    this.#failures += 1;
-    this.#isPublishedUnreadable = true;
-    this.#retryAt = Date.now() + Math.min(maxRetryDelayMs, pollIntervalMs * 2 ** this.#failures);
-    this.#options.onError(this.id, error);
-    const base = publishedBase(this.#directory);
-    if (!isDamage(error) || base === null) return;
-    // Meanwhile the worker may have published other files, and removed those that failed.
-    const isPublished = this.#attaching?.stamp === stampOf(currentFile(this.#directory));
-    const isSameBase = base === this.#attaching?.base && (isPublished || isCorruption(error));
-    if (base === '' || isSameBase) {
-      this.reportDamage(base);
-    }
-  }
-
-  async #replace(next: AttachedGeneration | null): Promise<void> {
-    const previous = this.#current;
-    this.#current = next;
-    if (previous !== null) await this.#options.attachments.retire(previous);
-  }
-
-  /** Reads the instant up to which workers report the generation as complete. */
-  #confirm({ published }: AttachedGeneration): void {
-    const instant = this.#options.upToDate.instantOf(this.id, published.file);
-    this.#isConfirmed = instant !== null;
-    if (instant !== null && instant > this.#asOf) this.#asOf = instant;
   }
 }
+
+/** Of an open store without changes, and of each record. Measured with 300 stores. */
+const storeBytes = 300_000;
+const recordBytes = 700;
+
+const max = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+
+/**
+ * Begins a transaction, and returns the generation that it sees. DuckDB fixes what a transaction sees
+ * of a database at its first use. USE is one that needs no plan: a SELECT took 0.2 ms more.
+ */
+async function begin(connection: DuckDBConnection, opened: Opened): Promise<Generation> {
+  while (opened.committing !== null) await opened.committing;
+  opened.beginning += 1;
+  try {
+    await connection.run(`begin transaction read only; use ${opened.store.catalogs.delta}`);
+    return opened.generation;
+  } finally {
+    opened.beginning -= 1;
+  }
+}
+
+/** An interrupt of the query may also interrupt the rollback. */
+async function rollback(connection: DuckDBConnection): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await connection.run('rollback');
+      return;
+    } catch (error) {
+      if (/no transaction is active/i.test(String(error)) || attempt === maxRollbacks) return;
+    }
+    await sleep(1);
+  }
+}
+
+const maxRollbacks = 100;
+
+const filesOf = (
+  { base, logDescriptor, part }: OpenStore<SharedBase>,
+  asOf: bigint,
+): StoreFiles => {
+  const { lines, position } = part();
+  return {
+    base: base.content.descriptor,
+    log: logDescriptor,
+    part: { lines, bytes: position },
+    asOf,
+  };
+};

@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
-import { sourceIdentity } from '../../../src/postgres/source-identity.ts';
-import {
-  organizationDirectory,
-  type PublishedGeneration,
-  readPublished,
-} from '../../../src/purchase-store/published-generation.ts';
-import { readUpToDate } from '../../../src/purchase-store/up-to-date.ts';
+import { isOfDatabase, sourceIdentity } from '../../../src/postgres/source-identity.ts';
 import type { RandomSource } from '../../../src/seed/random-source.ts';
-import { difference, type GenerationReader } from './generation.ts';
+import {
+  difference,
+  type Generation,
+  type GenerationReader,
+  generationOf,
+  type Published,
+  readPublished,
+} from './generation.ts';
 import { purchasesAt, purchasesNow } from './history.ts';
 import { isConnectionLoss, isDatabaseReplaced } from './writers.ts';
 
@@ -22,24 +23,24 @@ export async function compareWithHistory(
   reader: GenerationReader,
   organizationId: bigint,
   hasLostHistory: () => boolean,
-): Promise<PublishedGeneration | null> {
+): Promise<Generation | null> {
   const generation = await reader.read(organizationId);
   if (generation === null) return null;
-  const { published, rows, errors } = generation;
+  const { current, shown, name, rows, errors } = generation;
   // The organization had this id in a former database. The API does not serve these files.
-  if (published.source !== (await sourceOf(database, organizationId))) return null;
+  if (current.source !== (await sourceOf(database, organizationId))) return null;
   // Postgres may have lost the transactions of this generation, and with them their history.
-  if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
-  const expected = await purchasesAt(database, organizationId, published.snapshot);
+  if (hasLostHistory() && !(await isTokenKnown(database, shown.token))) return null;
+  const expected = await purchasesAt(database, organizationId, shown.snapshot);
   const differences = difference(rows, expected);
-  if (hasLostHistory() && !(await isTokenKnown(database, published.token))) return null;
+  if (hasLostHistory() && !(await isTokenKnown(database, shown.token))) return null;
   if (differences !== null || errors.length > 0) {
     throw new Error(
-      `organization ${organizationId}, ${published.file}, snapshot ${published.snapshot}: ` +
+      `organization ${organizationId}, ${name}, tick ${generation.tick}, snapshot ${shown.snapshot}: ` +
         [...errors, differences ?? ''].join('\n'),
     );
   }
-  return published;
+  return generation;
 }
 
 async function sourceOf(database: Database, organizationId: bigint): Promise<string | null> {
@@ -83,8 +84,8 @@ export async function checkAtRandomTimes(
 }
 
 /**
- * Until the signal is aborted, compares each generation that `up-to-date` records as complete at
- * `lastWrite` or later with Postgres. No transaction writes after `lastWrite`.
+ * Until the signal is aborted, compares each generation that shows `lastWrite` or a later instant with
+ * Postgres. No transaction writes after `lastWrite`.
  */
 export async function requireTrueClaims(
   database: Database,
@@ -93,25 +94,26 @@ export async function requireTrueClaims(
   lastWrite: bigint,
   signal: AbortSignal,
 ): Promise<void> {
-  const claims = readUpToDate(dataDirectory);
   const checked = new Set<string>();
   while (!signal.aborted) {
     for (const { id } of await listOrganizations(database)) {
-      const file = readPublished(organizationDirectory(dataDirectory, id))?.file ?? '';
-      if (checked.has(file) || (claims.instantOf(id, file) ?? 0n) < lastWrite) continue;
+      const published = readPublished(dataDirectory, id);
+      if (published === null || published.shown.asOf < lastWrite) continue;
       const generation = await reader.read(id);
-      if (generation?.published.file !== file) continue;
-      checked.add(file);
+      if (generation === null || checked.has(generation.name)) continue;
+      if (generation.current.source !== (await sourceOf(database, id))) continue;
+      checked.add(generation.name);
       const differences = difference(generation.rows, await purchasesNow(database, id));
       if (differences !== null) {
-        throw new Error(`${file} is recorded as up to date: ${differences}`);
+        const { asOf } = generation.shown;
+        throw new Error(`${generation.name} shows ${asOf}, after the last write: ${differences}`);
       }
     }
     await sleep(50);
   }
 }
 
-/** Requires that each generation is of a later time than the one before, and counts generations. */
+/** Requires that no instant and no snapshot goes back, and counts generations. */
 export type GenerationMonitor = {
   /** The generations that `watch` has seen. */
   generations(): number;
@@ -123,16 +125,19 @@ export function createGenerationMonitor(
   dataDirectory: string,
   hasLostHistory: () => boolean,
 ): GenerationMonitor {
-  const latest = new Map<bigint, PublishedGeneration>();
+  const latest = new Map<bigint, Published>();
   let generations = 0;
   const check = (organizationId: bigint) => {
-    const published = readPublished(organizationDirectory(dataDirectory, organizationId));
+    const published = readPublished(dataDirectory, organizationId);
     const before = latest.get(organizationId);
-    if (published === null || published.file === before?.file) return;
+    if (published === null) return;
+    const { current, database } = published;
+    // The API does not serve the files of a database that was replaced.
+    if (database !== null && !isOfDatabase(current.source, database)) return;
     latest.set(organizationId, published);
-    generations += 1;
+    if (generationOf(published) !== (before && generationOf(before))) generations += 1;
     // After a restore, another organization may have the same id.
-    if (before?.source === published.source)
+    if (before?.current.source === published.current.source)
       requireProgress(organizationId, before, published, hasLostHistory());
   };
   return {
@@ -150,24 +155,27 @@ export function createGenerationMonitor(
   };
 }
 
-const boundsOf = ({ snapshot }: PublishedGeneration): [bigint, bigint] => {
+const boundsOf = ({ shown: { snapshot } }: Published): [bigint, bigint] => {
   const [oldest, newest] = snapshot.split(':', 2).map(BigInt);
   return [oldest ?? 0n, newest ?? 0n];
 };
 
 function requireProgress(
   organizationId: bigint,
-  before: PublishedGeneration,
-  now: PublishedGeneration,
+  before: Published,
+  now: Published,
   hasLostHistory: boolean,
 ): void {
   const [oldestBefore, newestBefore] = boundsOf(before);
   const [oldest, newest] = boundsOf(now);
+  // After a load or a join, ticks without changes show an earlier snapshot of the same purchases.
+  const hasJoined = now.tick > before.tick && before.shown.snapshot !== before.tickSnapshot;
   // A restored Postgres assigns earlier transaction ids again.
-  const isLater = hasLostHistory || (oldest >= oldestBefore && newest >= newestBefore);
-  if (now.asOf >= before.asOf && isLater) return;
+  const isLater = hasLostHistory || hasJoined || (oldest >= oldestBefore && newest >= newestBefore);
+  if (now.shown.asOf >= before.shown.asOf && isLater) return;
+  const describe = ({ current, tick, shown }: Published) =>
+    `${shown.snapshot} as of ${shown.asOf} (tick ${tick}, ${current.log} of tick ${current.tick})`;
   throw new Error(
-    `organization ${organizationId} went back in time: ` +
-      `${before.snapshot} as of ${before.asOf}, then ${now.snapshot} as of ${now.asOf}`,
+    `organization ${organizationId} went back in time: ${describe(before)}, then ${describe(now)}`,
   );
 }

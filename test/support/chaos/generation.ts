@@ -1,109 +1,161 @@
-import { link, mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql, { join as joinSql, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns, purchaseLabels } from '../../../src/domain/purchase.ts';
-import { queryRows, quotePath } from '../../../src/duckdb/connection.ts';
+import { queryRows } from '../../../src/duckdb/connection.ts';
+import {
+  type Current,
+  organizationDirectory,
+  readCurrent,
+} from '../../../src/purchase-store/current.ts';
 import {
   dictionaries,
   labelKey,
   labelTable,
+  layoutVersion,
   noLabel,
   supersededColumns,
 } from '../../../src/purchase-store/layout.ts';
-import {
-  organizationDirectory,
-  type PublishedGeneration,
-  readPublished,
-} from '../../../src/purchase-store/published-generation.ts';
+import { createBases, type OpenStore, openStore } from '../../../src/purchase-store/open-store.ts';
 import { creationQuarter, quarterHourSql } from '../../../src/purchase-store/quarter-hours.ts';
 import {
   currentPurchases,
   dictionaryEntries,
   type StoreCatalogs,
 } from '../../../src/purchase-store/relations.ts';
+import { shownWatermark } from '../../../src/purchase-store/shown.ts';
+import {
+  newestTick,
+  readTicks,
+  type TickWatermark,
+} from '../../../src/purchase-store/tick-file.ts';
 import type { Row } from './history.ts';
 
-export type Generation = {
-  readonly published: PublishedGeneration;
+/** What readers see of an organization: its files up to a published tick. */
+export type Published = {
+  readonly current: Current;
+  /** The last published tick; 0 if there is none. */
+  readonly tick: number;
+  readonly shown: TickWatermark;
+  /** The snapshot of the tick. Exceptions show another one. */
+  readonly tickSnapshot: string | null;
+  /** The identity of the tick's database; null without a tick. */
+  readonly database: string | null;
+};
+
+/** Null if nothing is published. */
+export function readPublished(dataDirectory: string, organizationId: bigint): Published | null {
+  // Before CURRENT and the log, which then have all that the tick has published.
+  const tick = newestTick(readTicks(dataDirectory), organizationId);
+  const current = readCurrent(organizationDirectory(dataDirectory, organizationId), layoutVersion);
+  if (current === null) return null;
+  const shown = shownWatermark(organizationId, current, tick);
+  return {
+    current,
+    tick: tick?.tick ?? 0,
+    shown,
+    tickSnapshot: tick?.snapshot ?? null,
+    database: tick?.database ?? null,
+  };
+}
+
+/** Without changes, ticks show later instants of the same snapshot. */
+export const generationOf = ({ current, shown }: Published): string =>
+  `${current.log} ${shown.snapshot}`;
+
+export type Generation = Published & {
+  /** The log and its part that was read. No other content has this name. */
+  readonly name: string;
   readonly rows: readonly Row[];
   /** Violated invariants of the files. */
   readonly errors: readonly string[];
 };
 
-/** Reads generations through hard links, because the worker may remove their files meanwhile. */
+/** One read at a time. */
 export type GenerationReader = {
-  /** The published generation, or null. */
+  /** What is published, or null. */
   read(organizationId: bigint): Promise<Generation | null>;
+  close(): Promise<void>;
 };
 
+/**
+ * Reads half of the generations from new deltas, which replay the whole log, and half from open ones,
+ * to which the batches since the last read are applied.
+ */
 export function createGenerationReader(
   instance: DuckDBInstance,
   dataDirectory: string,
-  /** On the disk of the data folder. */
-  linkDirectory: string,
 ): GenerationReader {
+  const bases = createBases(instance, () => null);
+  const opened = new Map<bigint, OpenStore<null>>();
+  let connection: DuckDBConnection | null = null;
   let count = 0;
+
+  const connect = async (): Promise<DuckDBConnection> => {
+    connection ??= await instance.connect();
+    return connection;
+  };
+  const closeOne = async (organizationId: bigint): Promise<void> => {
+    const store = opened.get(organizationId);
+    opened.delete(organizationId);
+    await store?.close(await connect());
+  };
+  const open = async (
+    organizationId: bigint,
+    { current, tick }: Published,
+  ): Promise<OpenStore<null>> => {
+    count += 1;
+    const known = opened.get(organizationId);
+    if (known?.current.log !== current.log || count % 2 === 0) {
+      await closeOne(organizationId);
+      const directory = organizationDirectory(dataDirectory, organizationId);
+      const files = { published: tick, catalog: `delta_${count}` };
+      opened.set(
+        organizationId,
+        await openStore(await connect(), bases, directory, current, files),
+      );
+    }
+    const store = opened.get(organizationId) as OpenStore<null>;
+    const pending = store.findPending(tick);
+    if (pending !== null) await store.apply(await connect(), pending);
+    return store;
+  };
+
   return {
     async read(organizationId) {
-      await mkdir(linkDirectory, { recursive: true });
-      const directory = organizationDirectory(dataDirectory, organizationId);
       for (;;) {
-        const published = readPublished(directory);
+        const published = readPublished(dataDirectory, organizationId);
         if (published === null) return null;
-        count += 1;
-        const names = { base: published.base, delta: published.file };
-        const links = {
-          base: join(linkDirectory, `${count}-base.duckdb`),
-          delta: join(linkDirectory, `${count}-delta.duckdb`),
-        };
         try {
-          await link(join(directory, names.base), links.base);
-          await link(join(directory, names.delta), links.delta);
+          const store = await open(organizationId, published);
+          return { ...published, ...(await readStore(await connect(), store)) };
         } catch (error) {
-          await rm(links.base, { force: true });
-          const { code } = error as NodeJS.ErrnoException;
-          // Another generation was published meanwhile, or the organization was deleted.
-          if (code === 'ENOENT' && readPublished(directory)?.file !== published.file) continue;
-          throw error;
-        }
-        try {
-          return await open(instance, links, count, published);
-        } finally {
-          await rm(links.base);
-          await rm(links.delta);
+          await closeOne(organizationId).catch(() => {});
+          // Other files were published meanwhile, or the organization was deleted.
+          const now = readPublished(dataDirectory, organizationId);
+          if (now?.current.log === published.current.log) throw error;
         }
       }
+    },
+    async close() {
+      for (const id of [...opened.keys()]) await closeOne(id);
+      connection?.closeSync();
     },
   };
 }
 
-async function open(
-  instance: DuckDBInstance,
-  paths: StoreCatalogs,
-  number: number,
-  published: PublishedGeneration,
-): Promise<Generation> {
-  const connection = await instance.connect();
-  const catalogs = { base: `base_${number}`, delta: `delta_${number}` };
-  try {
-    await connection.run(`attach ${quotePath(paths.base)} as ${catalogs.base} (read_only)`);
-    await connection.run(`attach ${quotePath(paths.delta)} as ${catalogs.delta} (read_only)`);
-    const rows = (await queryRows(
-      connection,
-      sql`select ${raw(selectList)} from ${source(catalogs)}`,
-    )) as Row[];
-    return {
-      published,
-      rows,
-      errors: await findIntegrityErrors(connection, catalogs, published, rows),
-    };
-  } finally {
-    for (const catalog of Object.values(catalogs)) {
-      await connection.run(`detach database if exists ${catalog}`);
-    }
-    connection.closeSync();
-  }
+async function readStore(
+  connection: DuckDBConnection,
+  store: OpenStore<null>,
+): Promise<Pick<Generation, 'name' | 'rows' | 'errors'>> {
+  const rows = (await queryRows(
+    connection,
+    sql`select ${raw(selectList)} from ${source(store.catalogs)}`,
+  )) as Row[];
+  return {
+    name: `${store.current.log} ${store.part().position}`,
+    rows,
+    errors: await findIntegrityErrors(connection, store),
+  };
 }
 
 const selectList = purchaseColumns
@@ -127,9 +179,7 @@ const source = (catalogs: StoreCatalogs): Sql =>
 
 async function findIntegrityErrors(
   connection: DuckDBConnection,
-  catalogs: StoreCatalogs,
-  { purchases, snapshot }: PublishedGeneration,
-  rows: readonly Row[],
+  { catalogs, current, part }: OpenStore<null>,
 ): Promise<string[]> {
   const errors: string[] = [];
   const count = async (from: Sql) =>
@@ -138,12 +188,14 @@ async function findIntegrityErrors(
     const found = await count(from);
     if (found > 0) errors.push(`${found} ${what}`);
   };
-  if (rows.length !== purchases) errors.push(`${rows.length} rows instead of ${purchases}`);
-  const [watermark] = await queryRows(
+  const ofBase = await count(raw(`${catalogs.base}.purchase`));
+  if (ofBase !== (current.base === null ? 0 : current.purchases))
+    errors.push(`a base of ${ofBase} rows instead of ${current.purchases}`);
+  const [position] = await queryRows(
     connection,
-    sql`select snapshot from ${raw(`${catalogs.delta}.watermark`)}`,
+    sql`select bytes from ${raw(catalogs.delta)}.position`,
   );
-  if (watermark?.[0] !== snapshot) errors.push(`its watermark is ${watermark?.[0]}`);
+  if (Number(position?.[0]) !== part().position) errors.push(`its position is ${position?.[0]}`);
   await expectNone(
     'purchases with the key of another customer',
     sql`${source(catalogs)} where customer.id is distinct from purchase.customer_id`,

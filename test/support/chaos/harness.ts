@@ -94,6 +94,8 @@ async function assembleHarness(parts: {
     onUnexpectedEnd: (output) => fail(new Error(`a worker ended unexpectedly:\n${output}`)),
   });
   parts.undo.push(() => workers.stop());
+  const reader = createGenerationReader(instance, dataDirectory);
+  parts.undo.push(reader.close);
   const commands: Program[] = [];
   parts.undo.push(() => Promise.all(commands.map((command) => command.end('SIGKILL'))));
   return {
@@ -105,7 +107,7 @@ async function assembleHarness(parts: {
       commands.push(command);
       return command;
     },
-    reader: createGenerationReader(instance, dataDirectory, join(disk.path, 'links')),
+    reader,
     describe: () => [...events.slice(-80), workers.output()].join('\n'),
     close: parts.close,
   };

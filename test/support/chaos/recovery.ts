@@ -6,10 +6,8 @@ import { encodeId } from '../../../src/domain/public-id.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import { isOfDatabase, readDatabaseIdentity } from '../../../src/postgres/source-identity.ts';
-import {
-  purchasesDirectory,
-  readPublished,
-} from '../../../src/purchase-store/published-generation.ts';
+import { purchasesDirectory, readCurrent } from '../../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../../src/purchase-store/layout.ts';
 import { dataFolderId } from '../../../sync/files/data-folder.ts';
 import { readStatus, type Status } from '../../../sync/status/status.ts';
 
@@ -68,16 +66,16 @@ async function unexpectedFiles(database: Database, dataDirectory: string): Promi
         found.push(`${name} of no organization`);
       continue;
     }
+    const current = readCurrent(join(directory, name), layoutVersion);
+    const expected = ['CURRENT', 'VERIFIED', current?.base, current?.log];
     const files = await readdir(join(directory, name)).catch(() => []);
-    const unexpected = files.filter(
-      (file) =>
-        !/^(live\.duckdb(\.wal)?|OWNER|CURRENT|STATUS|VERIFIED|base-[0-9a-f]+\.duckdb|\d+-[0-9a-f]+-[0-9a-f]+\.duckdb)$/.test(
-          file,
-        ),
-    );
+    const unexpected = files.filter((file) => !expected.includes(file));
     found.push(...unexpected.map((file) => `${name}/${file}`));
-    const generations = files.filter((file) => /^\d+-[0-9a-f]+-[0-9a-f]+\.duckdb$/.test(file));
-    if (generations.length > 3) found.push(`${generations.length} generations of ${name}`);
+  }
+  for (const folder of ['ticks', 'workers']) {
+    const files = await readdir(join(directory, folder)).catch(() => []);
+    const unexpected = files.filter((file) => !/^\d+-of-\d+\.json$/.test(file));
+    found.push(...unexpected.map((file) => `${folder}/${file}`));
   }
   const requests = await readdir(join(directory, 'requests')).catch(() => []);
   found.push(...requests.filter((name) => !name.endsWith('.response.json')));
@@ -85,8 +83,6 @@ async function unexpectedFiles(database: Database, dataDirectory: string): Promi
 }
 
 async function isOfAnotherDatabase(database: Database, directory: string): Promise<boolean> {
-  const published = readPublished(directory);
-  return (
-    published !== null && !isOfDatabase(published.source, await readDatabaseIdentity(database))
-  );
+  const current = readCurrent(directory, layoutVersion);
+  return current !== null && !isOfDatabase(current.source, await readDatabaseIdentity(database));
 }

@@ -29,8 +29,13 @@ export function startWorkers(options: {
   const keepRunning = async (index: number) => {
     const random = options.randomFor(index);
     while (!isStopping) {
-      const path = random.chance(0.5) ? 'sync/main.ts' : 'test/support/chaos/small-chunks.ts';
-      const program = runProgram(path, [], options.environment);
+      const path = random.chance(0.3) ? 'sync/main.ts' : 'test/support/chaos/small-limits.ts';
+      const limits = {
+        MAX_LOG_RECORDS: String(random.pick([10, 100, 1_000])),
+        MAX_PURCHASES_WITHOUT_BASE: String(random.pick([0, 0, 100, 5_000])),
+        MAX_TICK_CHANGES: String(random.pick([30, 300, 50_000])),
+      };
+      const program = runProgram(path, [], { ...options.environment, ...limits });
       programs[index] = program;
       const code = await program.exited();
       programs[index] = null;

@@ -1,0 +1,41 @@
+import { join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { quotePath } from '../../src/duckdb/connection.ts';
+import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
+import { createBaseLayout, dictionaries, layoutVersion } from '../../src/purchase-store/layout.ts';
+import { createBases, openStore } from '../../src/purchase-store/open-store.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
+
+/**
+ * Attaches the purchases of an organization's last load as `catalog`: its base, or a copy of its log
+ * in memory if it has no base. Returns how many those are.
+ */
+export async function attachBase(
+  instance: DuckDBInstance,
+  connection: DuckDBConnection,
+  { dataDirectory, organizationId }: { dataDirectory: string; organizationId: bigint },
+  catalog: string,
+): Promise<number> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const current = readCurrent(directory, layoutVersion);
+  if (current === null) throw new Error('nothing is published');
+  if (current.base !== null) {
+    const path = quotePath(join(directory, current.base));
+    await connection.run(`attach ${path} as ${catalog} (read_only)`);
+    return current.purchases;
+  }
+  const published = newestTick(readTicks(dataDirectory), organizationId)?.tick ?? 0;
+  const bases = createBases(instance, () => null);
+  const options = { published, catalog: `${catalog}_delta` };
+  const store = await openStore(connection, bases, directory, current, options);
+  const { delta } = store.catalogs;
+  await connection.run(`
+    attach ':memory:' as ${catalog}; ${createBaseLayout(catalog)};
+    insert into ${catalog}.purchase
+    select * exclude (sign) from ${delta}.change where sign > 0 order by created_at, id`);
+  for (const { table } of dictionaries) {
+    await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
+  }
+  await store.close(connection);
+  return current.purchases;
+}

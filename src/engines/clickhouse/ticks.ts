@@ -1,0 +1,86 @@
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { readBootId, type TickFile } from '../../purchase-store/tick-file.ts';
+import { type ClickHouse, lacksTables } from './client.ts';
+import type { WriterBatches } from './relations.ts';
+import { table } from './schema.ts';
+
+/** The tick that a worker published last. */
+export type PublishedTick = TickFile & {
+  readonly number: bigint;
+  /** The batches that queries read. */
+  readonly writers: readonly WriterBatches[];
+};
+
+/** The last ticks of all workers, also of those that ran with other shards. */
+export const readTicks = (clickhouse: ClickHouse, signal?: AbortSignal): Promise<PublishedTick[]> =>
+  read(clickhouse, raw('exceptions'), signal);
+
+/** The same, without the exceptions of other organizations. */
+export const readTicksFor = (
+  clickhouse: ClickHouse,
+  organizationId: bigint,
+  signal?: AbortSignal,
+): Promise<PublishedTick[]> => {
+  const own = sql`arrayFilter(each -> each.organization_id = ${organizationId}, exceptions)`;
+  return read(clickhouse, own, signal);
+};
+
+async function read(
+  clickhouse: ClickHouse,
+  exceptions: Sql,
+  signal: AbortSignal | undefined,
+): Promise<PublishedTick[]> {
+  const statement = sql`
+    select shard_of, shard_number, number, tick, as_of, snapshot, token, fingerprint, database,
+      writers, ${exceptions}
+    from ${table.tick} order by number desc limit 1 by shard_of, shard_number`;
+  const rows = await clickhouse.query(statement, signal).catch((error) => {
+    if (lacksTables(error)) return [];
+    throw error;
+  });
+  return (rows as readonly unknown[] as TickRow[]).map(tickFrom);
+}
+
+type WatermarkRow = { readonly as_of: string; readonly snapshot: string; readonly token: string };
+
+type TickRow = readonly [
+  shardOf: number,
+  shardNumber: number,
+  number: string,
+  tick: string,
+  asOf: string,
+  snapshot: string,
+  token: string,
+  fingerprint: string,
+  database: string,
+  writers: readonly { readonly writer: string; readonly last: string }[],
+  exceptions: readonly (WatermarkRow & { readonly organization_id: string })[],
+];
+
+function tickFrom(row: TickRow): PublishedTick {
+  const [of, shard, number, tick, asOf, snapshot, token, fingerprint, database] = row;
+  const [writers, exceptions] = [row[9], row[10]];
+  const published = {
+    tick: Number(tick),
+    asOf: BigInt(asOf),
+    snapshot,
+    token,
+    exceptions: Object.fromEntries(
+      exceptions.map(({ organization_id: id, as_of: asOf, snapshot, token }) => [
+        id,
+        { asOf: BigInt(asOf), snapshot, token },
+      ]),
+    ),
+  };
+  return {
+    shard: { number: shard, of },
+    ...published,
+    fingerprint,
+    database,
+    // ClickHouse confirms an insert when it has the rows.
+    synced: published,
+    boot: readBootId(),
+    number: BigInt(number),
+    writers: writers.map(({ writer, last }) => ({ writer, last: BigInt(last) })),
+  };
+}

@@ -1,0 +1,174 @@
+import { type DuckDBConnection, DuckDBDataChunk, TINYINT } from '@duckdb/node-api';
+import sql, { join, raw } from 'sql-template-tag';
+import { purchaseColumns } from '../../domain/purchase.ts';
+import { queryRows, runStatement } from '../../duckdb/connection.ts';
+import { inTransaction } from '../../duckdb/transaction.ts';
+import { createDeltaLayout, insertPlaceholder, supersededColumns } from '../layout.ts';
+import type { StoreCatalogs } from '../relations.ts';
+import {
+  createDictionaryKeys,
+  type DictionaryKeys,
+  firstKeys,
+  readNextKeys,
+} from './dictionary-keys.ts';
+import { encodedTypes, encodePurchases } from './encode.ts';
+import { type ChangedPurchase, decodeRecords } from './records.ts';
+import { replay } from './replay.ts';
+
+/** The changes since a base, in a database in memory that only this process reads. */
+export type Delta = { readonly catalogs: StoreCatalogs; readonly dictionaryKeys: DictionaryKeys };
+
+/** The catalog of a base without purchases, for organizations without a base. */
+export const emptyBase = 'empty_base';
+
+/** The part of a log that a delta shows. `read` returns its content. */
+export type LogPart = {
+  readonly path: string;
+  readonly lines: number;
+  readonly bytes: number;
+  read(): Buffer;
+};
+
+/**
+ * Up to so many lines are applied one by one: the statements that replay a log take 45 ms for 25
+ * records as for 1,000, which one by one take 8 and 20.
+ */
+export const maxLinesOneByOne = 2_000;
+
+/**
+ * Creates the delta of a base, attached as `catalogs.delta`, with a part of a log. `otherwise` is an
+ * instant near those of the purchases, in case that there are none yet.
+ */
+export async function createDelta(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  part: LogPart,
+  otherwise: bigint,
+): Promise<Delta> {
+  const { path, lines, bytes } = part;
+  const isReplayed = lines > maxLinesOneByOne;
+  await connection.run(`attach ':memory:' as ${catalogs.delta}`);
+  return inTransaction(connection, async () => {
+    await connection.run(createDeltaLayout(catalogs.delta));
+    if (isReplayed) await replay(connection, catalogs, path, lines);
+    const isEmpty = !isReplayed && catalogs.base === emptyBase;
+    const nextKeys = isEmpty ? firstKeys() : await readNextKeys(connection, catalogs);
+    const delta = { catalogs, dictionaryKeys: createDictionaryKeys(catalogs, nextKeys) };
+    if (!isReplayed) await writeChanges(connection, delta, decodeRecords(part.read()), isEmpty);
+    await connection.run(insertPlaceholder(catalogs, otherwise));
+    await moveTo(connection, catalogs, bytes);
+    return delta;
+  });
+}
+
+/** How a delta changes. */
+export type Applied = {
+  /** The change of the number of purchases. */
+  readonly purchases: number;
+  /** Of the purchases as they are now; microseconds since 1970. */
+  readonly instants: readonly bigint[];
+};
+
+/**
+ * Applies changed purchases, each of which is named once, in one transaction, and calls
+ * `beforeCommit`. The delta then shows the log up to `bytes`. After a failure, it must be created
+ * again: its cache of dictionary keys may have keys that were rolled back.
+ */
+export async function applyChanges(
+  connection: DuckDBConnection,
+  delta: Delta,
+  changed: readonly ChangedPurchase[],
+  bytes: number,
+  beforeCommit: (applied: Applied) => Promise<void> = async () => {},
+): Promise<void> {
+  await inTransaction(connection, async () => {
+    const applied = await writeChanges(connection, delta, changed);
+    await moveTo(connection, delta.catalogs, bytes);
+    await beforeCommit(applied);
+  });
+}
+
+async function writeChanges(
+  connection: DuckDBConnection,
+  { catalogs, dictionaryKeys }: Delta,
+  changed: readonly ChangedPurchase[],
+  isEmpty = false,
+): Promise<Applied> {
+  let purchases = 0;
+  const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
+  const encoded = await encodePurchases(connection, rows, dictionaryKeys);
+  for (let at = 0; !isEmpty && at < changed.length; at += maxListedIds) {
+    const ids = changed.slice(at, at + maxListedIds).map(({ id }) => id);
+    purchases -= await supersede(connection, catalogs, ids);
+  }
+  await appendRows(connection, catalogs, encoded);
+  purchases += encoded.length;
+  return { purchases, instants: rows.map((row) => row[createdAt] as bigint) };
+}
+
+const createdAt = purchaseColumns.findIndex(({ name }) => name === 'created_at');
+
+/** Ids of one statement. */
+const maxListedIds = 500;
+
+/**
+ * Removes purchases from what base and delta show together, and returns how many those were.
+ *
+ * The ids are constants: DuckDB then skips the row groups of the base that have none of them. For a
+ * subquery it reads the whole base. Sixty ids, six of them of purchases of any age, took 24 ms of
+ * processor time instead of 149 at ten million rows, and 17 instead of 23 at a million.
+ */
+async function supersede(
+  connection: DuckDBConnection,
+  { base, delta }: StoreCatalogs,
+  ids: readonly bigint[],
+): Promise<number> {
+  const change = raw(`${delta}.change`);
+  const known = await queryRows(
+    connection,
+    sql`select id from ${change} where sign < 0 and id in (${join(ids)})`,
+  );
+  const superseded = new Set(known.map(([id]) => id));
+  const others = ids.filter((id) => !superseded.has(id));
+  let removed = 0n;
+  if (others.length > 0) {
+    const [added] = await queryRows(
+      connection,
+      sql`
+        insert into ${change} by name
+        select -1 as sign, ${raw(supersededColumns)} from ${raw(base)}.purchase
+        where id in (${join(others)})`,
+    );
+    removed += added?.[0] as bigint;
+  }
+  const [deleted] = await queryRows(
+    connection,
+    sql`delete from ${change} where sign > 0 and id in (${join(ids)})`,
+  );
+  return Number(removed + (deleted?.[0] as bigint));
+}
+
+/** The rows of one vector. */
+const chunkRows = 2048;
+
+async function appendRows(
+  connection: DuckDBConnection,
+  { delta }: StoreCatalogs,
+  rows: Awaited<ReturnType<typeof encodePurchases>>,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const appender = await connection.createAppender('change', 'main', delta);
+  try {
+    for (let at = 0; at < rows.length; at += chunkRows) {
+      const part = rows.slice(at, at + chunkRows);
+      const chunk = DuckDBDataChunk.create([TINYINT, ...encodedTypes], part.length);
+      chunk.setRows(part.map((row) => [1, ...row]));
+      appender.appendDataChunk(chunk);
+    }
+  } finally {
+    appender.closeSync();
+  }
+}
+
+const moveTo = (connection: DuckDBConnection, { delta }: StoreCatalogs, bytes: number) =>
+  runStatement(connection, sql`update ${raw(delta)}.position set bytes = ${BigInt(bytes)}`);

@@ -1,0 +1,39 @@
+import { isTextColumn, type PurchaseRow, purchaseColumns } from '../../domain/purchase.ts';
+
+/** A changed purchase: its row, or null if it was deleted. */
+export type ChangedPurchase = { readonly id: bigint; readonly row: PurchaseRow | null };
+
+/** The changed purchases of complete batches, each once, as it is after the last of them. */
+export function decodeRecords(batches: Buffer): ChangedPurchase[] {
+  const changed = new Map<bigint, PurchaseRow | null>();
+  for (const line of batches.toString('utf8').split('\n')) {
+    const [kind, ...fields] = line.split('\t');
+    if (kind === 'u') {
+      const row = purchaseColumns.map((column, index) => decode(column, fields[index]));
+      changed.set(row[0] as bigint, row);
+    } else if (kind === 'd') changed.set(BigInt(fields[0] as string), null);
+  }
+  return [...changed].map(([id, row]) => ({ id, row }));
+}
+
+function decode(
+  column: (typeof purchaseColumns)[number],
+  field: string | undefined,
+): bigint | string | null {
+  if (field === undefined) throw new Error(`a record of the log lacks ${column.name}`);
+  if (field === '\\N') return null;
+  return isTextColumn(column) ? withoutEscapes(field) : BigInt(field);
+}
+
+/** The characters that Postgres escapes in the text format of COPY. */
+export const escapes: Readonly<Record<string, string>> = {
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+};
+
+const withoutEscapes = (text: string): string =>
+  text.includes('\\') ? text.replace(/\\(.)/gs, (_, mark) => escapes[mark] ?? mark) : text;

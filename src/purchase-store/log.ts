@@ -1,0 +1,230 @@
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
+
+/**
+ * An organization's log: an append-only file of the changes since its base, as lines of fields that
+ * tabs separate. Postgres writes the records (COPY in text format): `\N` is NULL, and line breaks,
+ * tabs and backslashes within texts are escaped.
+ *
+ *     t  tick                 the begin of a batch
+ *     u  id  customer_id …    a purchase as it is now: the columns of `purchaseColumns`
+ *     d  id                   a purchase that was deleted, or moved to another organization
+ *     e  tick  records  bytes  total  crc32    the end of the batch
+ *
+ * The last line says how many records and bytes the batch has before it, and how many records the
+ * log has up to there. The checksum covers the whole batch. Applying a batch twice changes nothing.
+ */
+export type Batch = {
+  /** Readers apply the batch once this tick is published. */
+  readonly tick: number;
+  /** Positions in the log: of the first line, and after the last one. */
+  readonly begin: number;
+  readonly end: number;
+  readonly records: number;
+  /** Of the log, up to here. */
+  readonly totalRecords: number;
+};
+
+/** Lines of a batch besides its records. */
+export const linesPerBatch = 2;
+
+/** The log differs from what was appended to it. */
+export class DamagedLogError extends Error {
+  override readonly name = 'DamagedLogError';
+}
+
+/** The content of a batch. */
+export function encodeBatch(
+  lines: Buffer,
+  { tick, records, totalRecords }: Pick<Batch, 'tick' | 'records' | 'totalRecords'>,
+): Buffer {
+  const begin = Buffer.from(`t\t${tick}\n`);
+  const bytes = begin.length + lines.length;
+  const fields = `e\t${tick}\t${records}\t${bytes}\t${totalRecords}\t`;
+  const checksum = crc32(fields, crc32(lines, crc32(begin)));
+  return Buffer.concat([begin, lines, Buffer.from(`${fields}${checksum}\n`)]);
+}
+
+const newline = 10;
+const endOfBatch = Buffer.from('\ne\t');
+const [beginMark] = Buffer.from('t');
+
+/**
+ * The batches of published ticks in `content`, which begins at `position` of a log. Throws
+ * DamagedLogError if one of them is incomplete, or differs from its checksum. Readers take the
+ * published tick before the content, so that the content has all of its batches. An incomplete batch
+ * of a later tick is being appended.
+ */
+export function* readBatches(
+  content: Buffer,
+  position: number,
+  published: number,
+): Generator<Batch> {
+  for (let begin = 0; begin < content.length; ) {
+    const firstLine = content.indexOf(newline, begin);
+    if (content[begin] !== beginMark) throw damaged(position + begin);
+    if (firstLine === -1) return;
+    const tick = Number(content.toString('latin1', begin + 2, firstLine));
+    const lastLine = content.indexOf(endOfBatch, firstLine) + 1;
+    const end = lastLine === 0 ? 0 : content.indexOf(newline, lastLine) + 1;
+    if (end === 0 && tick > published) return;
+    // A batch of a later tick too: a flipped bit of the first line may have made it later.
+    const batch = end === 0 ? null : decodeBatch(content, begin, lastLine, end);
+    if (batch?.tick !== tick) throw damaged(position + begin);
+    if (tick > published) return;
+    yield { ...batch, begin: position + begin, end: position + end };
+    begin = end;
+  }
+}
+
+const damaged = (position: number): DamagedLogError =>
+  new DamagedLogError(`the log is damaged at ${position}`);
+
+/** Null if the batch differs from its last line. */
+function decodeBatch(content: Buffer, begin: number, lastLine: number, end: number) {
+  const line = content.toString('latin1', lastLine, end - 1);
+  const [, tick = 0, records = 0, bytes = 0, totalRecords = 0, checksum] = line
+    .split('\t')
+    .map(Number);
+  if (bytes !== lastLine - begin) return null;
+  const fields = line.slice(0, line.lastIndexOf('\t') + 1);
+  const found = crc32(fields, crc32(content.subarray(begin, lastLine)));
+  return found === checksum ? { tick, records, totalRecords } : null;
+}
+
+/** The bytes of a file from `begin` to `end`, or to the end of the file. */
+export function readRange(descriptor: number, begin: number, end: number): Buffer {
+  const content = Buffer.allocUnsafe(Math.max(0, end - begin));
+  let length = 0;
+  while (length < content.length) {
+    const read = readSync(descriptor, content, length, content.length - length, begin + length);
+    if (read === 0) break;
+    length += read;
+  }
+  return content.subarray(0, length);
+}
+
+/** The records of a batch, without its first and its last line. */
+export function readLines(descriptor: number, { begin, end }: Batch): Buffer {
+  const content = readRange(descriptor, begin, end);
+  const first = content.indexOf(newline) + 1;
+  return content.subarray(first, content.lastIndexOf(endOfBatch) + 1);
+}
+
+const windowBytes = 8 * 2 ** 20;
+
+/** The batches of published ticks from `begin` to `end` of a log, as `readBatches`, with bounded memory. */
+export function* scanLog(
+  descriptor: number,
+  begin: number,
+  end: number,
+  published: number,
+): Generator<Batch> {
+  let size = windowBytes;
+  for (let position = begin; position < end; ) {
+    const until = Math.min(end, position + size);
+    const isLast = until === end;
+    const before = position;
+    try {
+      const window = readRange(descriptor, position, until);
+      for (const batch of readBatches(window, position, published)) {
+        yield batch;
+        position = batch.end;
+      }
+    } catch (error) {
+      // The window may end within a batch.
+      if (isLast || !(error instanceof DamagedLogError)) throw error;
+    }
+    if (isLast) return;
+    if (position === before) size *= 2;
+  }
+}
+
+/** The end of the last batch of a log. */
+export type LogEnd = { readonly position: number; readonly totalRecords: number };
+
+export const emptyLog: LogEnd = { position: 0, totalRecords: 0 };
+
+const tailBytes = 128;
+
+/**
+ * Cuts off the batches of later ticks than `published`, which no reader has applied, and returns
+ * the end. Throws DamagedLogError if the log has less than `minBytes`, or a published batch is damaged.
+ */
+export function recoverLog(path: string, published: number, minBytes: number): LogEnd {
+  const descriptor = openSync(path, 'r+');
+  try {
+    const end = findEnd(descriptor, published, minBytes);
+    if (end.position < fstatSync(descriptor).size) ftruncateSync(descriptor, end.position);
+    return end;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** The end of the published batches, without a change of the log. Throws as `recoverLog` does. */
+export function readLogEnd(path: string, published: number, minBytes: number): LogEnd {
+  const descriptor = openSync(path, 'r');
+  try {
+    return findEnd(descriptor, published, minBytes);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Reads the whole log only if it has batches of later ticks. */
+function findEnd(descriptor: number, published: number, minBytes: number): LogEnd {
+  const { size } = fstatSync(descriptor);
+  if (size < minBytes) throw damaged(size);
+  const known = lastBatch(descriptor, size, published);
+  if (known !== null) return known;
+  let end = emptyLog;
+  for (const batch of scanLog(descriptor, 0, size, published)) {
+    end = { position: batch.end, totalRecords: batch.totalRecords };
+  }
+  if (end.position < minBytes) throw damaged(end.position);
+  return end;
+}
+
+/** The end of the log if its last line ends a batch of a published tick; otherwise null. */
+function lastBatch(descriptor: number, size: number, published: number): LogEnd | null {
+  if (size === 0) return emptyLog;
+  const tail = readRange(descriptor, Math.max(0, size - tailBytes), size).toString('latin1');
+  const [, tick, total] = /(?:^|\n)e\t(\d+)\t\d+\t\d+\t(\d+)\t\d+\n$/.exec(tail) ?? [];
+  if (tick === undefined || Number(tick) > published) return null;
+  return { position: size, totalRecords: Number(total) };
+}
+
+/**
+ * Appends a batch at the end of a log, and returns the new end. After a failure, nothing is
+ * appended. Throws DamagedLogError if the log does not end at `end`. Not synced to the disk.
+ */
+export function appendBatch(
+  path: string,
+  end: LogEnd,
+  { tick, lines, records }: { tick: number; lines: Buffer; records: number },
+): LogEnd {
+  const totalRecords = end.totalRecords + records;
+  const content = encodeBatch(lines, { tick, records, totalRecords });
+  const descriptor = openSync(path, 'r+');
+  try {
+    const { size } = fstatSync(descriptor);
+    if (size !== end.position) throw damaged(size);
+    try {
+      writeAt(descriptor, content, end.position);
+    } catch (error) {
+      ftruncateSync(descriptor, end.position);
+      throw error;
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  return { position: end.position + content.length, totalRecords };
+}
+
+function writeAt(descriptor: number, content: Buffer, position: number): void {
+  for (let written = 0; written < content.length; ) {
+    const left = content.length - written;
+    written += writeSync(descriptor, content, written, left, position + written);
+  }
+}

@@ -1,0 +1,176 @@
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { detach } from '../duckdb/connection.ts';
+import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
+import type { Current } from './current.ts';
+import { type Applied, applyChanges, createDelta, type Delta, emptyBase } from './delta/delta.ts';
+import { decodeRecords } from './delta/records.ts';
+import { createBaseLayout, requireBase } from './layout.ts';
+import { DamagedLogError, linesPerBatch, readBatches, readRange, scanLog } from './log.ts';
+import type { StoreCatalogs } from './relations.ts';
+
+/** The bases that are attached to a DuckDB instance. */
+export type Bases<Content> = {
+  /** Attaches the base, or an empty one if `path` is null. */
+  acquire(path: string | null): Promise<SharedFile<Content>>;
+};
+
+/** `open` returns what the users of a base share; its descriptor is null for the empty base. */
+export function createBases<Content>(
+  instance: DuckDBInstance,
+  open: (descriptor: number | null) => Content,
+): Bases<Content> {
+  type Opened = { readonly content: Content; readonly descriptor: number };
+  const files = createSharedFiles<Opened>(instance, {
+    async open(connection, catalog, path) {
+      await requireBase(connection, catalog, basename(path));
+      const descriptor = openSync(path, 'r');
+      return { descriptor, content: open(descriptor) };
+    },
+    close: ({ descriptor }) => closeSync(descriptor),
+  });
+  let empty: Promise<void> | null = null;
+
+  const createEmpty = async (): Promise<void> => {
+    const connection = await instance.connect();
+    await connection.run(`attach ':memory:' as ${emptyBase}; ${createBaseLayout(emptyBase)}`);
+    connection.closeSync();
+  };
+
+  return {
+    async acquire(path) {
+      if (path !== null) {
+        const { content, ...file } = await files.acquire(path);
+        return { ...file, content: content.content };
+      }
+      empty ??= createEmpty();
+      await empty;
+      return { catalog: emptyBase, content: open(null), release: async () => {} };
+    },
+  };
+}
+
+/** Batches of published ticks that a delta does not show yet. */
+export type PendingBatches = {
+  readonly end: number;
+  readonly records: number;
+  readonly lines: number;
+};
+
+/**
+ * An organization's base and log, opened for reading. The delta shows the log up to `position`.
+ * Methods throw DamagedLogError if the log is damaged.
+ */
+export type OpenStore<Content, Files extends NamedFiles = Current> = {
+  readonly current: Files;
+  readonly catalogs: StoreCatalogs;
+  readonly base: SharedFile<Content>;
+  readonly logDescriptor: number;
+  /** The part of the log that the delta shows. */
+  part(): LogPart;
+  /** Takes the published tick before the size of the log, so that all its batches are in the log. */
+  findPending(published: number): PendingBatches | null;
+  /** Applies pending batches in one transaction. After a failure, the store must be opened again. */
+  apply(
+    connection: DuckDBConnection,
+    pending: PendingBatches,
+    beforeCommit?: (applied: Applied) => Promise<void>,
+  ): Promise<void>;
+  close(connection: DuckDBConnection): Promise<void>;
+};
+
+/** A part of a log from its beginning. */
+export type LogPart = {
+  readonly position: number;
+  readonly lines: number;
+  readonly records: number;
+};
+
+/** The base and the log of an organization, in CURRENT or not published yet. */
+export type NamedFiles = Pick<Current, 'base' | 'log' | 'logBytes' | 'asOf'>;
+
+/** Opens a base and a log, with the batches up to the tick `published`. */
+export async function openStore<Content, Files extends NamedFiles>(
+  connection: DuckDBConnection,
+  bases: Bases<Content>,
+  directory: string,
+  current: Files,
+  { published, catalog }: { readonly published: number; readonly catalog: string },
+): Promise<OpenStore<Content, Files>> {
+  const base = await bases.acquire(current.base && join(directory, current.base));
+  const catalogs = { base: base.catalog, delta: catalog };
+  let descriptor: number | null = null;
+  try {
+    descriptor = openSync(join(directory, current.log), 'r');
+    const part = publishedPart(descriptor, current, published);
+    // By its descriptor, because the worker may have removed the name of a log that was replaced.
+    const path = `/dev/fd/${descriptor}`;
+    const log = descriptor;
+    const read = () => readRange(log, 0, part.position);
+    const replayed = { path, lines: part.lines, bytes: part.position, read };
+    const delta = await createDelta(connection, catalogs, replayed, current.asOf);
+    return createStore(current, base, descriptor, delta, part);
+  } catch (error) {
+    await detach(connection, catalogs.delta);
+    if (descriptor !== null) closeSync(descriptor);
+    await base.release();
+    throw error;
+  }
+}
+
+/** The batches of published ticks at the beginning of a log. */
+function publishedPart(descriptor: number, { logBytes }: NamedFiles, published: number): LogPart {
+  const { size } = fstatSync(descriptor);
+  let part: LogPart = { position: 0, lines: 0, records: 0 };
+  for (const { end, records, totalRecords } of scanLog(descriptor, 0, size, published)) {
+    part = { position: end, lines: part.lines + records + linesPerBatch, records: totalRecords };
+  }
+  if (part.position < logBytes) throw new DamagedLogError(`the log ends before ${logBytes}`);
+  return part;
+}
+
+function createStore<Content, Files extends NamedFiles>(
+  current: Files,
+  base: SharedFile<Content>,
+  descriptor: number,
+  delta: Delta,
+  replayed: LogPart,
+): OpenStore<Content, Files> {
+  let part = replayed;
+  return {
+    current,
+    catalogs: delta.catalogs,
+    base,
+    logDescriptor: descriptor,
+    part: () => part,
+
+    findPending(published) {
+      const { size } = fstatSync(descriptor);
+      if (size < part.position) throw new DamagedLogError('the log has become shorter');
+      if (size === part.position) return null;
+      const content = readRange(descriptor, part.position, size);
+      let pending = { end: part.position, records: 0, lines: 0 };
+      for (const { end, records } of readBatches(content, part.position, published)) {
+        const lines = pending.lines + records + linesPerBatch;
+        pending = { end, records: pending.records + records, lines };
+      }
+      return pending.lines === 0 ? null : pending;
+    },
+
+    async apply(connection, { end, records, lines }, beforeCommit) {
+      const content = readRange(descriptor, part.position, end);
+      await applyChanges(connection, delta, decodeRecords(content), end, beforeCommit);
+      part = { position: end, lines: part.lines + lines, records: part.records + records };
+    },
+
+    async close(connection) {
+      try {
+        await detach(connection, delta.catalogs.delta);
+      } finally {
+        closeSync(descriptor);
+        await base.release();
+      }
+    },
+  };
+}

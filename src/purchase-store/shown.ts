@@ -1,0 +1,27 @@
+import type { Current } from './current.ts';
+import type { TickFile, TickWatermark } from './tick-file.ts';
+
+/**
+ * What an organization shows: the published tick, if it is of the same history of the same database,
+ * the organization was written before it and is no exception of it; otherwise what the exception or
+ * CURRENT says, whichever is later.
+ */
+export function shownWatermark(
+  organizationId: bigint,
+  current: Pick<Current, 'tick' | 'source' | 'fingerprint' | keyof TickWatermark>,
+  published: TickFile | null,
+): TickWatermark {
+  const exception = published?.exceptions[String(organizationId)];
+  const isInTick =
+    published !== null &&
+    published.tick > current.tick &&
+    published.fingerprint === current.fingerprint &&
+    current.source.startsWith(`${published.database}/`);
+  const { asOf, snapshot, token } =
+    exception !== undefined && exception.asOf > current.asOf
+      ? exception
+      : isInTick && exception === undefined
+        ? published
+        : current;
+  return { asOf, snapshot, token };
+}

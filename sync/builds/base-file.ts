@@ -1,0 +1,126 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import sql, { raw } from 'sql-template-tag';
+import { detach, quotePath, runStatement } from '../../src/duckdb/connection.ts';
+import { isDamage } from '../../src/duckdb/damage.ts';
+import { inTransaction } from '../../src/duckdb/transaction.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
+import { syncToDisk } from '../files/sync-to-disk.ts';
+import { type LoadProgress, readLoadProgress } from './load-progress.ts';
+
+/** A base while it is written. */
+export type BaseFile = {
+  readonly connection: DuckDBConnection;
+  readonly catalog: string;
+  readonly path: string;
+  readonly directory: string;
+  /** The progress of a load; null before the load. */
+  progress: LoadProgress | null;
+};
+
+/** The organization of a base, and the instance that opens it. */
+export type BaseLocation = {
+  readonly instance: DuckDBInstance;
+  readonly dataDirectory: string;
+  readonly organizationId: bigint;
+};
+
+/**
+ * Options of bases. From version 1.5 on, a write-ahead log names its file. With the default blocks of
+ * 256 KiB, a read of one row reads more of each column. DuckDB packs no integers into the bits they
+ * need in blocks of 16 KiB.
+ */
+const newFileOptions = `storage_version 'v1.5.0', block_size 65536`;
+
+export const unfinishedBasePath = (directory: string): string =>
+  join(directory, 'base.unfinished.duckdb');
+
+/** Opens the unfinished base. Without progress, `resetBase` must create it. */
+export async function openUnfinishedBase({
+  instance,
+  dataDirectory,
+  organizationId,
+}: BaseLocation): Promise<BaseFile> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  await mkdir(directory, { recursive: true });
+  const file: BaseFile = {
+    connection: await instance.connect(),
+    catalog: `unfinished_${organizationId}`,
+    path: unfinishedBasePath(directory),
+    directory,
+    progress: null,
+  };
+  try {
+    if (existsSync(file.path)) await attachExisting(file);
+    return file;
+  } catch (error) {
+    await closeBase(file).catch(() => {});
+    throw error;
+  }
+}
+
+async function attachExisting(file: BaseFile): Promise<void> {
+  const { connection, catalog, path } = file;
+  try {
+    await connection.run(`attach ${quotePath(path)} as ${catalog}`);
+    file.progress = await readLoadProgress(connection, catalog);
+  } catch (error) {
+    // A lack of memory, space or file descriptors is not damage.
+    if (!isDamage(error)) throw error;
+  }
+}
+
+/** Creates an empty unfinished base, in the place of any other. */
+export async function resetBase(file: BaseFile): Promise<void> {
+  const { connection, catalog, path } = file;
+  await detach(connection, catalog);
+  await removeDuckDBFile(path);
+  file.progress = null;
+  await connection.run(`attach ${quotePath(path)} as ${catalog} (${newFileOptions})`);
+  await inTransaction(connection, async () => {
+    await connection.run(createBaseLayout(catalog));
+  });
+}
+
+export const closeBase = ({ connection, catalog }: BaseFile): Promise<void> =>
+  detachAndClose(connection, catalog);
+
+/** Completes the base, and gives it a name of its own, which is returned. Closes it in any case. */
+export async function finishBase(file: BaseFile): Promise<string> {
+  const { connection, catalog, path, directory } = file;
+  const name = `base-${randomBytes(6).toString('hex')}.duckdb`;
+  try {
+    // A crash before the rename leaves the progress, and the next call repeats the rest.
+    await connection.run(`delete from ${catalog}.base`);
+    await runStatement(
+      connection,
+      sql`insert into ${raw(catalog)}.base values (${layoutVersion}, ${name})`,
+    );
+    await connection.run(`checkpoint ${catalog}`);
+  } finally {
+    await closeBase(file);
+  }
+  await syncToDisk(path);
+  await rename(path, join(directory, name));
+  await syncToDisk(directory);
+  return name;
+}
+
+/** Removes a closed file and its write-ahead log. */
+export async function removeDuckDBFile(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await rm(`${path}.wal`, { force: true });
+}
+
+/** Detaches a file, if it is attached, and closes the connection in any case. */
+async function detachAndClose(connection: DuckDBConnection, catalog: string): Promise<void> {
+  try {
+    await detach(connection, catalog);
+  } finally {
+    connection.closeSync();
+  }
+}

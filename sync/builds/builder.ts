@@ -1,0 +1,39 @@
+import type { Watermark } from '../capture/watermark.ts';
+import type { Organization } from '../tick/organizations.ts';
+import type { Prepared } from '../tick/store.ts';
+
+export type BuildProgress = { readonly loaded: number; readonly expected: number };
+
+export type BuildOptions = {
+  readonly signal: AbortSignal;
+  /** Called with the snapshot whose later changes the build needs. */
+  readonly onRetain: (snapshot: string) => void;
+  readonly onProgress: (progress: BuildProgress) => void;
+};
+
+/** What a compaction puts in the place of what is published. It shows the same purchases. */
+export type Compacted = {
+  /**
+   * Publishes it, with the changes that were published since. No tick may run meanwhile. It shows
+   * `watermark`, and ticks later than `tick` include it.
+   */
+  publish(tick: number, watermark: Watermark): Promise<void>;
+  discard(): Promise<void>;
+};
+
+/** The change log lacks changes, so the organization must be loaded. */
+export class InsufficientLogError extends Error {
+  override readonly name = 'InsufficientLogError';
+}
+
+/** Builds what a store publishes, beside what it has published. All methods reject after a failure. */
+export type Builder = {
+  /** The organizations that are loaded together: small ones share a transaction. */
+  groupLoads(organizations: readonly Organization[]): Promise<Organization[][]>;
+  /** Reads all purchases from Postgres. All results miss the changes since one snapshot. */
+  load(organizations: readonly Organization[], options: BuildOptions): Promise<Prepared[]>;
+  /** Adds the changes since `shown` to a copy of what is published. */
+  catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
+  /** Merges the changes of the published ticks up to `tick`. */
+  compact(organization: Organization, tick: number, options: BuildOptions): Promise<Compacted>;
+};

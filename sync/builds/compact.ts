@@ -1,0 +1,91 @@
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { readLines, scanLog } from '../../src/purchase-store/log.ts';
+import type { Records } from '../capture/changes.ts';
+import { createLog } from '../files/log-files.ts';
+import type { FileStore } from '../files/store.ts';
+import type { Organization } from '../tick/organizations.ts';
+import type { Compacted } from './builder.ts';
+import { copyBatches } from './copy-batches.ts';
+import { type MergeOptions, merge } from './merge.ts';
+import { discardFiles, type NewFiles, publishFiles, visibleAtOnce } from './new-files.ts';
+
+/** Merges base and log into a new base; or shortens the log if its few purchases need no base. */
+export async function compact(
+  store: FileStore,
+  dataDirectory: string,
+  organization: Organization,
+  tick: number,
+  options: MergeOptions & { readonly maxPurchasesWithoutBase: number },
+): Promise<Compacted> {
+  const current = store.published(organization.id)?.current;
+  if (current === undefined) throw new Error('nothing is published');
+  const directory = organizationDirectory(dataDirectory, organization.id);
+  const path = join(directory, current.log);
+  const shortened =
+    current.base === null ? shorten(path, tick, options.maxPurchasesWithoutBase) : null;
+  const log = createLog(directory);
+  const files: NewFiles = { organization, base: null, log, purchases: 0 };
+  try {
+    if (shortened !== null) log.append(shortened.records, visibleAtOnce);
+    const merged = shortened ?? { ...(await merge(options, current, tick)), records: null };
+    const result = { ...files, base: merged.base, purchases: merged.purchases };
+    return {
+      async publish(published, watermark) {
+        // A load or a repair has replaced the log meanwhile.
+        if (store.published(organization.id)?.current.log !== current.log) {
+          throw new Error('other files were published during the compaction');
+        }
+        copyBatches(path, log, published, merged.position);
+        await publishFiles(store, result, published, watermark);
+      },
+      discard: () => discardFiles(store, dataDirectory, result),
+    };
+  } catch (error) {
+    await discardFiles(store, dataDirectory, files);
+    throw error;
+  }
+}
+
+type Shortened = {
+  readonly base: null;
+  readonly purchases: number;
+  readonly position: number;
+  readonly records: Records;
+};
+
+const [tab, newline] = Buffer.from('\t\n');
+const [upsert] = Buffer.from('u');
+
+/** The last record of each purchase; null if there are too many purchases. */
+function shorten(path: string, published: number, max: number): Shortened | null {
+  const last = new Map<string, Buffer>();
+  let position = 0;
+  const descriptor = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(descriptor);
+    for (const batch of scanLog(descriptor, 0, size, published)) {
+      for (const [id, line] of linesById(readLines(descriptor, batch))) {
+        if (line[0] === upsert) last.set(id, line);
+        else last.delete(id);
+      }
+      if (last.size > max) return null;
+      position = batch.end;
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  const records = { lines: Buffer.concat([...last.values()]), records: last.size };
+  return { base: null, purchases: last.size, position, records };
+}
+
+function* linesById(lines: Buffer): Generator<[id: string, line: Buffer]> {
+  for (let begin = 0; begin < lines.length; ) {
+    const end = lines.indexOf(newline as number, begin) + 1;
+    const line = lines.subarray(begin, end);
+    const afterId = line.indexOf(tab as number, 2);
+    yield [line.toString('latin1', 2, afterId === -1 ? line.length - 1 : afterId), line];
+    begin = end;
+  }
+}

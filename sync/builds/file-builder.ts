@@ -1,0 +1,142 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DuckDBInstance } from '@duckdb/node-api';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { organizationDirectory } from '../../src/purchase-store/current.ts';
+import { createBases } from '../../src/purchase-store/open-store.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import { requireSpace } from '../files/disk-space.ts';
+import { createLog, type NewLog } from '../files/log-files.ts';
+import type { FileStore } from '../files/store.ts';
+import type { Organization } from '../tick/organizations.ts';
+import { unfinishedBasePath } from './base-file.ts';
+import { type Builder, type BuildOptions, InsufficientLogError } from './builder.ts';
+import { compact } from './compact.ts';
+import { copyBatches } from './copy-batches.ts';
+import { loadLarge } from './load-large.ts';
+import { findSmall, loadSmall } from './load-small.ts';
+import { type MergeOptions, merge } from './merge.ts';
+import { discardFiles, prepare, visibleAtOnce } from './new-files.ts';
+
+export type FileBuilderOptions = {
+  readonly database: Database;
+  readonly instance: DuckDBInstance;
+  readonly dataDirectory: string;
+  /** Rows that a load reads in one transaction; smaller in tests. */
+  readonly loadChunkRows?: number | undefined;
+  /** An organization with at most so many has no base: its log holds all of them. Smaller in tests. */
+  readonly maxPurchasesWithoutBase?: number | undefined;
+};
+
+const defaultMaxPurchasesWithoutBase = 5_000;
+
+/** Purchases of organizations that are loaded in one transaction. */
+const maxGroupPurchases = 50_000;
+
+export function createFileBuilder(store: FileStore, options: FileBuilderOptions): Builder {
+  const { database, dataDirectory, instance, loadChunkRows: chunkRows } = options;
+  const { maxPurchasesWithoutBase: maxSmall = defaultMaxPurchasesWithoutBase } = options;
+  const bases = createBases(instance, () => null);
+  const directoryOf = ({ id }: Organization) => organizationDirectory(dataDirectory, id);
+  const mergeOptions = ({ id }: Organization, { signal }: BuildOptions): MergeOptions => ({
+    instance,
+    dataDirectory,
+    organizationId: id,
+    bases,
+    signal,
+    chunkRows,
+  });
+
+  return {
+    async groupLoads(organizations) {
+      const ids = organizations.map(({ id }) => id);
+      const small = await findSmall(database, ids, maxSmall);
+      const interrupted: Organization[][] = [];
+      const groups: Organization[][] = [];
+      let group: Organization[] = [];
+      let purchases = 0;
+      for (const organization of organizations) {
+        const count = small.get(organization.id);
+        if (count === undefined) {
+          const path = unfinishedBasePath(directoryOf(organization));
+          (existsSync(path) ? interrupted : groups).push([organization]);
+          continue;
+        }
+        if (purchases + count > maxGroupPurchases) {
+          groups.push(group);
+          group = [];
+          purchases = 0;
+        }
+        group.push(organization);
+        purchases += count;
+      }
+      // Interrupted loads first: until one resumes, the change log may be pruned beyond its beginning.
+      return [...interrupted, ...(group.length === 0 ? [] : [group]), ...groups];
+    },
+
+    async load(organizations, build) {
+      const [organization] = organizations as [Organization];
+      const small = await findSmall(database, [organization.id], maxSmall);
+      const isSmall = organizations.length > 1 || small.size > 0;
+      if (isSmall) return loadSmall(store, options, organizations, build);
+      return [await loadLarge(store, { ...options, bases }, organization, build)];
+    },
+
+    async catchUp(organization, tick, build) {
+      const published = store.published(organization.id);
+      if (published === null) throw new Error('nothing is published');
+      const { current } = published;
+      const log = createLog(directoryOf(organization));
+      const copied = { organization, base: current.base, log, purchases: current.purchases };
+      try {
+        copyBatches(join(directoryOf(organization), current.log), log, tick);
+        const since = await appendChanges(database, organization, log, build);
+        const merged = await merge(
+          mergeOptions(organization, build),
+          { ...current, log: log.name, logBytes: log.end().position },
+          visibleAtOnce,
+        );
+        log.remove();
+        const { base, purchases } = merged;
+        const files = { organization, base, purchases, log: createLog(directoryOf(organization)) };
+        return prepare(store, dataDirectory, files, since);
+      } catch (error) {
+        await discardFiles(store, dataDirectory, copied);
+        throw error;
+      }
+    },
+
+    compact: (organization, tick, build) =>
+      compact(store, dataDirectory, organization, tick, {
+        ...mergeOptions(organization, build),
+        maxPurchasesWithoutBase: maxSmall,
+      }),
+  };
+}
+
+/** Appends the changes since what the organization shows. Returns the snapshot that the log shows then. */
+async function appendChanges(
+  database: Database,
+  { id, shown }: Organization,
+  log: NewLog,
+  { signal, onRetain }: BuildOptions,
+): Promise<Watermark> {
+  if (shown === null) throw new Error('nothing is published');
+  onRetain(shown.snapshot);
+  const now = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    const reason = await whyLogInsufficient(source, shown, now);
+    if (reason !== null) throw new InsufficientLogError(reason);
+    for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
+      signal.throwIfAborted();
+      await requireSpace(log.directory, records.lines.length);
+      log.append(records, visibleAtOnce);
+    }
+    return now;
+  });
+  return confirmSnapshot(database, now);
+}

@@ -1,0 +1,163 @@
+import { existsSync } from 'node:fs';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import sql from 'sql-template-tag';
+import { queryRows } from '../../src/duckdb/connection.ts';
+import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
+import { type Bases, openStore } from '../../src/purchase-store/open-store.ts';
+import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import { requireSpace } from '../files/disk-space.ts';
+import { createLog } from '../files/log-files.ts';
+import type { FileStore } from '../files/store.ts';
+import type { Organization } from '../tick/organizations.ts';
+import type { Prepared } from '../tick/store.ts';
+import { fileContent } from '../verification/file-content.ts';
+import { countDifferences } from '../verification/verify.ts';
+import { closeBase, finishBase, openUnfinishedBase } from './base-file.ts';
+import type { BuildOptions } from './builder.ts';
+import { loadPurchases } from './load-base.ts';
+import type { LoadProgress } from './load-progress.ts';
+import { discardFiles, type NewFiles, prepare, visibleAtOnce } from './new-files.ts';
+
+type LoadLargeOptions = {
+  readonly database: Database;
+  readonly instance: DuckDBInstance;
+  readonly bases: Bases<null>;
+  readonly dataDirectory: string;
+  readonly loadChunkRows?: number | undefined;
+};
+
+/**
+ * Loads an organization into a base and a log of the changes meanwhile, and compares the totals with
+ * Postgres; and all content, if the files replace others. An interrupted load resumes.
+ */
+export async function loadLarge(
+  store: FileStore,
+  options: LoadLargeOptions,
+  organization: Organization,
+  build: BuildOptions,
+): Promise<Prepared> {
+  const { database, dataDirectory, instance } = options;
+  const location = { instance, dataDirectory, organizationId: organization.id };
+  const directory = organizationDirectory(dataDirectory, organization.id);
+  const base = await openUnfinishedBase(location);
+  let progress: LoadProgress;
+  try {
+    await loadPurchases(base, {
+      ...location,
+      database,
+      signal: build.signal,
+      chunkRows: options.loadChunkRows,
+      onProgress: (changed) => {
+        build.onRetain(changed.since.snapshot);
+        build.onProgress(changed);
+      },
+    });
+    if (base.progress === null) throw new Error('the base has no load in progress');
+    progress = base.progress;
+  } catch (error) {
+    await closeBase(base).catch(() => {});
+    throw error;
+  }
+  const name = await finishBase(base);
+  const log = createLog(directory);
+  const files: NewFiles = { organization, base: name, log, purchases: progress.loaded };
+  try {
+    const since = await completeLoad(
+      options,
+      files,
+      progress.since,
+      existsSync(currentFile(directory)),
+      build,
+    );
+    return prepare(store, dataDirectory, files, since);
+  } catch (error) {
+    await discardFiles(store, dataDirectory, files);
+    throw error;
+  }
+}
+
+/** Appends the changes since the load began: the base may hold a changed purchase twice or not at all. */
+async function completeLoad(
+  options: LoadLargeOptions,
+  files: NewFiles,
+  since: Watermark,
+  isReplacing: boolean,
+  { signal }: BuildOptions,
+): Promise<Watermark> {
+  const { database, instance } = options;
+  const { id } = files.organization;
+  const connection = await instance.connect();
+  try {
+    const now = await withSnapshot(database, async (source) => {
+      const now = await takeSnapshot(source);
+      const reason = await whyLogInsufficient(source, since, now);
+      if (reason !== null) throw new Error(`the load must start over: ${reason}`);
+      for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
+        signal.throwIfAborted();
+        await requireSpace(files.log.directory, records.lines.length);
+        files.log.append(records, visibleAtOnce);
+      }
+      await withFiles(options, connection, files, async (catalogs) => {
+        if (await hasSameTotals(source, connection, catalogs, id)) return;
+        throw new Error('count and total value of the loaded purchases differ from Postgres');
+      });
+      return now;
+    });
+    const watermark = await confirmSnapshot(database, now);
+    if (isReplacing) {
+      await withFiles(options, connection, files, async (catalogs) => {
+        const query = (statement: Parameters<typeof queryRows>[1]) =>
+          queryRows(connection, statement);
+        const generation = { ...watermark, name: files.log.name };
+        const content = fileContent({ generation, connection, catalogs, query });
+        const compared = { organizationId: id, database, signal };
+        const differences = await countDifferences(content, compared);
+        if (differences > 0) {
+          throw new Error(
+            `the new files differ from Postgres in ${differences} ranges or dictionaries`,
+          );
+        }
+      });
+    }
+    return watermark;
+  } finally {
+    connection.closeSync();
+  }
+}
+
+async function withFiles<Result>(
+  { bases, dataDirectory }: LoadLargeOptions,
+  connection: DuckDBConnection,
+  { organization, base, log }: NewFiles,
+  work: (catalogs: StoreCatalogs) => Promise<Result>,
+): Promise<Result> {
+  const directory = organizationDirectory(dataDirectory, organization.id);
+  const current = { base, log: log.name, logBytes: log.end().position, asOf: 0n };
+  const opened = { published: visibleAtOnce, catalog: `loaded_${organization.id}` };
+  const store = await openStore(connection, bases, directory, current, opened);
+  return work(store.catalogs).finally(() => store.close(connection));
+}
+
+async function hasSameTotals(
+  source: Connection,
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  organizationId: bigint,
+): Promise<boolean> {
+  const { rows } = await source.query<{ totals: string }>(sql`
+    select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
+    from purchases where organization_id = ${organizationId}`);
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
+      from ${currentPurchases(catalogs)}`,
+  );
+  return row?.[0] === rows[0]?.totals;
+}

@@ -1,0 +1,217 @@
+import sql from 'sql-template-tag';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import {
+  type GenerationRows,
+  isOfWriters,
+  type WriterBatches,
+} from '../../src/engines/clickhouse/relations.ts';
+import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
+import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { type Builder, type BuildOptions, InsufficientLogError } from '../builds/builder.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import type { Organization } from '../tick/organizations.ts';
+import type { Prepared } from '../tick/store.ts';
+import { countDifferences } from '../verification/verify.ts';
+import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
+import { dropLoad } from './clean-up.ts';
+import { contentOf } from './content.ts';
+import { currentPurchases } from './current-purchases.ts';
+import { loadPurchases } from './load.ts';
+import { type LoadDescription, merge } from './merge.ts';
+import { newLoad, newWriter } from './names.ts';
+import type { ClickHouseStore } from './store.ts';
+
+export type ClickHouseBuilderOptions = {
+  readonly database: Database;
+  readonly clickhouse: ClickHouse;
+};
+
+/** Before every tick: the changes during a load, and those when it is published. */
+const [afterLoad, atPublication] = [-1, 0];
+
+export function createClickHouseBuilder(
+  store: ClickHouseStore,
+  { database, clickhouse }: ClickHouseBuilderOptions,
+): Builder {
+  const { unfinished } = store;
+
+  /** Does nothing after the load was published. */
+  const discard = async (organizationId: bigint, loadId: string): Promise<void> => {
+    unfinished.delete(loadId);
+    if (store.rowsOf(organizationId)?.loadId !== loadId) await dropLoad(clickhouse, loadId);
+  };
+
+  const withNewLoad = async <Result>(
+    { id }: Organization,
+    work: (loadId: string) => Promise<Result>,
+  ): Promise<Result> => {
+    const loadId = newLoad(id);
+    unfinished.add(loadId);
+    try {
+      return await work(loadId);
+    } catch (error) {
+      await discard(id, loadId).catch(() => {});
+      throw error;
+    }
+  };
+
+  const publish = (
+    { id, source }: Organization,
+    load: LoadDescription,
+    tick: number,
+    watermark: Watermark,
+    changes: number,
+  ): Promise<void> => {
+    const { asOf, snapshot, token, fingerprint } = watermark;
+    const shown = { tick, asOf, snapshot, token, fingerprint };
+    return store.replace({ ...load, ...shown, organizationId: id, source }, changes);
+  };
+
+  const prepare = (
+    organization: Organization,
+    load: LoadDescription,
+    since: Watermark,
+    earlierChanges: number,
+  ): Prepared => {
+    const { id } = organization;
+    const { loadId } = load;
+    const batch = { loadId, writer: buildWriter, tick: atPublication };
+    let changes = 0;
+    return {
+      organizationId: id,
+      since,
+      async append({ lines, records }) {
+        await insertCurrent(clickhouse, batch, [{ organizationId: id, loadId, lines }]);
+        changes += records;
+      },
+      async publish(tick, watermark) {
+        const loaded = [{ writer: buildWriter, last: BigInt(afterLoad) }];
+        if (changes > 0) await insertSuperseded(clickhouse, batch, loaded);
+        await publish(organization, load, tick, watermark, earlierChanges + changes);
+      },
+      discard: () => discard(id, loadId),
+    };
+  };
+
+  /** Adds the changes since a snapshot to a batch. Returns the snapshot up to which the batch has them. */
+  const appendChanges = async (
+    rows: GenerationRows,
+    batch: Batch,
+    since: Watermark,
+    { signal, onRetain }: BuildOptions,
+    check: (source: Connection) => Promise<void> = async () => {},
+  ): Promise<{ readonly since: Watermark; readonly records: number }> => {
+    onRetain(since.snapshot);
+    let count = 0;
+    const now = await withSnapshot(database, async (source) => {
+      const now = await takeSnapshot(source);
+      const reason = await whyLogInsufficient(source, since, now);
+      if (reason !== null) throw new InsufficientLogError(reason);
+      const changes = streamChanges(source, [rows.organizationId], since.snapshot);
+      for await (const [, { lines, records }] of changes) {
+        await insertCurrent(clickhouse, batch, [{ ...rows, lines }], signal);
+        count += records;
+      }
+      if (count > 0) await insertSuperseded(clickhouse, batch, rows.writers, signal);
+      await check(source);
+      return now;
+    });
+    return { since: await confirmSnapshot(database, now), records: count };
+  };
+
+  const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {
+    const { rows: stored } = await source.query<{ totals: string }>(sql`
+      select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
+      from purchases where organization_id = ${rows.organizationId}`);
+    const [loaded] = await clickhouse.query(sql`
+      select concat(toString(count()), ' worth ', toString(sum(toInt128(cents))))
+      from ${currentPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
+    if (loaded?.[0] === stored[0]?.totals) return;
+    throw new Error('count and total value of the loaded purchases differ from Postgres');
+  };
+
+  /** The rows up to a published tick. */
+  const publishedRows = ({ id }: Organization, tick: number): GenerationRows => {
+    const rows = store.rowsOf(id);
+    if (rows === null) throw new Error('nothing is published');
+    const until = ({ writer, last }: WriterBatches) => ({
+      writer,
+      last: last < tick ? last : BigInt(tick),
+    });
+    return { ...rows, writers: rows.writers.map(until) };
+  };
+
+  return {
+    groupLoads: async (organizations) => organizations.map((each) => [each]),
+
+    async load([organization], build) {
+      if (organization === undefined) return [];
+      const { id } = organization;
+      return withNewLoad(organization, async (loadId) => {
+        const options = { database, clickhouse, organizationId: id, loadId, build };
+        const { since: loadedAt, ...load } = await loadPurchases(options);
+        const batch = { loadId, writer: buildWriter, tick: afterLoad };
+        const rows = { organizationId: id, loadId, writers: [] };
+        const all = { ...rows, writers: [{ writer: buildWriter, last: BigInt(afterLoad) }] };
+        const { since, records } = await appendChanges(rows, batch, loadedAt, build, (source) =>
+          requireSameTotals(source, all),
+        );
+        if (store.storedOf(id) !== null) {
+          const content = contentOf(clickhouse, all, { ...since, name: loadId });
+          const compared = { organizationId: id, database, signal: build.signal };
+          const differences = await countDifferences(content, compared);
+          if (differences > 0) {
+            throw new Error(`the new load differs from Postgres in ${differences} ranges`);
+          }
+        }
+        return [prepare(organization, load, since, records)];
+      });
+    },
+
+    async catchUp(organization, tick, build) {
+      const { shown } = organization;
+      if (shown === null) throw new Error('nothing is published');
+      const rows = publishedRows(organization, tick);
+      const batch = { writer: newWriter(), tick: tick + 1 };
+      unfinished.add(batch.writer);
+      try {
+        return await withNewLoad(organization, async (loadId) => {
+          const { since } = await appendChanges(rows, batch, shown, build);
+          const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
+          const merged = await merge(clickhouse, { ...rows, writers }, loadId, build.signal);
+          return prepare(organization, merged, since, 0);
+        });
+      } finally {
+        unfinished.delete(batch.writer);
+      }
+    },
+
+    async compact(organization, tick, { signal }) {
+      const { id } = organization;
+      const rows = publishedRows(organization, tick);
+      const before = store.sizeOf(id)?.changes ?? 0;
+      return withNewLoad(organization, async (loadId) => {
+        const merged = await merge(clickhouse, rows, loadId, signal);
+        return {
+          async publish(published, watermark) {
+            const current = publishedRows(organization, published);
+            if (current.loadId !== rows.loadId) {
+              throw new Error('another load was published during the compaction');
+            }
+            const isLater = sql`organization_id = ${id} and load_id = ${rows.loadId}
+              and ${isOfWriters(current.writers)} and tick > ${BigInt(tick)}`;
+            const to = sql`${loadId} as load_id, ${buildWriter} as writer`;
+            await copyChanges(clickhouse, isLater, to);
+            const changes = (store.sizeOf(id)?.changes ?? 0) - before;
+            await publish(organization, merged, published, watermark, changes);
+          },
+          discard: () => discard(id, loadId),
+        };
+      });
+    },
+  };
+}

@@ -1,0 +1,123 @@
+import sql, { raw } from 'sql-template-tag';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { buildWriter, storageTable, table } from '../../src/engines/clickhouse/schema.ts';
+import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { listOrganizations } from '../../src/postgres/organizations.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { isOfDatabase, readDatabaseIdentity } from '../../src/postgres/source-identity.ts';
+import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
+import { readLoads, ticksOf } from './loads.ts';
+import { alteredTable, inShard, listOfNames, organizationOf } from './names.ts';
+
+/** `system.parts where …`: the parts of loads, of all servers of a cluster. */
+export const partsOfLoads = ({ cluster }: ClickHouse) =>
+  raw(`${cluster === null ? 'system.parts' : `clusterAllReplicas('${cluster}', system.parts)`}
+    where database = currentDatabase() and active and table = '${storageTable('purchase', cluster)}'`);
+
+export async function dropLoad(clickhouse: ClickHouse, loadId: string): Promise<void> {
+  await clickhouse.run(
+    sql`alter table ${alteredTable(clickhouse, 'purchase')} drop partition ${loadId}`,
+  );
+}
+
+/** The server writes parts again, for which ticks need not wait. */
+const inBackground = raw('settings mutations_sync = 0');
+
+/** Removes the load of an organization, and then its rows. */
+export async function removeOrganization(
+  clickhouse: ClickHouse,
+  organizationId: bigint,
+): Promise<void> {
+  const remove = (name: 'generation' | 'purchase_change') =>
+    clickhouse.run(sql`
+      alter table ${alteredTable(clickhouse, name)}
+      delete where organization_id = ${organizationId} ${inBackground}`);
+  await remove('generation');
+  for (const loadId of await readPartitions(clickhouse)) {
+    if (organizationOf(loadId) === organizationId) await dropLoad(clickhouse, loadId);
+  }
+  await remove('purchase_change');
+}
+
+/**
+ * Removes organizations that were deleted while no worker ran, and returns them. Those of another
+ * database stay: DATABASE_URL may be wrong.
+ */
+export async function removeOrphans(
+  clickhouse: ClickHouse,
+  database: Database,
+  published: readonly { readonly organizationId: bigint; readonly source: string }[],
+  isInUse: (organizationId: bigint) => boolean,
+): Promise<bigint[]> {
+  const unused = published.filter((each) => !isInUse(each.organizationId));
+  if (unused.length === 0) return [];
+  const identity = await readDatabaseIdentity(database);
+  const present = new Set((await listOrganizations(database)).map(({ id }) => id));
+  const removed: bigint[] = [];
+  for (const { organizationId, source } of unused) {
+    if (present.has(organizationId) || !isOfDatabase(source, identity)) continue;
+    await removeOrganization(clickhouse, organizationId);
+    removed.push(organizationId);
+  }
+  return removed;
+}
+
+async function readPartitions(clickhouse: ClickHouse): Promise<string[]> {
+  const rows = await clickhouse.query(
+    sql`select distinct partition from ${partsOfLoads(clickhouse)}`,
+  );
+  return rows.map(([loadId]) => loadId as string);
+}
+
+/** Queries of a replaced load, or of the batches of a former writer, may take this long. */
+const defaultGraceMs = 600_000;
+
+/** Of one statement, whose URL has the names. The next call removes more. */
+const maxRemoved = 1_000;
+
+/**
+ * Returns a function that removes the rows of loads and writers of a shard that have not been used for a
+ * while: of replaced loads, failed builds and failed inserts, and batches that were copied.
+ */
+export function createUnusedRemoval(
+  clickhouse: ClickHouse,
+  shard: Shard,
+  graceMs = defaultGraceMs,
+): (usedByWorker: () => readonly string[]) => Promise<void> {
+  /** Monotonic milliseconds since which a load or a writer is known to be unused. */
+  const unusedSince = new Map<string, number>();
+
+  return async (usedByWorker) => {
+    const partitions = (await readPartitions(clickhouse)).filter((loadId) => {
+      const id = organizationOf(loadId);
+      return id !== null && isOfShard(id, shard);
+    });
+    const rows = await clickhouse.query(sql`
+      select load_id, writer from ${table.purchase_change} where ${inShard(shard)}
+      group by load_id, writer`);
+    const found = new Set([...partitions, ...(rows.flat() as string[])]);
+    // After the rows, so that all that is published or begins meanwhile is used.
+    const loads = await readLoads(clickhouse, inShard(shard));
+    const writers = ticksOf(loads, await readTicks(clickhouse)).flatMap((tick) => tick.writers);
+    const used = new Set([
+      ...loads.map(({ loadId }) => loadId),
+      ...writers.map(({ writer }) => writer),
+      ...usedByWorker(),
+    ]);
+    const unused = [...found].filter((name) => name !== buildWriter && !used.has(name));
+    const now = performance.now();
+    for (const name of unusedSince.keys()) if (!unused.includes(name)) unusedSince.delete(name);
+    for (const name of unused) if (!unusedSince.has(name)) unusedSince.set(name, now);
+    const due = unused
+      .filter((name) => now - (unusedSince.get(name) ?? now) >= graceMs)
+      .slice(0, maxRemoved);
+    if (due.length === 0) return;
+    for (const loadId of partitions) if (due.includes(loadId)) await dropLoad(clickhouse, loadId);
+    const names = listOfNames(due);
+    await clickhouse.run(sql`
+      alter table ${alteredTable(clickhouse, 'purchase_change')}
+      delete where ${inShard(shard)} and (load_id in ${names} or writer in ${names})
+      ${inBackground}`);
+    for (const name of due) unusedSince.set(name, now);
+  };
+}

@@ -1,0 +1,142 @@
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { type Load, loadColumns, loadRow } from '../../src/engines/clickhouse/generation.ts';
+import type { WriterBatches } from '../../src/engines/clickhouse/relations.ts';
+import type { TickFile } from '../../src/purchase-store/tick-file.ts';
+import { insertRows } from './insert.ts';
+
+/** The content of a tick, without its disk. */
+type Tick = Omit<TickFile, 'synced' | 'boot'> & { readonly writers: readonly WriterBatches[] };
+
+/** `key` is equal for ticks of which only number and instant differ. */
+type PublishedTick = { readonly tick: Tick; readonly key: string };
+
+/** A load that has no number yet. */
+export type NewLoad = Omit<Load, 'number'>;
+
+/** Inserts the rows that publish loads and ticks. */
+export type Publisher = {
+  /** `number` is that of the newest row. */
+  begin(number: bigint): void;
+  /**
+   * Publishes a load in the place of an earlier one. After a failure it is inserted before the next
+   * tick, because an insert that failed may have happened nonetheless, or happen later.
+   */
+  publishLoad(load: NewLoad): Promise<void>;
+  /**
+   * Publishes a tick. If the insert fails, this resolves nonetheless, because readers may have the tick:
+   * the next tick includes all of it. It rejects only if nothing but the instant is later than that of
+   * the tick before. `revision` differs if batches were added or writers have changed.
+   */
+  publishTick(tick: Tick, revision: number): Promise<void>;
+  /** Resolves when ClickHouse has all that was published, except perhaps later instants. */
+  flush(): Promise<void>;
+};
+
+/** Each insert adds a part, which ClickHouse merges later. */
+const instantIntervalMs = 1_000;
+
+export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher {
+  const queue = new PQueue({ concurrency: 1 });
+  /** Loads that are not inserted for certain. */
+  const loads = new Map<bigint, Load>();
+  let number = 0n;
+  let newest: PublishedTick | null = null;
+  let inserted: PublishedTick | null = null;
+  /** Monotonic milliseconds, before which no later instant alone is inserted. */
+  let instantDueAt = 0;
+
+  const isPending = () => loads.size > 0 || newest?.key !== inserted?.key;
+
+  const insertLoads = async (): Promise<void> => {
+    const inserting = [...loads.values()];
+    if (inserting.length === 0) return;
+    await insertRows(clickhouse, 'generation', loadColumns, inserting.map(loadRow));
+    for (const load of inserting) {
+      if (loads.get(load.organizationId) === load) loads.delete(load.organizationId);
+    }
+  };
+
+  const insertAll = (): Promise<void> =>
+    queue.add(async () => {
+      await insertLoads();
+      if (newest === null || newest === inserted) return;
+      const inserting = newest;
+      number += 1n;
+      instantDueAt = performance.now() + instantIntervalMs;
+      await insertRows(clickhouse, 'tick', tickColumns, [tickRow(inserting.tick, number)]);
+      inserted = inserting;
+    });
+
+  return {
+    begin(highest) {
+      number = highest;
+    },
+
+    async publishLoad(load) {
+      number += 1n;
+      loads.set(load.organizationId, { ...load, number });
+      // The next tick includes the organization.
+      instantDueAt = 0;
+      await queue.add(insertLoads);
+    },
+
+    async publishTick(tick, revision) {
+      const key = keyOf(tick, revision);
+      const isLaterInstant = key === newest?.key;
+      // An instant of a failed insert may be visible.
+      const shown = newest?.tick.asOf ?? 0n;
+      newest = { tick: { ...tick, asOf: tick.asOf > shown ? tick.asOf : shown }, key };
+      if (!isPending() && performance.now() < instantDueAt) return;
+      try {
+        await insertAll();
+      } catch (error) {
+        if (isLaterInstant) throw error;
+        log.warn({ err: error }, 'cannot publish a tick now; the next one includes it');
+      }
+    },
+
+    async flush() {
+      if (isPending()) await insertAll();
+    },
+  };
+}
+
+const keyOf = ({ snapshot, token, fingerprint, exceptions }: Tick, revision: number): string => {
+  const shown = Object.entries(exceptions).map(([id, each]) => [id, String(each.asOf), each.token]);
+  return JSON.stringify([snapshot, token, fingerprint, shown, revision]);
+};
+
+const tickColumns = [
+  'shard_of',
+  'shard_number',
+  'number',
+  'tick',
+  'as_of',
+  'snapshot',
+  'token',
+  'fingerprint',
+  'database',
+  'writers',
+  'exceptions',
+];
+
+const tickRow = (tick: Tick, number: bigint) => [
+  tick.shard.of,
+  tick.shard.number,
+  String(number),
+  tick.tick,
+  String(tick.asOf),
+  tick.snapshot,
+  tick.token,
+  tick.fingerprint,
+  tick.database,
+  tick.writers.map(({ writer, last }) => ({ writer, last: String(last) })),
+  Object.entries(tick.exceptions).map(([id, { asOf, snapshot, token }]) => ({
+    organization_id: id,
+    as_of: String(asOf),
+    snapshot,
+    token,
+  })),
+];

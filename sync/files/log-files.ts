@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
+import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { appendBatch, emptyLog, type LogEnd, recoverLog } from '../../src/purchase-store/log.ts';
+import type { Records } from '../capture/changes.ts';
+import { DamagedFilesError } from '../failure.ts';
+
+/** A log that a build writes beside the published one. */
+export type NewLog = {
+  readonly name: string;
+  readonly path: string;
+  readonly directory: string;
+  end(): LogEnd;
+  /** Appends a batch that is visible as soon as CURRENT names the log. */
+  append(records: Records, tick: number): void;
+  remove(): void;
+};
+
+export function createLog(directory: string): NewLog {
+  const name = `log-${randomBytes(6).toString('hex')}.tsv`;
+  const path = join(directory, name);
+  writeFileSync(path, '', { flag: 'wx' });
+  let end = emptyLog;
+  return {
+    name,
+    path,
+    directory,
+    end: () => end,
+    append({ lines, records }, tick) {
+      end = appendBatch(path, end, { tick, lines, records });
+    },
+    remove: () => rmSync(path, { force: true }),
+  };
+}
+
+/** The changes in a log since the last load or compaction. */
+export function changesIn(
+  { base, purchases, logBytes }: Current,
+  { position, totalRecords }: LogEnd,
+) {
+  // Without a base, the log begins with the purchases themselves.
+  const before = base === null ? { records: purchases, bytes: logBytes } : noRecords;
+  return {
+    changes: Math.max(0, totalRecords - before.records),
+    changeBytes: Math.max(0, position - before.bytes),
+  };
+}
+
+const noRecords = { records: 0, bytes: 0 };
+
+/** The published log of an organization. */
+export type PublishedLog = { readonly current: Current; end: LogEnd };
+
+/** Null if nothing is published, or in another layout. Throws DamagedFilesError if CURRENT is invalid. */
+export function readPublished(directory: string): Current | null {
+  try {
+    return readCurrent(directory, layoutVersion);
+  } catch (error) {
+    // Only errors of the file system have a code.
+    if ((error as NodeJS.ErrnoException).code !== undefined) throw error;
+    throw new DamagedFilesError('CURRENT is invalid', { cause: error });
+  }
+}
+
+/**
+ * Removes the batches of ticks later than `published` from a log, and returns its end. Throws
+ * DamagedFilesError if base or log are missing, and DamagedLogError if the log is damaged.
+ */
+export function recoverPublished(directory: string, current: Current, published: number): LogEnd {
+  const { base, log, logBytes } = current;
+  for (const name of [base, log]) {
+    if (name === null) continue;
+    if (statSync(join(directory, name), { throwIfNoEntry: false })?.isFile() === true) continue;
+    throw new DamagedFilesError(`${name} is missing`);
+  }
+  return recoverLog(join(directory, log), published, logBytes);
+}

@@ -1,0 +1,99 @@
+import { withSnapshot } from '../../src/postgres/pool.ts';
+import { countChanges } from '../capture/change-log.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import { follow, type Organization } from './organizations.ts';
+import type { Prepared } from './store.ts';
+import {
+  leaveAfter,
+  publishChanges,
+  readChanges,
+  selectOrganizations,
+  type TickContext,
+  withinLimits,
+} from './tick.ts';
+
+/**
+ * Brings organizations that are behind, and all show the snapshot `since`, up to the present, so that
+ * they follow again. No tick may run meanwhile: the next one reads all changes since the last one.
+ */
+export async function joinBehind(
+  context: TickContext,
+  behind: readonly Organization[],
+  since: Watermark,
+): Promise<void> {
+  const { database, publication, store } = context;
+  const joining = new Set<Organization>();
+  for (const organization of behind) {
+    try {
+      await store.recover(organization.id, publication.tick);
+      joining.add(organization);
+    } catch (error) {
+      leaveAfter(context, organization.id, error);
+    }
+  }
+  const read = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    const reason = await whyLogInsufficient(source, since, now);
+    if (reason !== null) return reason;
+    const counts = await countChanges(source, since.snapshot);
+    const included = selectOrganizations(context, counts, (each) => joining.has(each));
+    return { now, counts, changes: await readChanges(source, included, since.snapshot) };
+  });
+  if (typeof read === 'string') {
+    for (const organization of joining) requireLoad(organization, read);
+    return;
+  }
+  const changes = withinLimits(context, read.changes);
+  const complete = [...joining].filter(({ id }) => !read.counts.has(id) || changes.has(id));
+  const confirmed = await confirmSnapshot(database, read.now);
+  await publishChanges(context, changes, publication.watermark, {
+    joining: complete,
+    shown: notBefore(confirmed, since.asOf, publication.asOf),
+  });
+}
+
+/**
+ * Publishes what a build has prepared for organizations, with the changes since. They follow from now
+ * on. No tick may run meanwhile.
+ */
+export async function joinPrepared(
+  { database, organizations, publication }: TickContext,
+  prepared: readonly Prepared[],
+  since: Watermark,
+): Promise<void> {
+  const byOrganization = new Map(prepared.map((each) => [each.organizationId, each]));
+  const now = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    const reason = await whyLogInsufficient(source, since, now);
+    if (reason !== null) throw new Error(`the build must start over: ${reason}`);
+    const ids = [...byOrganization.keys()];
+    for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
+      await byOrganization.get(id)?.append(records);
+    }
+    return now;
+  });
+  const confirmed = await confirmSnapshot(database, now);
+  for (const [id, each] of byOrganization) {
+    const organization = organizations.get(id);
+    // It was deleted meanwhile.
+    if (organization === undefined) continue;
+    const shown = notBefore(confirmed, organization.shown?.asOf ?? 0n, publication.asOf);
+    await each.publish(publication.tick, shown);
+    follow(organization, shown);
+  }
+}
+
+/** The watermark with the latest of the instants: Postgres's clock may have gone back. */
+export function notBefore(watermark: Watermark, ...instants: readonly bigint[]): Watermark {
+  const asOf = instants.reduce((max, each) => (each > max ? each : max), watermark.asOf);
+  return { ...watermark, asOf };
+}
+
+function requireLoad(organization: Organization, reason: string): void {
+  organization.phase = 'load required';
+  organization.reason = reason;
+}

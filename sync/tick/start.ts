@@ -1,0 +1,130 @@
+import sql, { raw } from 'sql-template-tag';
+import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { sourceIdentity } from '../../src/postgres/source-identity.ts';
+import { isOfShard, type Shard, shardName } from '../../src/purchase-store/shard.ts';
+import { shownWatermark } from '../../src/purchase-store/shown.ts';
+import { newestTick } from '../../src/purchase-store/tick-file.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import {
+  damagedFiles,
+  follow,
+  newOrganization,
+  type Organization,
+  type Organizations,
+  otherSource,
+} from './organizations.ts';
+import { createPublication, type Publication } from './publication.ts';
+import type { Store } from './store.ts';
+
+/** The organizations of a shard with their sources, by id. */
+export async function readSources(database: Database, shard: Shard): Promise<Map<bigint, string>> {
+  const { rows } = await database.query<{ id: bigint; source: string }>(sql`
+    select id, ${raw(sourceIdentity)} as source from organizations
+    where id % ${shard.of}::bigint = ${shard.number - 1}::bigint order by id`);
+  return new Map(rows.map(({ id, source }) => [id, source]));
+}
+
+/**
+ * Continues from what workers have published: organizations that show one snapshot follow from
+ * there. Others join, if the change log has their changes, or are loaded.
+ */
+export async function startPublication(
+  options: { readonly database: Database; readonly store: Store; readonly shard: Shard },
+  organizations: Organizations,
+  onDamage: (organizationId: bigint, error: unknown) => void,
+): Promise<Publication> {
+  const { database, store, shard } = options;
+  const ticks = await store.readTicks();
+  let tick = ticks.reduce((max, each) => Math.max(max, each.tick), 0);
+  for (const [id, source] of await readSources(database, shard)) {
+    const organization = newOrganization(id, source);
+    organizations.set(id, organization);
+    const published = newestTick(ticks, id);
+    const failure = await store.recover(id, published?.tick ?? 0).then(
+      () => null,
+      (error: unknown) => ({ error }),
+    );
+    const stored = store.storedOf(id);
+    if (stored !== null && stored.source !== source) organization.reason = otherSource;
+    else if (stored !== null) {
+      organization.phase = 'behind';
+      organization.reason = null;
+      const { watermark, tick: at } = stored;
+      // After a crash of the machine, CURRENT may be later than the tick.
+      tick = Math.max(tick, at);
+      const shown = shownWatermark(id, { ...watermark, tick: at, source }, published);
+      organization.shown = { ...watermark, ...shown };
+    }
+    if (failure !== null) {
+      // Readers may have the files open, and go on to show `shown`.
+      organization.phase = 'load required';
+      organization.reason = damagedFiles;
+      onDamage(id, failure.error);
+    }
+  }
+  const watermark = await commonWatermark(database, organizations);
+  let { asOf } = watermark;
+  for (const organization of organizations.values()) {
+    if (organization.shown !== null && organization.shown.asOf > asOf) {
+      asOf = organization.shown.asOf;
+    }
+    const isCurrent = organization.shown?.snapshot === watermark.snapshot;
+    // `asOf` may be an instant of others, which this organization shows only after the next poll.
+    if (organization.phase === 'behind' && isCurrent) follow(organization, organization.shown);
+  }
+  const mine = ticks.find((each) => shardName(each.shard) === shardName(shard));
+  if (mine !== undefined && mine.asOf > asOf) asOf = mine.asOf;
+  const synced = mine?.synced ?? null;
+  return createPublication(store, shard, organizations, { watermark, tick, asOf, synced });
+}
+
+/**
+ * The watermark that most organizations show, if the change log has the changes since; otherwise a
+ * new one. Organizations whose changes it lacks must be loaded.
+ */
+async function commonWatermark(
+  database: Database,
+  organizations: Organizations,
+): Promise<Watermark> {
+  const groups = new Map<string, Organization[]>();
+  for (const organization of organizations.values()) {
+    const { phase, shown } = organization;
+    if (phase !== 'behind' || shown === null) continue;
+    const group = groups.get(shown.snapshot) ?? [];
+    group.push(organization);
+    groups.set(shown.snapshot, group);
+  }
+  const largest = [...groups.values()].sort((one, other) => other.length - one.length);
+  for (const group of largest) {
+    const watermark = group[0]?.shown as Watermark;
+    const reason = await withSnapshot(database, async (source) =>
+      whyLogInsufficient(source, watermark, await takeSnapshot(source)),
+    );
+    if (reason === null) return watermark;
+    for (const organization of group) {
+      organization.phase = 'load required';
+      organization.reason = reason;
+    }
+  }
+  const now = await withSnapshot(database, takeSnapshot);
+  return confirmSnapshot(database, now);
+}
+
+/** Adds new organizations, and returns those that were deleted. */
+export async function refreshOrganizations(
+  database: Database,
+  shard: Shard,
+  organizations: Organizations,
+): Promise<Organization[]> {
+  const sources = await readSources(database, shard);
+  for (const [id, source] of sources) {
+    // A restored database may give the id to another organization.
+    const known = organizations.get(id);
+    if (known?.source === source) continue;
+    organizations.set(id, newOrganization(id, source, known && otherSource));
+  }
+  return [...organizations.values()].filter(({ id }) => isOfShard(id, shard) && !sources.has(id));
+}

@@ -1,0 +1,79 @@
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import type { TickFile } from '../../src/purchase-store/tick-file.ts';
+import type { Records } from '../capture/changes.ts';
+import type { Watermark } from '../capture/watermark.ts';
+
+/** What a store has published of an organization. */
+export type Stored = {
+  /** The organization and its database. */
+  readonly source: string;
+  /** What it shows if no later tick includes it. */
+  readonly watermark: Watermark;
+  /** The tick that was published last when this was written. Later ticks include the organization. */
+  readonly tick: number;
+};
+
+/** The size of what is published, for metrics. */
+export type StoredSize = {
+  /** Of the last load or compaction. */
+  readonly purchases: number;
+  /** Since then. */
+  readonly changes: number;
+  readonly changeBytes: number;
+};
+
+/** Where a worker publishes: files, or ClickHouse. */
+export type Store = {
+  /** The last ticks that workers of this data folder published. */
+  readTicks(): Promise<TickFile[]>;
+  /**
+   * Makes an organization ready for `append`: removes batches of ticks later than `published`, which
+   * nothing has read. Null if nothing is published, or in another layout. Rejects if that is damaged.
+   */
+  recover(organizationId: bigint, published: number): Promise<Stored | null>;
+  /**
+   * What `recover` or a build found or published last, also if it is damaged; null if nothing is
+   * published.
+   */
+  storedOf(organizationId: bigint): Stored | null;
+  /**
+   * Appends a batch of the tick to each organization. Nothing is visible before the tick is published.
+   * Returns the failures by organization; nothing of these is appended.
+   */
+  append(
+    tick: number,
+    changes: ReadonlyMap<bigint, Records>,
+  ): Promise<ReadonlyMap<bigint, unknown>>;
+  /** Publishes a tick for all of its organizations at once. */
+  publish(content: TickFile): Promise<void>;
+  /** Resolves when all that was appended and replaced before is on the disk. */
+  sync(): Promise<void>;
+  /** Resolves when a published tick, this one or a later one, is on the disk. */
+  syncTick(shard: Shard): Promise<void>;
+  /** Whether CURRENT names this file. */
+  isPublished(organizationId: bigint, file: string): boolean;
+  sizeOf(organizationId: bigint): StoredSize | null;
+  /** Why the organization should be compacted; null if its changes are few. */
+  whyCompact(organizationId: bigint): string | null;
+  /** Removes a deleted organization. */
+  remove(organizationId: bigint): Promise<void>;
+  /** Removes unused data, such as organizations that were deleted while no worker ran. */
+  cleanUp(shard: Shard, isInUse: (organizationId: bigint) => boolean): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** What a build has prepared beside what is published. */
+export type Prepared = {
+  readonly organizationId: bigint;
+  /** The snapshot whose later changes are missing. */
+  readonly since: Watermark;
+  /** Adds later changes. */
+  append(records: Records): Promise<void>;
+  /**
+   * Publishes it in the place of what was published before. It shows `watermark`, and ticks later
+   * than `tick` include it.
+   */
+  publish(tick: number, watermark: Watermark): Promise<void>;
+  /** Removes it. Does nothing after it was published. */
+  discard(): Promise<void>;
+};

@@ -1,0 +1,234 @@
+import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import { countChanges } from '../capture/change-log.ts';
+import { noRecords, type Records, streamChanges } from '../capture/changes.ts';
+import { confirmSnapshot } from '../capture/history-token.ts';
+import { whyLogInsufficient, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { SourceSnapshot, Watermark } from '../capture/watermark.ts';
+import { isDataError, isFileDamage } from '../failure.ts';
+import {
+  damagedFiles,
+  follow,
+  leave,
+  type Organization,
+  type Organizations,
+} from './organizations.ts';
+import type { Publication } from './publication.ts';
+import type { Store } from './store.ts';
+
+export const defaultMaxTickChanges = 50_000;
+export const maxTickBytes = 16 * 2 ** 20;
+
+export type TickContext = {
+  readonly database: Database;
+  readonly store: Store;
+  readonly organizations: Organizations;
+  readonly publication: Publication;
+  /** Changes of one tick, of all organizations together. An organization with more is built. */
+  readonly maxTickChanges: number;
+  /** An organization has left the ticks because of this error. */
+  readonly onFailure: (organization: Organization, error: unknown) => void;
+};
+
+export type TickResult = {
+  /** The organizations with changes, and how many changes were published. */
+  readonly changed: readonly bigint[];
+  readonly changes: number;
+  readonly bytes: number;
+};
+
+export const noChanges: TickResult = { changed: [], changes: 0, bytes: 0 };
+
+/**
+ * Reads the changes of all organizations that follow, in one snapshot, and publishes them at once.
+ * Nothing is published after a failure, and the next tick reads the same changes again.
+ */
+export async function runTick(context: TickContext): Promise<TickResult> {
+  const { database, publication } = context;
+  const { watermark: since } = publication;
+  const read = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    const reason = await whyLogInsufficient(source, since, now);
+    if (reason !== null) return { now, reason };
+    const included = selectOrganizations(context, await countChanges(source, since.snapshot));
+    return { now, changes: await readChanges(source, included, since.snapshot) };
+  }).catch((error) => {
+    if (isDataError(error)) return null;
+    throw error;
+  });
+  if (read === null) {
+    await isolateFailures(context);
+    return noChanges;
+  }
+  if ('reason' in read) {
+    await beginHistory(context, read.now, String(read.reason));
+    return noChanges;
+  }
+  const changes = withinLimits(context, read.changes);
+  return publishChanges(context, changes, await confirmSnapshot(database, read.now));
+}
+
+/**
+ * The organizations whose changes are read, the fewest changes first. Others leave the ticks, and
+ * join after it. An organization with more changes than a tick may have is built.
+ */
+export function selectOrganizations(
+  { organizations, publication, maxTickChanges }: TickContext,
+  counts: ReadonlyMap<bigint, number>,
+  isWanted = ({ phase }: Organization) => phase === 'following',
+): bigint[] {
+  const included: bigint[] = [];
+  let total = 0;
+  for (const [id, count] of [...counts].sort(([, one], [, other]) => one - other)) {
+    const organization = organizations.get(id);
+    if (organization === undefined || !isWanted(organization)) continue;
+    total += count;
+    if (total <= maxTickChanges) included.push(id);
+    else {
+      const phase = count <= maxTickChanges ? 'behind' : 'far behind';
+      leave(organization, phase, publication.shown, `${count} changes at once`);
+    }
+  }
+  return included;
+}
+
+/** The changes of each organization; null if they take too many bytes. */
+export async function readChanges(
+  source: Connection,
+  included: readonly bigint[],
+  since: string,
+): Promise<Map<bigint, Records | null>> {
+  const changes = new Map<bigint, Records | null>();
+  if (included.length === 0) return changes;
+  for await (const [id, { lines, records }] of streamChanges(source, included, since)) {
+    const before = changes.get(id) ?? noRecords;
+    if (changes.get(id) === null) continue;
+    const isTooLarge = before.lines.length + lines.length > maxTickBytes;
+    const all = before.records === 0 ? lines : Buffer.concat([before.lines, lines]);
+    changes.set(id, isTooLarge ? null : { lines: all, records: before.records + records });
+  }
+  return changes;
+}
+
+/** Organizations with too many bytes of changes leave the ticks. */
+export function withinLimits(
+  { organizations, publication }: TickContext,
+  changes: ReadonlyMap<bigint, Records | null>,
+): Map<bigint, Records> {
+  const within = new Map<bigint, Records>();
+  for (const [id, records] of changes) {
+    const organization = organizations.get(id);
+    if (records !== null) within.set(id, records);
+    else if (organization !== undefined) {
+      leave(organization, 'far behind', publication.shown, 'changes with much text');
+    }
+  }
+  return within;
+}
+
+/**
+ * Appends and publishes. Organizations whose append fails leave the ticks. Those that join
+ * follow from now on, and show `shown` until a tick shows that instant.
+ */
+export async function publishChanges(
+  context: TickContext,
+  changes: ReadonlyMap<bigint, Records>,
+  watermark: Watermark,
+  {
+    joining = [],
+    shown = watermark,
+  }: { joining?: readonly Organization[]; shown?: Watermark } = {},
+): Promise<TickResult> {
+  const { publication, store } = context;
+  const failures = await store.append(publication.next(), changes);
+  for (const [id, error] of failures) leaveAfter(context, id, error);
+  const published = [...changes].filter(([id]) => !failures.has(id));
+  const joined = joining.filter(({ id }) => !failures.has(id));
+  const before = joined.map((organization) => ({ ...organization }));
+  for (const organization of joined) follow(organization, shown);
+  try {
+    await publication.publish(watermark);
+  } catch (error) {
+    joined.forEach((organization, index) => void Object.assign(organization, before[index]));
+    await withdraw(
+      context,
+      published.map(([id]) => id),
+    );
+    throw error;
+  }
+  return {
+    changed: published.map(([id]) => id),
+    changes: published.reduce((sum, [, { records }]) => sum + records, 0),
+    bytes: published.reduce((sum, [, { lines }]) => sum + lines.length, 0),
+  };
+}
+
+/** Cuts off batches whose tick was not published: they must not become visible with a later one. */
+async function withdraw(
+  { organizations, publication, store }: TickContext,
+  appended: readonly bigint[],
+): Promise<void> {
+  for (const id of appended) {
+    const organization = organizations.get(id);
+    if (organization === undefined) continue;
+    const { tick, shown } = publication;
+    await store.recover(id, tick).then(
+      () => leave(organization, 'behind', shown, null),
+      () => leave(organization, 'load required', shown, 'a batch could not be withdrawn'),
+    );
+  }
+}
+
+export function leaveAfter(
+  { organizations, publication, onFailure }: TickContext,
+  id: bigint,
+  error: unknown,
+): void {
+  const organization = organizations.get(id);
+  if (organization === undefined) return;
+  // Damaged files cannot be continued.
+  const phase = isFileDamage(error) ? 'load required' : 'behind';
+  const reason = isFileDamage(error) ? damagedFiles : null;
+  leave(organization, phase, publication.shown, reason);
+  onFailure(organization, error);
+}
+
+/** Finds the organizations with a row that cannot be read. They leave the ticks. */
+async function isolateFailures(context: TickContext): Promise<void> {
+  const { database, organizations, publication } = context;
+  const { snapshot } = publication.watermark;
+  const read = <Result>(work: (source: Connection) => Promise<Result>) =>
+    withSnapshot(database, async (source) => {
+      await takeSnapshot(source);
+      return work(source);
+    });
+  const counts = await read((source) => countChanges(source, snapshot));
+  for (const id of counts.keys()) {
+    if (organizations.get(id)?.phase !== 'following') continue;
+    await read((source) => readChanges(source, [id], snapshot)).catch((error) => {
+      if (!isDataError(error)) throw error;
+      leaveAfter(context, id, error);
+    });
+  }
+}
+
+/**
+ * Continues from `now`, because the change log lacks changes. Organizations that joined in the present
+ * history, after the last tick, join again. All others are loaded.
+ */
+async function beginHistory(
+  { database, organizations, publication }: TickContext,
+  now: SourceSnapshot,
+  reason: string,
+): Promise<void> {
+  const { shown } = publication;
+  const confirmed = await confirmSnapshot(database, now);
+  for (const organization of organizations.values()) {
+    if (organization.phase !== 'following') continue;
+    // Ticks since may have published changes that the present history lacks.
+    const joined = organization.shown;
+    const isOfHistory = joined !== null && whyOfOtherHistory(joined, now) === null;
+    leave(organization, isOfHistory ? 'behind' : 'load required', shown, reason);
+  }
+  await publication.publish(confirmed);
+}

@@ -1,0 +1,95 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { WorkerObserver } from '../metrics/observer.ts';
+import { type Repairs, repair } from '../verification/repair.ts';
+import {
+  readVerificationRecord,
+  writeVerificationRecord,
+} from '../verification/verification-record.ts';
+import {
+  type Verification,
+  type VerifyOptions,
+  verifyOrganization,
+} from '../verification/verify.ts';
+
+export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & {
+  readonly dataDirectory: string;
+  /** The maximum age of an organization's last verification, in milliseconds. */
+  readonly everyMs: number;
+  /** The organizations to verify; called before each pass. */
+  organizations(): readonly bigint[];
+  repairsFor(organizationId: bigint): Repairs;
+  readonly log: Logger;
+  readonly observer: WorkerObserver;
+  readonly signal: AbortSignal;
+};
+
+// A pause of 19 times each part limits verification to a twentieth of one core.
+const pauseFactor = 19;
+const maxPauseMs = 60_000;
+/** A worker brings its organizations up to date first. */
+const firstAfterMs = 60_000;
+
+/**
+ * Verifies one organization after the other, each once in `everyMs`, and repairs differences,
+ * until the signal is aborted. Logs and records the results, and never rejects.
+ */
+export async function verifyContinuously(options: ContinuousVerification): Promise<void> {
+  const { everyMs, dataDirectory, signal } = options;
+  const pauseMs = Math.min(maxPauseMs, everyMs / 10);
+  const firstAt = performance.now() + Math.min(firstAfterMs, everyMs);
+  /** Monotonic milliseconds, also of attempts that failed. */
+  const attemptedAt = new Map<bigint, number>();
+  const isDue = (id: bigint): boolean => {
+    const last = attemptedAt.get(id);
+    if (performance.now() < (last === undefined ? firstAt : last + everyMs)) return false;
+    const record = readVerificationRecord(dataDirectory, id);
+    return record === null || Date.now() - Date.parse(record.at) >= everyMs;
+  };
+  while (!signal.aborted) {
+    for (const id of options.organizations()) {
+      if (signal.aborted || !isDue(id)) continue;
+      attemptedAt.set(id, performance.now());
+      await verifyOne(options, id);
+    }
+    await sleep(pauseMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+async function verifyOne(options: ContinuousVerification, organizationId: bigint): Promise<void> {
+  const { dataDirectory, signal, observer } = options;
+  const log = options.log.child({ organization: encodeId('organization', organizationId) });
+  const verify = () => verifyOrganization({ ...options, organizationId, pauseFactor });
+  try {
+    const found = await verify();
+    if (found.state === 'not published') return;
+    logResult(log, found);
+    const repaired = await repair(found, options.repairsFor(organizationId), verify);
+    signal.throwIfAborted();
+    if (repaired !== null) {
+      const { repairs, outcome, failure } = repaired;
+      const details = { repairs, state: outcome.state };
+      if (failure === null) log.warn(details, 'repaired the differences from Postgres');
+      else log.error({ ...details, failure }, 'cannot repair the differences from Postgres');
+    }
+    observer.verified(found, repaired);
+    await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
+  } catch (error) {
+    if (signal.aborted) return;
+    observer.failed('verification');
+    log.warn({ err: error }, 'verification failed');
+  }
+}
+
+function logResult(log: Logger, verification: Verification): void {
+  const { state, reason, purchases, differences, dictionaries } = verification;
+  if (state === 'equal') log.info({ purchases }, 'verified: equal to Postgres');
+  else if (state === 'not comparable') log.info({ reason }, 'cannot verify now');
+  else {
+    log.error(
+      { reason, ranges: differences.length, dictionaries: dictionaries.length },
+      'the published generation differs from Postgres',
+    );
+  }
+}

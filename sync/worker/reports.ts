@@ -1,0 +1,106 @@
+import type { Logger } from 'pino';
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import { describeFailure } from '../failure.ts';
+import type { Stage } from '../metrics/observer.ts';
+import {
+  type OrganizationReport,
+  type WorkerFailure,
+  writeWorkerState,
+} from '../status/worker-state.ts';
+
+const writeIntervalMs = 200;
+
+const live: OrganizationReport = {
+  state: 'live',
+  reason: null,
+  progress: null,
+  failure: null,
+};
+
+export type Reports = {
+  /** Changes the report of an organization. Its state is `failed` as long as it has a failure. */
+  report(organizationId: bigint, changed: Partial<OrganizationReport>): void;
+  /** Null if nothing is reported. */
+  of(organizationId: bigint): OrganizationReport | null;
+  /** The organization is live, and nothing else is to be reported. */
+  clear(organizationId: bigint): void;
+  /** Records the failure of a stage of the whole worker, or its success with null. */
+  note(stage: Stage, error: unknown): void;
+  close(): void;
+};
+
+/** Reports what a worker does, in the file that `status` reads. */
+export function createReports(options: {
+  readonly dataDirectory: string;
+  readonly shard: Shard;
+  readonly log: Logger;
+  readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
+  readonly onFailure: (stage: Stage) => void;
+}): Reports {
+  const { dataDirectory, shard, log, onReport } = options;
+  const organizations = new Map<bigint, OrganizationReport>();
+  const failures = new Map<Stage, WorkerFailure>();
+  let timer: NodeJS.Timeout | null = null;
+  let isClosed = false;
+
+  const write = () => {
+    timer = null;
+    const [oldest = null] = failures.values();
+    const reports = [...organizations].map(([id, report]) => [String(id), report]);
+    try {
+      writeWorkerState(dataDirectory, shard, {
+        failure: oldest,
+        organizations: Object.fromEntries(reports),
+      });
+    } catch (error) {
+      // `status` reports a worker that publishes no ticks.
+      log.debug({ err: error }, 'cannot write the state of the worker');
+      writeSoon();
+    }
+  };
+  const writeSoon = () => {
+    if (isClosed) return;
+    timer ??= setTimeout(write, writeIntervalMs).unref();
+  };
+  // The state of an earlier worker no longer holds.
+  write();
+
+  return {
+    report(id, changed) {
+      const report = { ...(organizations.get(id) ?? live), ...changed };
+      if (report.failure !== null) report.state = 'failed';
+      organizations.set(id, report);
+      onReport(id, report);
+      writeSoon();
+    },
+    of: (id) => organizations.get(id) ?? null,
+    clear(id) {
+      if (!organizations.delete(id)) return;
+      onReport(id, live);
+      writeSoon();
+    },
+    note(stage, error) {
+      const before = failures.get(stage);
+      if (error === null) {
+        if (before === undefined) return;
+        log.info({ stage }, 'works again');
+        failures.delete(stage);
+        writeSoon();
+        return;
+      }
+      options.onFailure(stage);
+      const { message, advice } = describeFailure(error);
+      if (before?.message === message) return;
+      log.error({ stage, advice }, message);
+      const since = before?.since ?? new Date().toISOString();
+      failures.set(stage, { message, advice, since });
+      writeSoon();
+    },
+    close() {
+      isClosed = true;
+      if (timer === null) return;
+      clearTimeout(timer);
+      write();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import type { Logger } from 'pino';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import { describeFailure } from '../failure.ts';
+import { damagedFiles } from '../tick/organizations.ts';
+import type { Store } from '../tick/store.ts';
+import type { Repairs } from '../verification/repair.ts';
+import type { BuildScheduler } from './build-scheduler.ts';
+import { type TakenRequests, takeRequests } from './requests.ts';
+
+/** A second rebuild within this time would not repair what the first one did not. */
+const damageIntervalMs = 600_000;
+
+/** Handles requests of commands, and reports of the API. */
+export function createRequestHandlers(options: {
+  readonly dataDirectory: string;
+  readonly shard: Shard;
+  readonly isMine: (organizationId: bigint) => boolean;
+  readonly store: Store;
+  readonly builds: BuildScheduler;
+  readonly repairsFor: (organizationId: bigint) => Repairs;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+}) {
+  const { dataDirectory, shard, store, builds, signal, log } = options;
+  const takenRequests: TakenRequests = new Map();
+  /** Monotonic milliseconds until which reports of an organization are ignored. */
+  const ignoredUntil = new Map<bigint, number>();
+
+  const takeCommandRequests = async (): Promise<void> => {
+    for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
+      const { reread, rebuild } = options.repairsFor(request.organizationId);
+      void (request.kind === 'reread' ? reread(request.ranges) : rebuild())
+        .then(
+          () => respond(null),
+          async (error) => {
+            // If this worker stops, the next worker responds.
+            if (!signal.aborted) await respond(describeFailure(error).message);
+          },
+        )
+        .catch((error) => log.error({ err: error }, 'cannot respond to a request'));
+    }
+  };
+
+  const rebuildDamaged = (): void => {
+    let reports: ReadonlyMap<bigint, string>;
+    try {
+      reports = takeDamageReports(dataDirectory, options.isMine);
+    } catch (error) {
+      log.debug({ err: error }, 'cannot read reports of damaged files');
+      return;
+    }
+    const now = performance.now();
+    for (const [id, file] of reports) {
+      if (now < (ignoredUntil.get(id) ?? 0) || !store.isPublished(id, file)) continue;
+      ignoredUntil.set(id, now + damageIntervalMs);
+      const organization = encodeId('organization', id);
+      log.error({ organization, file }, 'a published file is damaged; check the disk');
+      void builds.rebuild(id, damagedFiles).catch(() => {});
+    }
+  };
+
+  return {
+    /** Starts the rebuilds that are requested. Each command receives a response at the end. */
+    async take(): Promise<void> {
+      await takeCommandRequests();
+      rebuildDamaged();
+    },
+  };
+}

@@ -1,0 +1,336 @@
+import { writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { DuckDBConnection } from '@duckdb/node-api';
+import fc from 'fast-check';
+import sql, { join as joinSql, raw } from 'sql-template-tag';
+import { expect } from 'vitest';
+import { parseInstant } from '../../src/domain/instant.ts';
+import {
+  type PurchaseColumn,
+  type PurchaseRow,
+  purchaseColumns,
+  purchaseFromRow,
+} from '../../src/domain/purchase.ts';
+import { createInstance, detach, queryRows } from '../../src/duckdb/connection.ts';
+import { createGeneration } from '../../src/engines/duckdb/generation.ts';
+import { listPurchases } from '../../src/engines/duckdb/list.ts';
+import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
+import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
+import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
+import { createBaseLayout, dictionaries } from '../../src/purchase-store/layout.ts';
+import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
+import {
+  type Bases,
+  createBases,
+  type NamedFiles,
+  type OpenStore,
+  openStore,
+} from '../../src/purchase-store/open-store.ts';
+import { dictionaryEntries, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
+import { test } from '../support/fixtures.ts';
+import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
+
+const file = { scope: 'file' } as const;
+
+const it = test
+  .extend('instance', file, async ({ directory }, { onCleanup }) => {
+    const spillDirectory = join(directory, 'spill');
+    const instance = await createInstance({ threads: 2, memoryLimit: '512MiB', spillDirectory });
+    onCleanup(async () => instance.closeSync());
+    return instance;
+  })
+  /** The base of organizations without a base. */
+  .extend('empty', file, ({ instance }) => createBases(instance, () => null))
+  .extend('connection', file, async ({ instance }, { onCleanup }) => {
+    const connection = await instance.connect();
+    onCleanup(async () => connection.closeSync());
+    return connection;
+  });
+
+const awkwardTexts = [
+  ...awkwardLabels,
+  '\\N',
+  '\\',
+  '\\\\n',
+  '\\t\\',
+  '"quoted", \'twice\'',
+  '\b\f\n\r\t\v',
+  '\r\n',
+  'e\t1\t1\t1\t1\t1',
+  '\ufeff\ufeff',
+  '\u0001\u001f\u007f\u0085\u2028',
+];
+const text = fc.oneof(
+  fc.constantFrom(...awkwardTexts),
+  // Postgres stores no NUL, and no half of a surrogate pair.
+  fc.string({ unit: 'binary', maxLength: 5 }).filter((each) => !each.includes('\0')),
+);
+const cents = fc.constantFrom(...awkwardAmounts);
+const coupons = fc.constantFrom('[]', '[{"code":"a\\n\\"b\\\\", "value":1.50}]');
+
+function valueFor({ name, kind }: PurchaseColumn): fc.Arbitrary<bigint | string> {
+  switch (kind) {
+    case 'purchase_id':
+      return fc.bigInt({ min: 1n, max: 7n });
+    case 'customer_id':
+      return fc.constantFrom(1n, 2n, 2n ** 63n - 1n);
+    case 'cents':
+      return cents;
+    case 'instant':
+      return fc
+        .constantFrom(...awkwardInstants)
+        .map((each) => parseInstant(each, 'down') as bigint);
+    case 'coupons':
+      return coupons;
+    case 'label':
+      return name === 'currency' ? fc.constantFrom('BRL', 'USD', '') : text;
+    case 'text':
+      return text;
+  }
+}
+
+const row: fc.Arbitrary<PurchaseRow> = fc.tuple(
+  ...purchaseColumns.map((column) => {
+    const value = valueFor(column);
+    return column.required ? value : fc.option(value, { freq: 3 });
+  }),
+);
+const change: fc.Arbitrary<ChangedPurchase> = fc.oneof(
+  { weight: 3, arbitrary: row.map((each) => ({ id: each[0] as bigint, row: each })) },
+  { weight: 1, arbitrary: fc.bigInt({ min: 1n, max: 8n }).map((id) => ({ id, row: null })) },
+);
+const histories = fc.record({
+  /** The purchases of the base; null without a base. */
+  base: fc.option(fc.uniqueArray(row, { maxLength: 6, selector: ([id]) => id })),
+  /** Changes between the reads of a load: the base also has an earlier state of these purchases. */
+  duringLoad: fc.uniqueArray(change, { maxLength: 2, selector: ({ id }) => id }),
+  batches: fc.array(fc.array(change, { maxLength: 8 }), { minLength: 3, maxLength: 6 }),
+});
+
+const lineOf = ({ id, row }: ChangedPurchase): string =>
+  row === null ? deleteLine(id) : upsertLine(row);
+
+type Model = ReadonlyMap<bigint, PurchaseRow>;
+
+function applied(model: Model, changes: readonly ChangedPurchase[]): Model {
+  const next = new Map(model);
+  for (const { id, row } of changes) {
+    if (row === null) next.delete(id);
+    else next.set(id, row);
+  }
+  return next;
+}
+
+let stores = 0;
+
+/** Writes a log with these batches, of the ticks 1, 2, … */
+function writeLog(path: string, batches: readonly (readonly ChangedPurchase[])[]): void {
+  writeFileSync(path, '');
+  batches.reduce(
+    (end, changes, index) =>
+      appendBatch(path, end, { tick: index + 1, ...recordsOf(changes.map(lineOf)) }),
+    emptyLog,
+  );
+}
+
+/** Opens a log over a base that is attached, or without a base. */
+function open<Content>(
+  connection: DuckDBConnection,
+  bases: Bases<Content>,
+  log: string,
+  published = Number.POSITIVE_INFINITY,
+): Promise<OpenStore<Content, NamedFiles>> {
+  stores += 1;
+  const files = { base: null, log: basename(log), logBytes: 0, asOf: 1n };
+  const options = { published, catalog: `delta_${stores}` };
+  return openStore(connection, bases, join(log, '..'), files, options);
+}
+
+/** Attaches a base with the current purchases of a store, and with an earlier state of some of them. */
+async function createBase(
+  connection: DuckDBConnection,
+  { delta }: StoreCatalogs,
+  earlier: readonly bigint[],
+): Promise<Bases<null> & { readonly catalog: string }> {
+  const catalog = `base_of_${delta}`;
+  await connection.run(`
+    attach ':memory:' as ${catalog}; ${createBaseLayout(catalog)};
+    insert into ${catalog}.purchase by name
+    from (
+      select * exclude (sign) from ${delta}.change where sign > 0
+      union all
+      select * exclude (sign) replace (7 as purchase_value_in_cents, updated_at as created_at)
+      from ${delta}.change where sign > 0 and list_contains([${earlier.join()}]::bigint[], id)
+    ) order by created_at, id`);
+  for (const { table } of dictionaries) {
+    await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
+  }
+  return {
+    catalog,
+    acquire: async () => ({ catalog, content: null, release: async () => {} }),
+  };
+}
+
+/** What a store shows: all purchases, and their sums. */
+async function shownBy(connection: DuckDBConnection, catalogs: StoreCatalogs, groupLimit = 100) {
+  const generation = await createGeneration(connection, catalogs);
+  const all = { filters: {}, limit: 100 };
+  const { purchases } = await listPurchases(connection, generation, all);
+  const query = { filters: {}, groupBy: 'utm_source', groupLimit } as const;
+  const stats = await purchaseStats(connection, generation, query);
+  const signs = await queryRows(
+    connection,
+    sql`
+      select id, sum(sign)::bigint as signs from (
+        select id, 1 as sign from ${raw(catalogs.base)}.purchase
+        union all select id, sign from ${raw(catalogs.delta)}.change where sign <> 0
+      ) group by id having signs <> 0 order by id`,
+  );
+  const repeated = await queryRows(
+    connection,
+    joinSql(
+      dictionaries.map(
+        (dictionary) => sql`
+          select ${dictionary.name}::varchar, ${raw(dictionary.value)}::varchar
+          from ${dictionaryEntries(catalogs, dictionary)} group by all having count(*) > 1`,
+      ),
+      ' union all ',
+    ),
+  );
+  const { groups, purchaseCount, customerCount, revenueInCents } = stats;
+  const sums = { groups, purchaseCount, customerCount, revenueInCents };
+  return { purchases, sums, signs, repeated, about: generation.summary.purchases };
+}
+
+/** The same, of a model. */
+function expectedOf(model: Model): Awaited<ReturnType<typeof shownBy>> {
+  const purchases = [...model.values()].map(purchaseFromRow);
+  purchases.sort((one, other) => {
+    if (one.created_at !== other.created_at) return one.created_at < other.created_at ? 1 : -1;
+    return one.id < other.id ? 1 : -1;
+  });
+  const groups = new Map<string | null, { purchaseCount: bigint; revenueInCents: bigint }>();
+  let revenueInCents = 0n;
+  for (const { utm_source: key, purchase_value_in_cents: cents } of purchases) {
+    const group = groups.get(key) ?? { purchaseCount: 0n, revenueInCents: 0n };
+    group.purchaseCount += 1n;
+    group.revenueInCents += cents;
+    revenueInCents += cents;
+    groups.set(key, group);
+  }
+  return {
+    purchases,
+    sums: {
+      groups: expect.toSatisfy(
+        (found: { key: string | null }[]) =>
+          found.length === groups.size &&
+          found.every(({ key, ...sums }) => {
+            expect(sums).toEqual(groups.get(key));
+            return true;
+          }),
+      ),
+      purchaseCount: BigInt(model.size),
+      customerCount: BigInt(new Set(purchases.map((each) => each.customer_id)).size),
+      revenueInCents,
+    },
+    signs: [...model.keys()].sort((one, other) => Number(one - other)).map((id) => [id, 1n]),
+    repeated: [],
+    about: model.size,
+  };
+}
+
+it('a log shows the same purchases, replayed in any way, as a model', async ({
+  directory,
+  empty,
+  connection,
+}) => {
+  // A longer log is replayed in one statement.
+  const padding = Array.from({ length: maxLinesOneByOne }, () => ({ id: 9n, row: null }));
+
+  await fc.assert(
+    fc.asyncProperty(histories, async ({ base, duringLoad, batches }) => {
+      const paths = ['loaded', 'log', 'long'].map((name) => join(directory, `${name}.tsv`));
+      const [loadedLog, log, longLog] = paths as [string, string, string];
+      let model: Model = new Map();
+      let bases: Bases<null> = empty;
+      let baseCatalog: string | null = null;
+      let all = batches;
+      if (base !== null) {
+        model = applied(
+          model,
+          base.map((each) => ({ id: each[0] as bigint, row: each })),
+        );
+        writeLog(loadedLog, [[...model].map(([id, row]) => ({ id, row }))]);
+        const loaded = await open(connection, empty, loadedLog);
+        const ids = duringLoad.map(({ id }) => id);
+        const created = await createBase(connection, loaded.catalogs, ids);
+        await loaded.close(connection);
+        [bases, baseCatalog] = [created, created.catalog];
+        all = [duringLoad, ...batches];
+      }
+      writeLog(log, all);
+      writeLog(longLog, [padding, ...all]);
+
+      const stepwise = await open(connection, bases, log, 1);
+      const shown = applied(model, all[0] ?? []);
+      expect(await shownBy(connection, stepwise.catalogs)).toEqual(expectedOf(shown));
+      model = shown;
+      for (const [index, changes] of all.slice(1).entries()) {
+        const before = model.size;
+        model = applied(model, changes);
+        const pending = stepwise.findPending(index + 2);
+        expect(pending?.records).toBe(changes.length);
+        if (pending === null) throw new Error('the batch is missing');
+        await stepwise.apply(connection, pending, async ({ purchases }) => {
+          // Each earlier state of a purchase counts once more.
+          expect(purchases).toBe(model.size - before);
+        });
+      }
+      expect(stepwise.findPending(100)).toBeNull();
+      const whole = await open(connection, bases, log);
+      const replayed = await open(connection, bases, longLog);
+      expect(whole.part()).toEqual(stepwise.part());
+      for (const { catalogs } of [stepwise, whole, replayed]) {
+        expect(await shownBy(connection, catalogs)).toEqual(expectedOf(model));
+      }
+      for (const store of [stepwise, whole, replayed]) await store.close(connection);
+      if (baseCatalog !== null) await detach(connection, baseCatalog);
+    }),
+    { numRuns: 6, interruptAfterTimeLimit: 30_000 },
+  );
+});
+
+it('batches with thousands of labels, customers and purchases show them as a model', async ({
+  directory,
+  empty,
+  connection,
+}) => {
+  const rows = 1_500;
+  const labels = 5_000;
+  /** Half of the labels and purchases are those of the batch before. */
+  const batches = Array.from({ length: 7 }, (_, batch) =>
+    Array.from({ length: rows }, (_, index) => {
+      const number = BigInt((batch * rows) / 2 + index);
+      const label = String(number % BigInt(labels));
+      const changed = { id: number, customer_id: BigInt(label) * 7n, utm_source: `label ${label}` };
+      return { id: number, row: number % 11n === 0n ? null : purchaseRow(changed) };
+    }),
+  );
+  const log = join(directory, 'many.tsv');
+  writeLog(log, batches);
+  const stepwise = await open(connection, empty, log, 1);
+  for (let tick = 2; tick <= batches.length; tick += 1) {
+    const pending = stepwise.findPending(tick);
+    if (pending === null) throw new Error('the batch is missing');
+    await stepwise.apply(connection, pending);
+  }
+  const whole = await open(connection, empty, log);
+  const { signs, purchases: _, ...expected } = expectedOf(applied(new Map(), batches.flat()));
+  for (const store of [stepwise, whole]) {
+    const shown = await shownBy(connection, store.catalogs, labels);
+    expect(shown.signs).toHaveLength(signs.length);
+    expect(shown).toMatchObject(expected);
+    await store.close(connection);
+  }
+});

@@ -1,0 +1,152 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import fs from 'node:fs';
+import files from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { basename, dirname } from 'node:path';
+import type { Database } from '../../../src/postgres/pool.ts';
+import type { Builder, Compacted } from '../../../sync/builds/builder.ts';
+import type { OpenStore } from '../../../sync/commands/stores.ts';
+import type { Prepared, Store } from '../../../sync/tick/store.ts';
+import { followInSmallSteps } from '../small-steps.ts';
+import type { Activity, Step } from './failpoints.ts';
+
+// A worker that kills itself at a step of an activity: `worker.ts <activity> <step>`.
+const [activity, step] = process.argv.slice(2) as [Activity, Step];
+
+/** The build that runs. A build may run beside ticks, but the test causes them one after the other. */
+let building: Activity | null = null;
+/** What appends batches. */
+let appending: Activity | null = null;
+let hasPublished = false;
+let hasExceptions = false;
+
+const current = (): Activity => building ?? (hasExceptions ? 'join' : 'tick');
+
+function reach(reached: Step, by = current()): void {
+  if (by !== activity || reached !== step) return;
+  process.kill(process.pid, 'SIGKILL');
+  // The signal arrives asynchronously: nothing may follow the step.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+}
+
+/** Set while a build reads from Postgres: its tokens are no steps. */
+const reading = new AsyncLocalStorage<true>();
+
+function watchTokens(database: Database): void {
+  const query = database.query.bind(database) as (...args: unknown[]) => Promise<unknown>;
+  const watched = async (...args: unknown[]) => {
+    const { text = '' } = args[0] as { text?: string };
+    const isToken = text.includes('insert into purchase_changes') && hasPublished;
+    const isOfTick = isToken && building === null && reading.getStore() === undefined;
+    if (isOfTick) reach('after the snapshot is read');
+    const result = await query(...args);
+    if (isOfTick) reach('after the token is committed');
+    return result;
+  };
+  Object.assign(database, { query: watched });
+}
+
+function watchFiles(): void {
+  const { renameSync, writeSync } = fs;
+  const { rename, rm } = files;
+  const writeHalf = (...args: Parameters<typeof writeSync>) => {
+    const [descriptor, content, offset, length, position] = args as unknown as [
+      number,
+      Buffer,
+      number,
+      number,
+      number,
+    ];
+    const isHere = step === 'in the middle of an append' && appending === activity;
+    if (isHere) writeSync(descriptor, content, offset, Math.floor(length / 2), position);
+    if (isHere) reach(step, appending as Activity);
+    const written = writeSync(descriptor, content, offset, length, position);
+    if (appending !== null && toAppend > 1) {
+      reach('after the first of several appends', appending);
+    }
+    return written;
+  };
+  const nameOf = (path: fs.PathLike) => basename(String(path));
+  Object.assign(fs, {
+    writeSync: writeHalf,
+    renameSync(from: fs.PathLike, to: fs.PathLike) {
+      const isTick = basename(dirname(String(to))) === 'ticks' && appended !== null;
+      if (isTick) reach('before the tick is published', appended as Activity);
+      renameSync(from, to);
+    },
+  });
+  Object.assign(files, {
+    async rename(from: fs.PathLike, to: fs.PathLike) {
+      const kind = nameOf(to) === 'CURRENT' ? 'CURRENT' : nameOf(to).startsWith('base-') && 'base';
+      if (kind === 'CURRENT') reach('before CURRENT is replaced');
+      if (kind === 'base') reach('before the base is named');
+      await rename(from, to);
+      if (kind === 'CURRENT') reach('after CURRENT is replaced');
+      if (kind === 'base') reach('after the base is named');
+    },
+    async rm(path: fs.PathLike, options?: fs.RmOptions) {
+      const isOld = /^(base|log)-[0-9a-f]+\./.test(nameOf(path));
+      if (isOld) reach('before old files are removed');
+      await rm(path, options);
+      if (isOld) reach('after an old file is removed');
+    },
+  });
+  syncBuiltinESMExports();
+}
+
+let toAppend = 0;
+/** What has appended batches of the next tick. */
+let appended: Activity | null = null;
+
+const watchStore = (store: Store): Store => ({
+  ...store,
+  async append(tick, changes) {
+    toAppend = changes.size;
+    appending = hasExceptions ? 'join' : 'tick';
+    appended = toAppend === 0 ? null : appending;
+    const failures = await store.append(tick, changes);
+    if (toAppend > 0) reach('after all appends', appending);
+    appending = null;
+    return failures;
+  },
+  async publish(content) {
+    await store.publish(content);
+    hasPublished = true;
+    if (appended !== null) reach('after the tick is published', appended);
+    appended = null;
+    hasExceptions = Object.keys(content.exceptions).length > 0;
+  },
+});
+
+function watchBuilder(builder: Builder): Builder {
+  const build = async <Result>(kind: Activity, work: () => Promise<Result>): Promise<Result> => {
+    building = kind;
+    const result = await reading.run(true, work).catch((error) => {
+      building = null;
+      throw error;
+    });
+    reach('after the new files are written');
+    return result;
+  };
+  const untilPublished = <Result extends Prepared | Compacted>(result: Result): Result => ({
+    ...result,
+    async publish(...args) {
+      await result.publish(...args);
+      building = null;
+    },
+  });
+  return {
+    ...builder,
+    load: async (...args) => (await build('load', () => builder.load(...args))).map(untilPublished),
+    catchUp: async (...args) =>
+      untilPublished(await build('catch up', () => builder.catchUp(...args))),
+    compact: async (...args) =>
+      untilPublished(await build('compaction', () => builder.compact(...args))),
+  };
+}
+
+watchFiles();
+await followInSmallSteps((opened: OpenStore, { database }) => {
+  watchTokens(database);
+  return { ...opened, store: watchStore(opened.store), builder: watchBuilder(opened.builder) };
+});

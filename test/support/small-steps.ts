@@ -1,0 +1,27 @@
+import { readSettings } from '../../src/settings.ts';
+import { untilStopped } from '../../src/stop-signals.ts';
+import { type OpenStore, openStore } from '../../sync/commands/stores.ts';
+import {
+  followChanges,
+  type WorkerContext,
+  withWorkerContext,
+} from '../../sync/commands/worker-process.ts';
+
+/** Changes of a tick; more are built. */
+export const maxTickChanges = 500;
+/** Records of a log; more are compacted. */
+export const maxLogRecords = 100;
+
+const limits = { maxLogRecords, loadChunkRows: 150, maxPurchasesWithoutBase: 1_000 };
+
+/** Follows changes with many steps in a load and frequent builds, so that faults hit between steps. */
+export async function followInSmallSteps(
+  replace: (opened: OpenStore, context: WorkerContext) => OpenStore = (opened) => opened,
+): Promise<void> {
+  const stopped = untilStopped();
+  await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
+    followChanges(context, { maxTickChanges }, stopped, async (folder) =>
+      replace(await openStore(folder, limits), context),
+    ),
+  );
+}
