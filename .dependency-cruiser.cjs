@@ -6,6 +6,32 @@ const forbid = (name, comment, from, to) => ({
   to: { path: to },
 });
 
+/** The folders of the worker: each imports only those before it. */
+const workerFolders = [
+  'capture',
+  'lock',
+  'tick',
+  'files',
+  'verification',
+  'status',
+  'metrics',
+  'builds',
+  'clickhouse',
+  'worker',
+  'commands',
+];
+
+const workerOrder = workerFolders
+  .slice(0, -1)
+  .map((folder, index) =>
+    forbid(
+      `sync-${folder}`,
+      'The folders of the worker import each other in one direction.',
+      `^sync/${folder}/`,
+      `^sync/(${workerFolders.slice(index + 1).join('|')})/`,
+    ),
+  );
+
 /** @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
   forbidden: [
@@ -59,6 +85,7 @@ module.exports = {
       '^(src/(?!page/browser/)|sync/)',
       '^src/page/browser/',
     ),
+    ...workerOrder,
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
