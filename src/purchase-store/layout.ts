@@ -185,7 +185,4 @@ export const createDeltaLayout = (catalog: string): string => `
     sign tinyint not null,
     ${purchaseColumnsSql}
   );
-  ${dictionaryTables(catalog)}
-  -- One row: how many bytes of the log the delta shows.
-  create table ${catalog}.position (bytes bigint not null);
-  insert into ${catalog}.position values (0);`;
+  ${dictionaryTables(catalog)}`;

@@ -108,7 +108,7 @@ export async function openStore<Content, Files extends NamedFiles>(
     const path = `/dev/fd/${descriptor}`;
     const log = descriptor;
     const read = () => readRange(log, 0, part.position);
-    const replayed = { path, lines: part.lines, bytes: part.position, read };
+    const replayed = { path, lines: part.lines, read };
     const delta = await createDelta(connection, catalogs, replayed, current.asOf);
     return createStore(current, base, descriptor, delta, part);
   } catch (error) {
@@ -160,7 +160,7 @@ function createStore<Content, Files extends NamedFiles>(
 
     async apply(connection, { end, records, lines }, beforeCommit) {
       const content = readRange(descriptor, part.position, end);
-      await applyChanges(connection, delta, decodeRecords(content), end, beforeCommit);
+      await applyChanges(connection, delta, decodeRecords(content), beforeCommit);
       part = { position: end, lines: part.lines + lines, records: part.records + records };
     },
 

@@ -25,8 +25,8 @@ export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & 
   readonly signal: AbortSignal;
 };
 
-// A pause of 19 times each part limits verification to a twentieth of one core.
-const pauseFactor = 19;
+// A pause of 49 times each part limits verification to a fiftieth of one core.
+const pauseFactor = 49;
 const maxPauseMs = 60_000;
 /** A worker brings its organizations up to date first. */
 const firstAfterMs = 60_000;

@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBDataChunk, TINYINT } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
-import { queryRows, runStatement } from '../../duckdb/connection.ts';
+import { queryRows } from '../../duckdb/connection.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, insertPlaceholder, supersededColumns } from '../layout.ts';
 import type { StoreCatalogs } from '../relations.ts';
@@ -25,7 +25,6 @@ export const emptyBase = 'empty_base';
 export type LogPart = {
   readonly path: string;
   readonly lines: number;
-  readonly bytes: number;
   read(): Buffer;
 };
 
@@ -45,7 +44,7 @@ export async function createDelta(
   part: LogPart,
   otherwise: bigint,
 ): Promise<Delta> {
-  const { path, lines, bytes } = part;
+  const { path, lines } = part;
   const isReplayed = lines > maxLinesOneByOne;
   await connection.run(`attach ':memory:' as ${catalogs.delta}`);
   return inTransaction(connection, async () => {
@@ -56,7 +55,6 @@ export async function createDelta(
     const delta = { catalogs, dictionaryKeys: createDictionaryKeys(catalogs, nextKeys) };
     if (!isReplayed) await writeChanges(connection, delta, decodeRecords(part.read()), isEmpty);
     await connection.run(insertPlaceholder(catalogs, otherwise));
-    await moveTo(connection, catalogs, bytes);
     return delta;
   });
 }
@@ -71,19 +69,17 @@ export type Applied = {
 
 /**
  * Applies changed purchases, each of which is named once, in one transaction, and calls
- * `beforeCommit`. The delta then shows the log up to `bytes`. After a failure, it must be created
- * again: its cache of dictionary keys may have keys that were rolled back.
+ * `beforeCommit`. After a failure, the delta must be created again: its cache of dictionary keys may
+ * have keys that were rolled back.
  */
 export async function applyChanges(
   connection: DuckDBConnection,
   delta: Delta,
   changed: readonly ChangedPurchase[],
-  bytes: number,
   beforeCommit: (applied: Applied) => Promise<void> = async () => {},
 ): Promise<void> {
   await inTransaction(connection, async () => {
     const applied = await writeChanges(connection, delta, changed);
-    await moveTo(connection, delta.catalogs, bytes);
     await beforeCommit(applied);
   });
 }
@@ -124,28 +120,28 @@ async function supersede(
   ids: readonly bigint[],
 ): Promise<number> {
   const change = raw(`${delta}.change`);
+  const [deleted] = await queryRows(
+    connection,
+    sql`delete from ${change} where sign > 0 and id in (${join(ids)})`,
+  );
+  const removed = Number(deleted?.[0] as bigint);
+  // Each statement takes two milliseconds to plan and to run.
+  if (base === emptyBase) return removed;
   const known = await queryRows(
     connection,
     sql`select id from ${change} where sign < 0 and id in (${join(ids)})`,
   );
   const superseded = new Set(known.map(([id]) => id));
   const others = ids.filter((id) => !superseded.has(id));
-  let removed = 0n;
-  if (others.length > 0) {
-    const [added] = await queryRows(
-      connection,
-      sql`
-        insert into ${change} by name
-        select -1 as sign, ${raw(supersededColumns)} from ${raw(base)}.purchase
-        where id in (${join(others)})`,
-    );
-    removed += added?.[0] as bigint;
-  }
-  const [deleted] = await queryRows(
+  if (others.length === 0) return removed;
+  const [added] = await queryRows(
     connection,
-    sql`delete from ${change} where sign > 0 and id in (${join(ids)})`,
+    sql`
+      insert into ${change} by name
+      select -1 as sign, ${raw(supersededColumns)} from ${raw(base)}.purchase
+      where id in (${join(others)})`,
   );
-  return Number(removed + (deleted?.[0] as bigint));
+  return removed + Number(added?.[0] as bigint);
 }
 
 /** The rows of one vector. */
@@ -169,6 +165,3 @@ async function appendRows(
     appender.closeSync();
   }
 }
-
-const moveTo = (connection: DuckDBConnection, { delta }: StoreCatalogs, bytes: number) =>
-  runStatement(connection, sql`update ${raw(delta)}.position set bytes = ${BigInt(bytes)}`);
