@@ -22,8 +22,8 @@ export class ChunkTooLargeError extends Error {}
 
 type ChunkLimits = {
   readonly maxBytes: number;
-  /** Called before each part is written, with its bytes. If it rejects, the copy rejects. */
-  readonly beforeWriting: (bytes: number) => Promise<void>;
+  /** Called before each part is written, with its bytes. If it throws, the copy rejects. */
+  readonly beforeWriting: (bytes: number) => void;
 };
 
 /** The columns of the file. The position is last in each line, where no text can be mistaken for it. */
@@ -110,7 +110,6 @@ async function drain(
   const rows = connection.query(copyTo(copyChunk, { highWaterMark: partBytes }));
   let bytes = 0;
   let tail = '';
-  let allowed = 0;
   const limit = new Transform({
     highWaterMark: partBytes,
     transform(part: Buffer, _encoding, callback) {
@@ -118,12 +117,12 @@ async function drain(
       tail = (tail + part.toString('latin1', Math.max(0, part.length - tailBytes))).slice(
         -tailBytes,
       );
-      allowed -= part.length;
-      if (bytes > maxBytes) callback(new ChunkTooLargeError('the chunk takes too many bytes'));
-      else if (allowed >= 0) callback(null, part);
-      else {
-        allowed = Math.max(checkedBytes, part.length) - part.length;
-        beforeWriting(allowed + part.length).then(() => callback(null, part), callback);
+      try {
+        if (bytes > maxBytes) throw new ChunkTooLargeError('the chunk takes too many bytes');
+        beforeWriting(part.length);
+        callback(null, part);
+      } catch (error) {
+        callback(error as Error);
       }
     },
   });
@@ -141,5 +140,3 @@ async function drain(
 /** An id and an instant take less. */
 const tailBytes = 64;
 const partBytes = 2 ** 20;
-/** Bytes between two calls of `beforeWriting`. */
-const checkedBytes = 8 * 2 ** 20;

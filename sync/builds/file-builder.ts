@@ -9,7 +9,6 @@ import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { requireSpace } from '../files/disk-space.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
@@ -133,7 +132,6 @@ async function appendChanges(
     if (reason !== null) throw new InsufficientLogError(reason);
     for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
       signal.throwIfAborted();
-      await requireSpace(log.directory, records.lines.length);
       log.append(records, visibleAtOnce);
     }
     return now;

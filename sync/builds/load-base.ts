@@ -11,6 +11,11 @@ import {
 import { queryRows, quotePath } from '../../src/duckdb/connection.ts';
 import { inTransaction } from '../../src/duckdb/transaction.ts';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import {
+  type EncodedTable,
+  encodedPurchases,
+  extendDictionaries,
+} from '../../src/purchase-store/encoding.ts';
 import { commitToken, confirmSnapshot } from '../capture/history-token.ts';
 import { canReadChangesSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -21,7 +26,6 @@ import { type BaseFile, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
-import { writeChunk } from './write-chunk.ts';
 
 export type LoadOptions = {
   readonly database: Database;
@@ -79,7 +83,7 @@ export async function loadPurchases(file: BaseFile, options: LoadOptions): Promi
       const chunk: ConfirmedChunk = await reading;
       // Reserve space for DuckDB before Postgres writes the next chunk.
       const written = chunk.bytes * duckdbWriteFactor;
-      await requireSpace(directory, written);
+      requireSpace(directory, written);
       reader.reserve(written);
       reading = chunk.until === null ? null : read(chunk.until, otherPath);
       progress = await loadChunk(file, path, chunk, progress);
@@ -128,6 +132,7 @@ async function loadChunk(
   const loaded = before.loaded + chunk.rows;
   const since = { ...before.since, token: chunk.token };
   const progress = { ...before, since, loaded, after: chunk.until ?? endPosition };
+  const rows: EncodedTable = { table: 'loaded', entries: ({ table }) => `${catalog}.${table}` };
   await connection.run(readChunk(path));
   const [row] = await queryRows(connection, sql`select count(*) from loaded`);
   if (Number(row?.[0]) !== chunk.rows)
@@ -135,7 +140,9 @@ async function loadChunk(
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
   await inTransaction(connection, async () => {
-    await writeChunk(connection, catalog);
+    await connection.run(`
+      ${extendDictionaries(rows, catalog)}
+      insert into ${catalog}.purchase ${encodedPurchases(rows)} order by loaded.created_at, loaded.id`);
     await writeLoadProgress(connection, catalog, progress);
   });
   file.progress = progress;

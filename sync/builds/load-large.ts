@@ -11,7 +11,6 @@ import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { requireSpace } from '../files/disk-space.ts';
 import { createLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
@@ -100,7 +99,6 @@ async function completeLoad(
       if (reason !== null) throw new Error(`the load must start over: ${reason}`);
       for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
         signal.throwIfAborted();
-        await requireSpace(files.log.directory, records.lines.length);
         files.log.append(records, visibleAtOnce);
       }
       await withFiles(options, connection, files, async (catalogs) => {

@@ -5,7 +5,6 @@ import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { streamPurchases } from '../capture/changes.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
-import { requireSpace } from '../files/disk-space.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
@@ -56,7 +55,6 @@ export async function loadSmall(
       const ids = organizations.map(({ id }) => id);
       for await (const [id, records] of streamPurchases(source, ids)) {
         signal.throwIfAborted();
-        await requireSpace(dataDirectory, records.lines.length);
         logs.get(id)?.append(records, visibleAtOnce);
       }
       return now;

@@ -50,7 +50,7 @@ export async function merge(
     const sizes = [current.base, current.log].map((name) =>
       name === null ? 0 : statSync(join(directory, name)).size,
     );
-    await requireSpace(directory, 2 * sizes.reduce((sum, size) => sum + size, 0));
+    requireSpace(directory, 2 * sizes.reduce((sum, size) => sum + size, 0));
     const catalog = `${file.catalog}_delta`;
     const store = await openStore(connection, bases, directory, current, { published, catalog });
     try {

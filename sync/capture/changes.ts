@@ -99,6 +99,11 @@ async function* recordsOf(
 /** Each byte of a text may be escaped, and the other columns take less than the rest. */
 const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
+function requireLength(parts: readonly Buffer[]): void {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  if (length > maxLineBytes) throw new OversizedRowError();
+}
+
 /** Throws OversizedRowError if the texts of a purchase take more bytes than can be copied. */
 function requireCopyable(line: Buffer): void {
   if (line.length <= maxPurchaseTextBytes) return;
@@ -115,7 +120,8 @@ const newline = 10;
 const tab = 9;
 
 function createSplitter() {
-  let unfinished: Buffer | null = null;
+  /** The beginning of a line. */
+  let unfinished: Buffer[] = [];
   let organization = '';
   let lines: Buffer[] = [];
   let bytes = 0;
@@ -128,7 +134,10 @@ function createSplitter() {
   };
 
   const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
-    const content = unfinished === null ? chunk : Buffer.concat([unfinished, chunk]);
+    unfinished.push(chunk);
+    const isUnfinished = chunk.indexOf(newline) === -1;
+    if (isUnfinished) return requireLength(unfinished);
+    const content = unfinished.length === 1 ? chunk : Buffer.concat(unfinished);
     let begin = 0;
     for (;;) {
       const end = content.indexOf(newline, begin) + 1;
@@ -143,8 +152,7 @@ function createSplitter() {
       bytes += line.length;
       begin = end;
     }
-    unfinished = begin === content.length ? null : content.subarray(begin);
-    if (unfinished !== null && unfinished.length > maxLineBytes) throw new OversizedRowError();
+    unfinished = begin === content.length ? [] : [content.subarray(begin)];
   };
 
   return {

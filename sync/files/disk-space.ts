@@ -1,4 +1,4 @@
-import { statfs } from 'node:fs/promises';
+import { statfsSync } from 'node:fs';
 
 /** Disk space that the worker keeps free for other processes. */
 export const reserveBytes = 64 * 2 ** 20;
@@ -9,9 +9,9 @@ export const reserveBytes = 64 * 2 ** 20;
  */
 export const duckdbWriteFactor = 3;
 
-/** Rejects with ENOSPC if the disk lacks `bytes` besides the reserve. A full disk stops Postgres. */
-export async function requireSpace(directory: string, bytes: number): Promise<void> {
-  const { bavail, bsize } = await statfs(directory);
+/** Throws an error with the code ENOSPC if the disk lacks `bytes` besides the reserve. A full disk stops Postgres. */
+export function requireSpace(directory: string, bytes: number): void {
+  const { bavail, bsize } = statfsSync(directory);
   const free = bavail * bsize;
   if (free >= bytes + reserveBytes) return;
   const needed = Math.ceil((bytes + reserveBytes) / 2 ** 20);

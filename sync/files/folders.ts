@@ -28,10 +28,16 @@ const isStoreFile = (name: string): boolean =>
     name,
   );
 
+export const isUnfinishedBase = (name: string): boolean => name.startsWith('base.unfinished.');
+
 /** Removes the bases and logs that CURRENT does not name. Call it while nothing is built. */
-export async function removeUnusedFiles(directory: string, { base, log }: Current): Promise<void> {
+export async function removeUnusedFiles(
+  directory: string,
+  { base, log }: Current,
+  isToStay: (name: string) => boolean = () => false,
+): Promise<void> {
   for (const name of await readdir(directory)) {
-    if (!isStoreFile(name) || name === base || name === log) continue;
+    if (!isStoreFile(name) || name === base || name === log || isToStay(name)) continue;
     // Also a folder that replaced a file.
     await rm(join(directory, name), { force: true, recursive: true });
   }

@@ -6,14 +6,14 @@ import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog, type LogEnd, recoverLog } from '../../src/purchase-store/log.ts';
 import type { Records } from '../capture/changes.ts';
 import { DamagedFilesError } from '../failure.ts';
+import { requireSpace } from './disk-space.ts';
 
 /** A log that a build writes beside the published one. */
 export type NewLog = {
   readonly name: string;
   readonly path: string;
-  readonly directory: string;
   end(): LogEnd;
-  /** Appends a batch that is visible as soon as CURRENT names the log. */
+  /** Appends a batch that is visible as soon as CURRENT names the log. Throws if the disk lacks space. */
   append(records: Records, tick: number): void;
   remove(): void;
 };
@@ -26,9 +26,9 @@ export function createLog(directory: string): NewLog {
   return {
     name,
     path,
-    directory,
     end: () => end,
     append({ lines, records }, tick) {
+      requireSpace(directory, lines.length);
       end = appendBatch(path, end, { tick, lines, records });
     },
     remove: () => rmSync(path, { force: true }),

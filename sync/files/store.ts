@@ -20,7 +20,12 @@ import { replaceFile } from '../../src/replace-file.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 import type { Store, Stored } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
-import { removeOrganizationFolder, removeOrphanedFolders, removeUnusedFiles } from './folders.ts';
+import {
+  isUnfinishedBase,
+  removeOrganizationFolder,
+  removeOrphanedFolders,
+  removeUnusedFiles,
+} from './folders.ts';
 import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
 import { syncToDisk } from './sync-to-disk.ts';
 
@@ -62,9 +67,12 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     readTicks: async () => readTicks(dataDirectory),
 
     async recover(id, published) {
+      const isFirst = !logs.has(id);
       logs.delete(id);
       const current = readPublished(directoryOf(id));
       if (current === null) return null;
+      // Of builds that a kill has ended. A load that was interrupted resumes.
+      if (isFirst) await removeUnusedFiles(directoryOf(id), current, isUnfinishedBase);
       // Readers may have damaged files open, so what these show stays known.
       logs.set(id, { current, end: emptyLog });
       logs.set(id, { current, end: recoverPublished(directoryOf(id), current, published) });
@@ -81,7 +89,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       let bytes = 0;
       for (const { lines } of changes.values()) bytes += lines.length;
       // A full disk stops Postgres, so a reserve stays free.
-      await requireSpace(dataDirectory, bytes);
+      requireSpace(dataDirectory, bytes);
       for (const [id, { lines, records }] of changes) {
         try {
           appendOne(id, tick, lines, records);

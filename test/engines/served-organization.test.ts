@@ -22,7 +22,7 @@ const upserts = (...ids: bigint[]): string[] => ids.map((id) => upsertLine(purch
 const bought = (...ids: bigint[]) => recordsOf(upserts(...ids));
 
 async function idsOf(connection: DuckDBConnection, generation: Generation): Promise<bigint[]> {
-  const query = { filters: {}, limit: 100 };
+  const query = { filters: {}, limit: 10_000 };
   const { purchases } = await listPurchases(connection, generation, query);
   return purchases.map(({ id }) => id).sort((one, another) => Number(one - another));
 }
@@ -105,6 +105,34 @@ describe('a query', () => {
       const queries = Array.from({ length: 6 }, () => shownAt(tick));
       const expected = Array.from({ length: tick }, (_, index) => BigInt(index + 1));
       for (const ids of await Promise.all(queries)) expect(ids).toEqual(expected);
+    }
+  });
+
+  it('ends although ticks follow faster than their changes are applied', async ({
+    newDirectory,
+    served: { shown },
+  }) => {
+    const log = publishFiles(newDirectory, shop, bought(1n));
+    publishTick(newDirectory, 1);
+    await shown();
+    let tick = 1;
+    const publish = () => {
+      tick += 1;
+      log.append(bought(BigInt(tick)), tick);
+      publishTick(newDirectory, tick);
+    };
+    const publishing = setInterval(publish, 1);
+    publish();
+    try {
+      // Each query shows a tick from between its begin and its end, without gaps.
+      for (let query = 0; query < 20; query += 1) {
+        const first = tick;
+        const { ids, asOf } = await shown();
+        expect(asOf).toBeGreaterThanOrEqual(BigInt(first));
+        expect(ids).toEqual(Array.from({ length: Number(asOf) }, (_, index) => BigInt(index + 1)));
+      }
+    } finally {
+      clearInterval(publishing);
     }
   });
 

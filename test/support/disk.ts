@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
-import promises, { open, rm, statfs } from 'node:fs/promises';
+import fs, { mkdirSync } from 'node:fs';
+import { open, rm, statfs } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
@@ -77,17 +77,17 @@ async function mountTemporarily(path: string, mebibytes: number): Promise<ChildP
  * after each look, so that writes fail.
  */
 export async function withUnnoticedFullDisk<Result>(work: () => Promise<Result>): Promise<Result> {
-  const { statfs: original } = promises;
-  const pretended = async (path: string) => {
-    const found = await original(path);
+  const { statfsSync: original } = fs;
+  const pretended = (path: string) => {
+    const found = original(path);
     return { ...found, bsize: found.bsize, bavail: found.blocks };
   };
-  promises.statfs = pretended as typeof original;
+  fs.statfsSync = pretended as typeof original;
   syncBuiltinESMExports();
   try {
     return await work();
   } finally {
-    promises.statfs = original;
+    fs.statfsSync = original;
     syncBuiltinESMExports();
   }
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
@@ -265,6 +265,24 @@ describe('a load that fails', { tags: ['slow'] }, () => {
     await expectEqual();
     await worker.once([organizationId]);
     expect(await entries()).toBe(0);
+  });
+
+  it('leave no files behind after a kill, once a worker starts', async ({
+    open,
+    organizationId,
+    add,
+    folder,
+    expectEqual,
+  }) => {
+    await add(purchases);
+    await (await open()).once([organizationId]);
+    const published = filesIn(folder).sort();
+    for (const name of ['base-0123456789ab.duckdb', 'log-0123456789ab.tsv', 'load-a.csv']) {
+      writeFileSync(join(folder, name), '');
+    }
+    await (await open()).once([organizationId]);
+    expect(filesIn(folder).sort()).toEqual(published);
+    await expectEqual();
   });
 
   it('on a full disk at any step leaves what is published, and succeeds later', {

@@ -60,7 +60,7 @@ type Opened = {
   readonly store: OpenStore<SharedBase>;
   /** Of the CURRENT file that names the store. */
   readonly stamp: string | null;
-  generation: Generation;
+  version: Version;
   /** Transactions of queries that are about to begin: no application is committed meanwhile. */
   beginning: number;
   /** Pending while an application is committed: no transaction begins meanwhile. */
@@ -69,6 +69,9 @@ type Opened = {
   isRetired: boolean;
   applying: Promise<void> | null;
 };
+
+/** What a transaction that begins now sees: all changes up to `asOf`, and none later than its tick. */
+type Version = { readonly generation: Generation; readonly asOf: bigint };
 
 /** What the newest published tick says of an open store. */
 type Found = {
@@ -164,14 +167,14 @@ export class ServedOrganization {
   ): Promise<{ readonly result: Result } | null> {
     const found = await this.#findApplied(source);
     if (found === null) return null;
-    const { opened, asOf } = found;
+    const { opened } = found;
     const hold = () => this.#hold(opened);
     const reportDamage = (error: unknown) => {
       if (isCorruption(error)) this.#handleDamage(opened.store.current, error);
     };
     const release = hold();
     try {
-      const generation = await begin(connection, opened);
+      const { generation, asOf } = await begin(connection, found);
       const files = filesOf(opened.store, asOf);
       const result = await work({ generation, asOf, files, hold, reportDamage });
       await connection.run('commit');
@@ -207,25 +210,33 @@ export class ServedOrganization {
     return currentFile(this.#directory);
   }
 
-  /** Applies pending batches. Concurrent queries share one application. */
+  /**
+   * Applies the batches that are pending now. Not those of later ticks: if ticks came faster than
+   * batches can be applied, a query would never begin.
+   */
   async #findApplied(source: string | null): Promise<Found | null> {
     for (;;) {
       const found = await this.#find(source);
       if (found === null || found.pending === null) return found;
       const { opened, pending } = found;
-      if (pending.records > maxAppliedRecords) {
-        await this.#replace(null);
-        continue;
+      if (pending.records > maxAppliedRecords) await this.#replace(null);
+      while (this.#opened === opened && opened.store.part().position < pending.end) {
+        // Concurrent queries share one application.
+        opened.applying ??= this.#apply(opened).finally(() => {
+          opened.applying = null;
+        });
+        await opened.applying;
       }
-      opened.applying ??= this.#apply(opened, pending).finally(() => {
-        opened.applying = null;
-      });
-      await opened.applying;
+      if (this.#opened === opened) return found;
     }
   }
 
-  async #apply(opened: Opened, pending: PendingBatches): Promise<void> {
+  async #apply(opened: Opened): Promise<void> {
     const { store } = opened;
+    const tick = this.#options.ticks.of(this.id);
+    const pending = store.findPending(tick?.tick ?? 0);
+    if (pending === null) return;
+    const asOf = this.#instantOf(store.current, tick);
     const connection = await this.#options.instance.connect();
     let committed = () => {};
     let applied: Applied | null = null;
@@ -237,7 +248,9 @@ export class ServedOrganization {
         });
         while (opened.beginning > 0) await sleep(1);
       });
-      if (applied !== null) opened.generation = nextGeneration(opened.generation, applied);
+      if (applied === null) return;
+      this.#asOf = asOf;
+      opened.version = nextVersion(opened.version, applied, asOf);
     } catch (error) {
       if (isDamage(error)) this.#handleDamage(store.current, error);
       if (this.#opened === opened) await this.#replace(null);
@@ -307,7 +320,7 @@ export class ServedOrganization {
 
   async #openCurrent(): Promise<void> {
     const { instance, bases, ticks, withEviction } = this.#options;
-    const published = ticks.of(this.id)?.tick ?? 0;
+    const tick = ticks.of(this.id);
     const stamp = stampOf(this.#currentFile);
     const current = stamp === null ? null : readCurrent(this.#directory, layoutVersion);
     if (current === null || this.#isDamaged(current)) {
@@ -316,7 +329,7 @@ export class ServedOrganization {
       return;
     }
     openedStores += 1;
-    const options = { published, catalog: `delta_${openedStores}` };
+    const options = { published: tick?.tick ?? 0, catalog: `delta_${openedStores}` };
     const connection = await instance.connect();
     try {
       const store = await withEviction(() =>
@@ -324,8 +337,9 @@ export class ServedOrganization {
       );
       const { cache } = store.base.content;
       const generation = await createGeneration(connection, store.catalogs, cache);
+      const version = { generation, asOf: this.#instantOf(current, tick) };
       const idle = { users: 0, beginning: 0, isRetired: false, applying: null, committing: null };
-      await this.#replace({ store, stamp, generation, ...idle });
+      await this.#replace({ store, stamp, version, ...idle });
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.
       if (stampOf(this.#currentFile) !== stamp) return;
@@ -407,16 +421,23 @@ const recordBytes = 700;
 
 const max = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
+const nextVersion = ({ generation }: Version, applied: Applied, asOf: bigint): Version => ({
+  generation: nextGeneration(generation, applied),
+  asOf,
+});
+
 /**
- * Begins a transaction, and returns the generation that it sees. DuckDB fixes what a transaction sees
- * of a database at its first use. USE is one that needs no plan: a SELECT took 0.2 ms more.
+ * Begins a transaction, and returns what it sees, which another query may have moved on meanwhile.
+ * DuckDB fixes what a transaction sees of a database at its first use. USE is one that needs no plan:
+ * a SELECT took 0.2 ms more.
  */
-async function begin(connection: DuckDBConnection, opened: Opened): Promise<Generation> {
+async function begin(connection: DuckDBConnection, { opened, asOf }: Found): Promise<Version> {
   while (opened.committing !== null) await opened.committing;
   opened.beginning += 1;
   try {
     await connection.run(`begin transaction read only; use ${opened.store.catalogs.delta}`);
-    return opened.generation;
+    const { version } = opened;
+    return { ...version, asOf: max(asOf, version.asOf) };
   } finally {
     opened.beginning -= 1;
   }

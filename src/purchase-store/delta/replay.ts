@@ -6,18 +6,8 @@ import {
   purchaseColumns,
 } from '../../domain/purchase.ts';
 import { quotePath } from '../../duckdb/connection.ts';
-import {
-  columnOf,
-  customerDictionary,
-  type Dictionary,
-  dictionaries,
-  firstKey,
-  labelTable,
-  noLabel,
-  storedColumns,
-  supersededColumns,
-} from '../layout.ts';
-import { creationQuarter, quarterHourSql } from '../quarter-hours.ts';
+import { type EncodedTable, encodedPurchases, extendDictionaries } from '../encoding.ts';
+import { supersededColumns } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 import { escapes } from './records.ts';
 
@@ -56,13 +46,18 @@ export async function replay(
   path: string,
   lines: number,
 ): Promise<void> {
+  const records: EncodedTable = {
+    table: 'record',
+    entries: (dictionary) => dictionaryEntries(catalogs, dictionary).text,
+  };
   await connection.run(readRecords(path, lines));
-  await connection.run(extendDictionaries(catalogs));
   await connection.run(`
     insert into ${catalogs.delta}.change by name
     select -1 as sign, ${supersededColumns} from ${catalogs.base}.purchase
     where id in (select id from record);
-    insert into ${catalogs.delta}.change by name select 1 as sign, * from (${encodedRecords(catalogs)});
+    delete from record where not present;
+    ${extendDictionaries(records, catalogs.delta)}
+    insert into ${catalogs.delta}.change by name select 1 as sign, * from (${encodedPurchases(records)});
     drop table record`);
 }
 
@@ -85,43 +80,4 @@ function readRecords(path: string, lines: number): string {
     where kind in ('u', 'd');
     -- Not a window: two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
     delete from record where rowid not in (select max(rowid) from record group by id)`;
-}
-
-/** Inserts the labels and customers that neither base nor delta has. */
-function extendDictionaries(catalogs: StoreCatalogs): string {
-  const extend = (dictionary: Dictionary) => {
-    const { table, value } = dictionary;
-    const column = columnOf(dictionary);
-    const entries = dictionaryEntries(catalogs, dictionary).text;
-    return `
-      insert into ${catalogs.delta}.${table} (key, ${value})
-      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${entries})
-          + row_number() over () - 1, added.value
-      from (
-        select distinct ${column} as value from record where present and ${column} is not null
-      ) as added
-      anti join ${entries} as known on known.${value} = added.value;`;
-  };
-  return dictionaries.map(extend).join('\n');
-}
-
-/** The present purchases with the columns of the table `purchase`. */
-function encodedRecords(catalogs: StoreCatalogs): string {
-  const columns = purchaseColumns.flatMap((column) =>
-    storedColumns(column).map(({ name }) => `${encoded(column, name)} as ${name}`),
-  );
-  const joins = dictionaries.map((dictionary) => {
-    const { table, value, absent } = dictionary;
-    const entries = dictionaryEntries(catalogs, dictionary).text;
-    return `${absent === null ? '' : 'left '}join ${entries} as ${table}
-      on ${table}.${value} = record.${columnOf(dictionary)}`;
-  });
-  return `select ${columns.join(', ')} from record ${joins.join('\n')} where present`;
-}
-
-function encoded({ name, kind }: PurchaseColumn, stored: string): string {
-  if (stored === customerDictionary.key) return `${customerDictionary.table}.key`;
-  if (stored === creationQuarter.name) return quarterHourSql(`record.${name}`);
-  if (kind === 'label') return `coalesce(${labelTable(name)}.key, ${noLabel})`;
-  return kind === 'instant' ? `make_timestamp(record.${name})` : `record.${name}`;
 }
