@@ -60,7 +60,11 @@ async function list(
 }
 
 /** Two comparisons use the primary key; a comparison of tuples does not. */
-async function afterCursor(clickhouse: PlainClickHouse, purchaseId: bigint): Promise<Sql> {
+async function afterCursor(
+  clickhouse: PlainClickHouse,
+  cursor: NonNullable<PurchaseListQuery['startingAfter']>,
+): Promise<Sql> {
+  const purchaseId = typeof cursor === 'bigint' ? cursor : cursor.id;
   const [row] = await clickhouse.query(
     sql`select toUnixTimestamp64Micro(created_at) from purchase where id = ${purchaseId}`,
   );

@@ -44,9 +44,12 @@ export type PurchaseListQuery = {
   readonly filters: PurchaseFilters;
   /** 1 to 100. */
   readonly limit: number;
-  /** The last purchase of the previous page. It need not match the filters. */
-  readonly startingAfter?: bigint | undefined;
+  /** The last purchase of the previous page, or the place that it had. It need not match the filters. */
+  readonly startingAfter?: bigint | PurchasePlace | undefined;
 };
+
+/** The place of a purchase in lists. */
+export type PurchasePlace = { readonly id: bigint; readonly createdAt: bigint };
 
 /** Section 4.4. `status` is the payment status, as in the filter. */
 export const statsDimensions = [

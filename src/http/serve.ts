@@ -16,7 +16,7 @@ import { ApiError, unknownRoute } from './response/errors.ts';
 import { conditional } from './response/etag.ts';
 import { writeExactly } from './response/exact-numbers.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
-import { cursorAfter, setNextPageLink } from './response/next-page.ts';
+import { cursorAfter, setNextPage } from './response/next-page.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
 import { serializerSchema } from './response/wire.ts';
 import {
@@ -67,7 +67,7 @@ function plainHandler(route: PlainRoute, { purchases }: ServeOptions) {
   const readRequest = createRequestReader(route, purchases);
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const body = await route.handle(readRequest(request));
-    setNextPageLink(request, reply, cursorAfter(body));
+    setNextPage(request, reply, cursorAfter(body));
     return body;
   };
 }
@@ -92,7 +92,7 @@ function snapshotHandler(route: SnapshotRoute, { purchases, cache, freshness }: 
     reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
     if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
     if (entityTag !== null) reply.header('ETag', entityTag);
-    setNextPageLink(request, reply, next);
+    setNextPage(request, reply, next);
     return body;
   };
 }

@@ -1,5 +1,6 @@
 import sql, { join, type RawValue, raw, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../domain/instant.ts';
+import { microsecondsOf } from './instants.ts';
 import { containsText, hasGramsOf } from './search.ts';
 
 /** The sort key of a list. Key and id are both descending. */
@@ -32,8 +33,13 @@ export type KeysetList = {
   /** Only rows whose `search_text` contains this text, ignoring case and accents. */
   readonly search?: string | undefined;
   readonly limit: number;
-  /** The last row of the previous page. It need not match the conditions. */
-  readonly startingAfter?: bigint | undefined;
+  /**
+   * The last row of the previous page, which need not match the conditions. Its present place counts,
+   * unless `position` says where it was; instants in microseconds since 1970.
+   */
+  readonly startingAfter?:
+    | { readonly id: bigint; readonly position?: bigint | undefined }
+    | undefined;
 };
 
 /**
@@ -60,11 +66,13 @@ export function pageStatement(list: KeysetList, position: bigint | undefined): S
     where ${join([isListed, ...conditions, ...isAfter(list, position, key, id)], ' and ')}
     order by ${key} desc, ${id} desc
     limit ${list.limit + 1}`;
-  if (conditions.length === 0) return sql`select ${raw(selectList)} ${matching}`;
+  if (conditions.length === 0) {
+    return sql`select ${raw(selectList)}, ${pagePosition(list, key)} ${matching}`;
+  }
   // The conditions may exclude many rows. The subquery can be an index-only scan, so that only
   // rows of the page are read from the table.
   return sql`
-    select ${raw(selectList)}
+    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
     from (select ${id} as id, ${asPosition(list, key)} ${matching}) as page
     join ${table} using (id)
     order by page.position desc, page.id desc`;
@@ -118,7 +126,7 @@ function searchStatement(list: KeysetList, text: string, position: bigint | unde
       order by position desc, id desc
       limit ${pageSize}
     )
-    select ${raw(selectList)}
+    select ${raw(selectList)}, ${pagePosition(list, raw('page.position'))}
     from (
       select id, position from matched where (select is_filled from outcome)
       union all
@@ -168,6 +176,13 @@ function asPosition({ order }: KeysetList, key: Scan['key']): Sql {
   return sql`${key}::${raw(order.type)} as position`;
 }
 
+/** The position of a row for the next page. */
+function pagePosition({ order }: KeysetList, key: Scan['key']): Sql {
+  const column = sql`${key}`.text;
+  const value = order.type === 'timestamptz' ? microsecondsOf(column) : column;
+  return sql`${raw(value)} as page_position`;
+}
+
 function isAfter(
   { order, startingAfter }: KeysetList,
   position: bigint | undefined,
@@ -175,7 +190,7 @@ function isAfter(
   id: Scan['id'],
 ): Sql[] {
   if (position === undefined) return [];
-  return [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter})`];
+  return [sql`(${key}, ${id}) < (${positionValue(order, position)}, ${startingAfter?.id})`];
 }
 
 function positionValue({ type }: KeysetOrder, position: bigint): Sql {

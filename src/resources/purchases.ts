@@ -1,10 +1,14 @@
 import { z } from 'zod';
 import { type AsOf, type PurchasePage, UnknownCursorError } from '../domain/purchase-engine.ts';
+import type { PurchaseListQuery } from '../domain/purchase-query.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
-import { id, invalidCursor } from '../http/request/parameters.ts';
+import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
+import { id } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
+import { withNextCursor } from '../http/response/next-page.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
+import { byCreation } from '../postgres/keyset-list.ts';
 import { customer } from './customer-wire.ts';
 import {
   customerPurchaseListParameters,
@@ -32,7 +36,8 @@ export const purchases: ResourceRoutes = () => [
     showsSnapshot: true,
     table: purchaseListTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { limit, starting_after: startingAfter } = query;
+      const { limit, starting_after: cursor } = query;
+      const startingAfter = placeOf(cursor);
       const purchaseQuery = { filters: filtersFrom(query), limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
     },
@@ -66,7 +71,8 @@ export const customerPurchases: ResourceRoutes = (services) => [
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),
     handle: async ({ path, query, organizationId, purchases, signal, client }) => {
-      const { limit, starting_after: startingAfter } = query;
+      const { limit, starting_after: cursor } = query;
+      const startingAfter = placeOf(cursor);
       const filters = { ...filtersFrom(query), customerId: path.customer_id };
       const purchaseQuery = { filters, limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
@@ -74,12 +80,21 @@ export const customerPurchases: ResourceRoutes = (services) => [
   }),
 ];
 
+/** The id alone if the cursor does not say where the purchase was. */
+function placeOf(cursor: Cursor | undefined): PurchaseListQuery['startingAfter'] {
+  if (cursor === undefined) return undefined;
+  const createdAt = placeIn(cursor, byCreation);
+  return createdAt === undefined ? cursor.id : { id: cursor.id, createdAt };
+}
+
 async function serializePage(reading: Promise<AsOf<PurchasePage>>) {
   const { result, asOf } = await reading.catch((error: unknown) => {
     throw error instanceof UnknownCursorError ? invalidCursor() : error;
   });
-  return {
-    result: { data: result.purchases.map(serializePurchase), has_more: result.hasMore },
-    asOf,
-  };
+  const { purchases, hasMore } = result;
+  const page = { data: purchases.map(serializePurchase), has_more: hasMore };
+  const last = purchases.at(-1);
+  if (!hasMore || last === undefined) return { result: page, asOf };
+  const place = { column: byCreation.column, value: last.created_at };
+  return { result: withNextCursor(page, encodeCursor('purchase', last.id, place)), asOf };
 }

@@ -1,7 +1,9 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { z } from 'zod';
-import { id, invalidCursor, oneOf, pageParameters } from '../http/request/parameters.ts';
+import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
+import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
+import { withNextCursor } from '../http/response/next-page.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
@@ -70,11 +72,12 @@ export async function listRecords<Fields extends Record<string, Field>>(
   services: Services,
   record: ResourceRecord<Fields>,
   list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
-  query: { readonly limit: number; readonly starting_after?: bigint | undefined },
+  query: { readonly limit: number; readonly starting_after?: Cursor | undefined },
   signal: AbortSignal,
 ): Promise<{ data: RecordResponse<Fields>[]; has_more: boolean }> {
-  const { table, selectList } = record;
-  const { limit, starting_after: startingAfter } = query;
+  const { table, selectList, resource } = record;
+  const { limit, starting_after: cursor } = query;
+  const startingAfter = cursor && { id: cursor.id, position: placeIn(cursor, list.order) };
   const page = await withConnection(
     services.database,
     (connection) =>
@@ -82,10 +85,12 @@ export async function listRecords<Fields extends Record<string, Field>>(
     signal,
   );
   if (page === undefined) throw invalidCursor();
-  return {
-    data: page.rows.map((row) => serializeRecord(record, row, services.publicAppUrl)),
-    has_more: page.hasMore,
-  };
+  const data = page.rows.map((row) => serializeRecord(record, row, services.publicAppUrl));
+  const last = page.rows.at(-1);
+  if (page.end === null || last === undefined) return { data, has_more: false };
+  const { column } = list.order;
+  const next = encodeCursor(resource, last.id, { column, value: page.end });
+  return withNextCursor({ data, has_more: true }, next);
 }
 
 /** Rejects with not_found if the organization has no record with this id. */

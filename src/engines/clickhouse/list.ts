@@ -1,7 +1,11 @@
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type Purchase, purchaseColumns, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type {
+  PurchaseFilters,
+  PurchaseListQuery,
+  PurchasePlace,
+} from '../../domain/purchase-query.ts';
 import type { ClickHouse, ClickHouseRow } from './client.ts';
 import type { Generation } from './generation.ts';
 import { currentPurchases, hasChanges, inBase, inChanges } from './relations.ts';
@@ -18,7 +22,7 @@ export async function listPurchases(
   const afterCursor =
     startingAfter === undefined
       ? empty
-      : isAfter(await creationOf(clickhouse, generation, startingAfter, signal), startingAfter);
+      : isAfter(await placeOf(clickhouse, generation, startingAfter, signal));
   // A load is of one organization. ClickHouse reads in the tables' order, and no more than the page,
   // only if a condition fixes the first column of that order.
   const condition = sql`and organization_id = ${generation.organizationId} ${afterCursor}`;
@@ -53,7 +57,7 @@ async function readNewest(
 }
 
 /** The primary key narrows the search by the first condition alone, not by a comparison of tuples. */
-const isAfter = (createdAt: bigint, id: bigint): Sql =>
+const isAfter = ({ createdAt, id }: PurchasePlace): Sql =>
   sql`and created_at <= ${createdAt} and (created_at, id) < (${createdAt}, ${id})`;
 
 export async function findPurchase(
@@ -79,13 +83,15 @@ export async function* exportPurchases(
   for await (const rows of clickhouse.stream(statement, signal)) yield rows.map(readPurchase);
 }
 
-/** The creation of a cursor, also of a purchase that was deleted after the load. */
-async function creationOf(
+/** The place of a cursor, also of a purchase that was deleted after the load. */
+async function placeOf(
   clickhouse: ClickHouse,
   generation: Generation,
-  id: bigint,
+  cursor: bigint | PurchasePlace,
   signal: AbortSignal | undefined,
-): Promise<bigint> {
+): Promise<PurchasePlace> {
+  if (typeof cursor !== 'bigint') return cursor;
+  const id = cursor;
   const inLoad = sql`
     select created_at, null as tick, toInt8(1) as sign
     ${inBase(generation, {})} and id = ${id}`;
@@ -100,7 +106,7 @@ async function creationOf(
     : inLoad;
   const [row] = await clickhouse.query(statement, signal);
   if (row === undefined) throw new UnknownCursorError();
-  return BigInt(row[0] as string);
+  return { id, createdAt: BigInt(row[0] as string) };
 }
 
 const isInteger = purchaseColumns.map(({ kind }) => !['text', 'label', 'coupons'].includes(kind));

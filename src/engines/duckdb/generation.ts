@@ -2,7 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePlace } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import type { Applied } from '../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
@@ -23,11 +23,8 @@ export type Generation = {
   totals: PurchaseTotals | null;
 };
 
-/** The place of a purchase in lists. Microseconds since 1970. */
-export type Position = { readonly id: bigint; readonly createdAt: bigint };
-
 /** The purchase before a page. */
-export type Cursor = Position & {
+export type Cursor = PurchasePlace & {
   /** The time span of the page that the purchase ended, in microseconds; 0 if it is not known. */
   readonly pageSpan: bigint;
 };

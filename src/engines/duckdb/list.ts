@@ -8,7 +8,11 @@ import {
   purchaseFromRow,
 } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type {
+  PurchaseFilters,
+  PurchaseListQuery,
+  PurchasePlace,
+} from '../../domain/purchase-query.ts';
 import { type DuckDBRow, queryRows, streamChunks } from '../../duckdb/connection.ts';
 import { noLabel } from '../../purchase-store/layout.ts';
 import { currentPurchases, signedPurchases } from '../../purchase-store/relations.ts';
@@ -58,9 +62,14 @@ export async function findPurchase(
 async function findCursor(
   connection: DuckDBConnection,
   { catalogs: { base, delta }, cursors }: Generation,
-  id: bigint,
+  startingAfter: bigint | PurchasePlace,
 ): Promise<Cursor> {
+  const id = typeof startingAfter === 'bigint' ? startingAfter : startingAfter.id;
   const known = cursors.get(id);
+  if (typeof startingAfter !== 'bigint') {
+    const isSame = known?.createdAt === startingAfter.createdAt;
+    return { ...startingAfter, pageSpan: isSame ? known.pageSpan : 0n };
+  }
   if (known !== undefined) return known;
   const [row] = await queryRows(
     connection,

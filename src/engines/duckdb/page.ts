@@ -1,17 +1,11 @@
 import { type DuckDBConnection, DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
-import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import type { PurchaseFilters, PurchasePlace } from '../../domain/purchase-query.ts';
 import { type DuckDBRow, iterateRows } from '../../duckdb/connection.ts';
 import { labelKey } from '../../purchase-store/layout.ts';
 import { type StoreCatalogs, signedPurchases } from '../../purchase-store/relations.ts';
-import {
-  type Cursor,
-  type Generation,
-  type GenerationSummary,
-  type Position,
-  timeBounds,
-} from './generation.ts';
+import { type Cursor, type Generation, type GenerationSummary, timeBounds } from './generation.ts';
 
 /** The columns of purchases, with the keys of labels. */
 export const selectList = purchaseColumns
@@ -115,7 +109,7 @@ async function readNewest(
 }
 
 /** Two conditions on `created_at`, because zone maps skip newer row groups for the first one. */
-function isAfter({ id, createdAt }: Position): Sql {
+function isAfter({ id, createdAt }: PurchasePlace): Sql {
   const instant = new DuckDBTimestampValue(createdAt);
   return sql`created_at <= ${instant} and (created_at < ${instant} or id < ${id})`;
 }
@@ -124,7 +118,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
   purchaseColumns.findIndex((column) => column.name === name),
 ) as [number, number];
 
-const positionOf = (row: DuckDBRow): Position => ({
+const positionOf = (row: DuckDBRow): PurchasePlace => ({
   id: row[idIndex] as bigint,
   createdAt: row[creationIndex] as bigint,
 });

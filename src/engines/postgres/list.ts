@@ -1,8 +1,14 @@
 import type pg from 'pg';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { formatInstant } from '../../domain/instant.ts';
 import { type Purchase, type PurchaseRow, purchaseFromRow } from '../../domain/purchase.ts';
 import { type PurchasePage, UnknownCursorError } from '../../domain/purchase-engine.ts';
-import type { PurchaseFilters, PurchaseListQuery } from '../../domain/purchase-query.ts';
+import type {
+  PurchaseFilters,
+  PurchaseListQuery,
+  PurchasePlace,
+} from '../../domain/purchase-query.ts';
+import { microsecondsOf } from '../../postgres/instants.ts';
 import { purchaseSelectList } from '../../postgres/purchase-select-list.ts';
 import { purchasesMatching } from './filters.ts';
 
@@ -14,7 +20,7 @@ export async function listPurchases(
   const after =
     startingAfter === undefined
       ? empty
-      : sql`and (created_at, id) < (${await creationOf(connection, organizationId, startingAfter)}::timestamptz, ${startingAfter})`;
+      : isAfter(await placeOf(connection, organizationId, startingAfter));
   const purchases = await readPurchases(
     connection,
     sql`
@@ -44,17 +50,20 @@ async function readPurchases(connection: pg.ClientBase, clauses: Sql): Promise<P
   return rows.map((row) => purchaseFromRow(row as PurchaseRow));
 }
 
-async function creationOf(
+const isAfter = ({ id, createdAt }: PurchasePlace): Sql =>
+  sql`and (created_at, id) < (${formatInstant(createdAt)}::timestamptz, ${id})`;
+
+async function placeOf(
   connection: pg.ClientBase,
   organizationId: bigint,
-  purchaseId: bigint,
-): Promise<string> {
-  const { rows } = await connection.query<{ created_at: string }>(sql`
-    select to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at
-    from purchases
-    where id = ${purchaseId} and organization_id = ${organizationId}`);
+  cursor: bigint | PurchasePlace,
+): Promise<PurchasePlace> {
+  if (typeof cursor !== 'bigint') return cursor;
+  const { rows } = await connection.query<PurchasePlace>(sql`
+    select id, ${raw(microsecondsOf('created_at'))} as "createdAt" from purchases
+    where id = ${cursor} and organization_id = ${organizationId}`);
   if (rows[0] === undefined) throw new UnknownCursorError();
-  return rows[0].created_at;
+  return rows[0];
 }
 
 const exportPageSize = 2_000;
@@ -69,7 +78,7 @@ export async function* exportPurchases(
   filters: PurchaseFilters,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly Purchase[]> {
-  let last: bigint | undefined;
+  let last: PurchasePlace | undefined;
   for (let hasMore = true; hasMore; ) {
     signal?.throwIfAborted();
     const page = await listPurchases(connection, organizationId, {
@@ -78,7 +87,8 @@ export async function* exportPurchases(
       startingAfter: last,
     });
     if (page.purchases.length > 0) yield page.purchases;
-    last = page.purchases.at(-1)?.id;
+    const end = page.purchases.at(-1);
+    last = end && { id: end.id, createdAt: end.created_at };
     hasMore = page.hasMore;
   }
 }

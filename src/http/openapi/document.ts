@@ -172,7 +172,7 @@ function headersOf(route: Route) {
     ...(hasEtag(route) ? (['ETag'] as const) : []),
     ...(route.showsSnapshot === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
-    ...(isList(route) ? (['Link'] as const) : []),
+    ...(isList(route) ? (['X-Next-Cursor', 'Link'] as const) : []),
     ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
   ]);
 }

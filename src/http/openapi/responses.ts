@@ -92,6 +92,13 @@ export const headers = {
       'Whether there are more rows than these, for formats other than JSON. An addition.',
     schema: { type: 'string', enum: ['true', 'false'], examples: ['true'] },
   },
+  'X-Next-Cursor': {
+    'x-addition': true,
+    required: false,
+    description:
+      'The `starting_after` of the next page; only if `has_more` is `true`. An addition.',
+    schema: { type: 'string', examples: ['pur_5Zq7XnTkLw3B.c1767225600000000'] },
+  },
   Link: {
     'x-addition': true,
     required: false,
@@ -100,7 +107,7 @@ export const headers = {
     schema: {
       type: 'string',
       pattern: '^<\\?[^<>]+>; rel="next"$',
-      examples: ['<?limit=25&starting_after=pur_5Zq7XnTkLw3B>; rel="next"'],
+      examples: ['<?limit=25&starting_after=pur_5Zq7XnTkLw3B.c1767225600000000>; rel="next"'],
     },
   },
 } as const;

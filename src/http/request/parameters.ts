@@ -10,6 +10,7 @@ import { pageLimits } from '../../domain/purchase-query.ts';
 import { canonicalTimeZone } from '../../domain/time-zone.ts';
 import { wholeNumber } from '../../whole-number.ts';
 import { ApiError } from '../response/errors.ts';
+import { cursor } from './cursor.ts';
 
 /**
  * The kinds of parameters. Each parses the text of a URL to a domain value, and has metadata for
@@ -62,23 +63,6 @@ export function id(resource: IdentifiedResource) {
     .transform((text) => decodeId(resource, text) ?? 0n)
     .meta({ type: 'string', pattern: pattern.source });
 }
-
-/** The id of the last item of the previous page. An invalid cursor is 400, no validation error. */
-function cursor(resource: IdentifiedResource) {
-  return z
-    .string()
-    .transform((text) => {
-      const decoded = decodeId(resource, text);
-      if (decoded === null) throw invalidCursor();
-      return decoded;
-    })
-    .meta({ type: 'string', pattern: idPattern(resource).source });
-}
-
-export const invalidCursor = (): ApiError =>
-  new ApiError('invalid_request', 'starting_after is not the id of an item of this list.', {
-    param: 'starting_after',
-  });
 
 /** Section 4.1: the parameters of every list. */
 export function pageParameters(resource: IdentifiedResource) {

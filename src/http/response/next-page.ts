@@ -1,25 +1,28 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { parseQueryString, queryStringOf } from '../request/parameters.ts';
 
+const nextCursor = Symbol('nextCursor');
+
+/** A page that another follows. Its content does not show the cursor. */
+export const withNextCursor = <Page extends object>(page: Page, cursor: string): Page =>
+  Object.assign(page, { [nextCursor]: cursor });
+
 /** The cursor of the next page; null for the last page, or if the body is no list. */
 export function cursorAfter(body: unknown): string | null {
-  const { data, has_more: hasMore } = body as {
-    data?: readonly { readonly id: string }[];
-    has_more?: boolean;
-  };
-  return hasMore === true ? (data?.at(-1)?.id ?? null) : null;
+  return (body as { readonly [nextCursor]?: string })[nextCursor] ?? null;
 }
 
 /**
- * Sets the header Link (RFC 8288) if there is a next page. The reference is relative and only a
+ * Sets the headers X-Next-Cursor and Link (RFC 8288) if there is a next page. The reference is relative and only a
  * query, because a proxy may change host and path.
  */
-export function setNextPageLink(
+export function setNextPage(
   request: FastifyRequest,
   reply: FastifyReply,
   cursor: string | null,
 ): void {
   if (cursor === null) return;
+  reply.header('X-Next-Cursor', cursor);
   // Encoded again, because the query string may contain `>` or bytes that no header allows.
   const query = new URLSearchParams(parseQueryString(queryStringOf(request.raw.url)));
   query.set('starting_after', cursor);

@@ -3,7 +3,14 @@ import type { Credential } from '../../postgres/api-keys.ts';
 import { ApiError } from './errors.ts';
 
 /** Headers of a 200 that its replacement must not have. */
-const contentHeaders = ['Content-Disposition', 'ETag', 'Link', 'X-Data-As-Of', 'X-Has-More'];
+const contentHeaders = [
+  'Content-Disposition',
+  'ETag',
+  'Link',
+  'X-Data-As-Of',
+  'X-Has-More',
+  'X-Next-Cursor',
+];
 
 /**
  * Bounds the response bodies that the clients of one API key have not read: Node keeps each
