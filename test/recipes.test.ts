@@ -159,10 +159,12 @@ describe('the recipes', () => {
     const file = await readFile(join(directory, 'revenue-by-day.csv'), 'utf8');
     const [names, ...lines] = file.trim().split('\r\n');
     expect(names).toMatch(/^starts_at,key,purchase_count,customer_count,revenue_in_cents,/);
+    // From the first to the last paid purchase.
     expect(lines).toEqual(
-      Array.from({ length: purchases }, (_, index) => {
-        const [value, day] = [index + 1, dayOf(index + 1).slice(0, 10)];
-        return `${day}T03:00:00.000000Z,,1,1,${value},${value}`;
+      Array.from({ length: 2 * Math.floor(purchases / 2) - 1 }, (_, index) => {
+        const [value, day] = [index + 2, dayOf(index + 2).slice(0, 10)];
+        const amounts = value % 2 === 0 ? `1,1,${value},${value}` : '0,0,0,0';
+        return `${day}T03:00:00.000000Z,,${amounts},,false`;
       }),
     );
   });

@@ -113,6 +113,7 @@ const csvTypes: Readonly<Record<TableColumn['kind'], string>> = {
   text: 'varchar',
   label: 'varchar',
   integer: 'bigint',
+  boolean: 'boolean',
   instant: 'timestamptz',
   json: 'varchar',
 };

@@ -3,7 +3,15 @@ import type { ResponseTable } from '../http/formats/table.ts';
 import { named } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseStatsParameters } from './purchase-parameters.ts';
-import { amountColumns, amounts, amountsSchema, totals, totalsSchema } from './purchase-totals.ts';
+import {
+  amountColumns,
+  amounts,
+  amountsSchema,
+  currencyColumns,
+  currencyOf,
+  totals,
+  totalsSchema,
+} from './purchase-totals.ts';
 
 /** A group has no number of customers. */
 const { customer_count: _, ...groupAmounts } = amountsSchema;
@@ -21,11 +29,19 @@ const statsSchema = named(
   }),
 );
 
-/** The groups as rows; without `group_by`, one row of totals. */
+/** The groups as rows; without `group_by`, one row of totals. The currency is that of all rows. */
 const statsTable: ResponseTable<z.output<typeof statsSchema>> = {
-  columns: [{ name: 'key', kind: 'label', absent: 'null' }, ...amountColumns(groupAmounts)],
+  columns: [
+    { name: 'key', kind: 'label', absent: 'null' },
+    ...amountColumns(groupAmounts),
+    { name: 'customer_count', kind: 'integer', absent: 'left out' },
+    ...currencyColumns,
+  ],
   read: (stats) => ({
-    rows: stats.group_by === null ? [{ ...stats, key: null }] : stats.groups,
+    rows:
+      stats.group_by === null
+        ? [{ ...stats, key: null }]
+        : stats.groups.map((group) => ({ ...group, ...currencyOf(stats) })),
     hasMore: stats.groups_truncated,
   }),
 };

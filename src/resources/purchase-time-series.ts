@@ -6,7 +6,15 @@ import { ApiError } from '../http/response/errors.ts';
 import { dateTime, named } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { filtersFrom, purchaseTimeSeriesParameters } from './purchase-parameters.ts';
-import { amountColumns, amounts, amountsSchema, totals, totalsSchema } from './purchase-totals.ts';
+import {
+  amountColumns,
+  amounts,
+  amountsSchema,
+  currencyColumns,
+  currencyOf,
+  totals,
+  totalsSchema,
+} from './purchase-totals.ts';
 
 const periodSchema = z.object({ starts_at: dateTime(), ...amountsSchema });
 
@@ -29,10 +37,13 @@ const timeSeriesTable: ResponseTable<z.output<typeof timeSeriesSchema>> = {
     { name: 'starts_at', kind: 'instant', absent: 'never' },
     { name: 'key', kind: 'label', absent: 'null' },
     ...amountColumns(amountsSchema),
+    ...currencyColumns,
   ],
-  read: ({ series, series_truncated: hasMore }) => ({
-    rows: series.flatMap(({ key, periods }) => periods.map((period) => ({ ...period, key }))),
-    hasMore,
+  read: (response) => ({
+    rows: response.series.flatMap(({ key, periods }) =>
+      periods.map((period) => ({ ...period, key, ...currencyOf(response) })),
+    ),
+    hasMore: response.series_truncated,
   }),
 };
 

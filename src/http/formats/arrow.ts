@@ -1,5 +1,6 @@
 import {
   AsyncByteQueue,
+  Bool,
   type Data,
   type DataType,
   Dictionary,
@@ -81,6 +82,8 @@ function typeOf(kind: TableColumnKind, index: number): DataType {
       return new Int64();
     case 'instant':
       return new TimestampMicrosecond('UTC');
+    case 'boolean':
+      return new Bool();
     case 'label':
       return new Dictionary(new Utf8(), new Int32(), index);
     default:
@@ -90,6 +93,7 @@ function typeOf(kind: TableColumnKind, index: number): DataType {
 
 function childOf({ name, kind }: TableColumn, type: DataType, values: ColumnData): Data {
   if (kind === 'integer' || kind === 'instant') return integersOf(type as Int64, name, values);
+  if (kind === 'boolean') return booleansOf(values);
   if (kind === 'label') return labelsOf(type as Dictionary<Utf8, Int32>, values);
   return textsOf(values as readonly (string | null)[]);
 }
@@ -145,12 +149,26 @@ function textsOf(values: readonly (string | null)[]): Data<Utf8> {
   });
 }
 
-/** Bit `row & 7` of byte `row >> 3` is set if the row has a value. Null: all rows have one. */
+function booleansOf(values: ColumnData): Data<Bool> {
+  const data = bitmapOf(values, (value) => value === 'true');
+  return makeData({
+    type: new Bool(),
+    length: values.length,
+    data,
+    nullBitmap: presenceOf(values),
+  });
+}
+
+/** Null if all rows have a value. */
 function presenceOf(values: ColumnData): Uint8Array | null {
-  if (!values.includes(null)) return null;
+  return values.includes(null) ? bitmapOf(values, (value) => value !== null) : null;
+}
+
+/** Bit `row & 7` of byte `row >> 3` is set if `isSet` accepts the row's value. */
+function bitmapOf(values: ColumnData, isSet: (value: ColumnData[number]) => boolean): Uint8Array {
   const bitmap = new Uint8Array(Math.ceil(values.length / 8));
   values.forEach((value, row) => {
-    if (value !== null) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
+    if (isSet(value)) bitmap[row >> 3] = (bitmap[row >> 3] as number) | (1 << (row & 7));
   });
   return bitmap;
 }

@@ -20,6 +20,7 @@ function createCsv(byteOrderMark: string, textQuoting: Quoting): LinesFormat {
     label: textQuoting,
     json: textQuoting,
     integer: 'none',
+    boolean: 'none',
     instant: 'none',
   };
   return linesFormat({

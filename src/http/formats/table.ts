@@ -10,6 +10,8 @@ export type TableColumnKind =
   | 'integer'
   /** Bigint microseconds since 1970-01-01T00:00:00Z. */
   | 'instant'
+  /** The text `true` or `false`. */
+  | 'boolean'
   /** The JSON text of an array or object. */
   | 'json';
 
@@ -58,6 +60,7 @@ const fromWire: Readonly<Record<TableColumnKind, (value: never) => bigint | stri
   text: (text: string) => text,
   label: (text: string) => text,
   integer: (integer: bigint) => integer,
+  boolean: String,
   instant: (text: string) => parseInstant(text, 'down') as bigint,
   json: (value: unknown) => writeExactly(JSON.stringify(value)),
 };

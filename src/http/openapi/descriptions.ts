@@ -85,7 +85,8 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
   \`Accept\` or by \`format\`; errors are always JSON. Rows are those of the JSON response,
   without \`object\` and \`attributed_flow_ids\` if rows are no objects; \`coupons\` is
   JSON text in CSV, Arrow and Parquet. Statistics are the rows of \`groups\`, or one row of
-  totals without \`group_by\`; time series have a row for each period of each series.
+  totals without \`group_by\`; time series have a row for each period of each series. Both
+  have \`currency\` and \`mixed_currencies\` in every row.
   \`X-Has-More\` is the value of \`has_more\`, \`groups_truncated\` or
   \`series_truncated\`.
 - **The export** is a file with all matching purchases, in no particular order: CSV by

@@ -14,6 +14,9 @@ const statsColumns: TableColumn[] = [
   { name: 'purchase_count', kind: 'integer', absent: 'never' },
   { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
   { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+  { name: 'customer_count', kind: 'integer', absent: 'left out' },
+  { name: 'currency', kind: 'label', absent: 'null' },
+  { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
 ];
 
 const seriesColumns: TableColumn[] = [
@@ -23,7 +26,16 @@ const seriesColumns: TableColumn[] = [
   { name: 'customer_count', kind: 'integer', absent: 'never' },
   { name: 'revenue_in_cents', kind: 'integer', absent: 'never' },
   { name: 'average_ticket_in_cents', kind: 'integer', absent: 'never' },
+  { name: 'currency', kind: 'label', absent: 'null' },
+  { name: 'mixed_currencies', kind: 'boolean', absent: 'never' },
 ];
+
+/** Every row has the currency of all purchases that match. */
+function withCurrency(json: string, objects: readonly string[]): string[] {
+  const [fields] =
+    /"currency":(null|"(?:[^"\\]|\\.)*"),"mixed_currencies":(true|false)/.exec(json) ?? [];
+  return objects.map((object) => `${object.slice(0, -1)},${fields}}`);
+}
 
 /** The periods of a time series in JSON, each with the key of its series. */
 const periodsIn = (json: string): string[] =>
@@ -51,7 +63,11 @@ describe('all formats of a response', () => {
           const json = (await getFormat('json')).body;
           const isTotal = member === 'groups' && json.includes('"group_by":null');
           const listed = member === 'series' ? periodsIn(json) : objectsIn(json, member);
-          const objects = isTotal ? [json.replace('{', '{"key":null,')] : listed;
+          const objects = isTotal
+            ? [json.replace('{', '{"key":null,')]
+            : member === 'data'
+              ? listed
+              : withCurrency(json, listed);
           const rows = rowsOfJson(columns, objects);
           const more = JSON.parse(json);
           const hasMore = String(more.has_more ?? more.groups_truncated ?? more.series_truncated);

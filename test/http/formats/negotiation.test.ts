@@ -169,12 +169,14 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
 
   it('returns no rows of an empty list, and one row of totals without a grouping', async () => {
     const none = 'created_since=2200-01-01T00:00:00Z';
-    const header = 'key,purchase_count,revenue_in_cents,average_ticket_in_cents\r\n';
+    const header =
+      'key,purchase_count,revenue_in_cents,average_ticket_in_cents,customer_count,' +
+      'currency,mixed_currencies\r\n';
     const stats = (query: string) => get(`/v1/purchases/stats?format=csv&${query}`);
     expect((await stats(`group_by=day&${none}`)).body).toBe(header);
-    expect((await stats(none)).body).toBe(`${header},0,0,0\r\n`);
+    expect((await stats(none)).body).toBe(`${header},0,0,0,0,,false\r\n`);
     expect((await stats('limit')).statusCode).toBe(422);
-    expect((await stats('status=any')).body).toBe(`${header},4,400,100\r\n`);
+    expect((await stats('status=any')).body).toBe(`${header},4,400,100,1,,false\r\n`);
     expect((await get(`/v1/purchases?format=ndjson&${none}`)).body).toBe('');
   });
 });
