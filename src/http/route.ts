@@ -40,6 +40,8 @@ export type Route<
 } & (
   | {
       readonly showsSnapshot?: false;
+      /** Responses carry `X-Data-As-Of`: the handler adds it (response/page-headers.ts). */
+      readonly showsInstant?: true;
       handle(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
     }
   | {

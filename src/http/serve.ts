@@ -16,7 +16,7 @@ import { ApiError, unknownRoute } from './response/errors.ts';
 import { conditional } from './response/etag.ts';
 import { writeExactly } from './response/exact-numbers.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
-import { cursorAfter, setNextPage } from './response/next-page.ts';
+import { setNextPage, setPageHeaders } from './response/page-headers.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
 import { serializerSchema } from './response/wire.ts';
 import {
@@ -67,7 +67,7 @@ function plainHandler(route: PlainRoute, { purchases }: ServeOptions) {
   const readRequest = createRequestReader(route, purchases);
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const body = await route.handle(readRequest(request));
-    setNextPage(request, reply, cursorAfter(body));
+    setPageHeaders(request, reply, body);
     return body;
   };
 }

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { withDataAsOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
+import { visibleInstant } from '../postgres/visible-instant.ts';
 import { customerList, customerListParameters } from './customer-parameters.ts';
 import { customer, customerInDetail } from './customer-wire.ts';
 import { listRecords, recordRoute } from './record-routes.ts';
@@ -14,8 +16,13 @@ export const customers: ResourceRoutes = (services) => [
     path: z.strictObject({}),
     query: customerListParameters,
     response: listOf(customer.schema),
-    handle: async ({ query, organizationId, signal }) =>
-      listRecords(services, customer, customerList(query, organizationId), query, signal),
+    showsInstant: true,
+    handle: async ({ query, organizationId, signal }) => {
+      // Before the page: whatever commits in between is later.
+      const asOf = await visibleInstant(services.database, signal);
+      const list = customerList(query, organizationId);
+      return withDataAsOf(await listRecords(services, customer, list, query, signal), asOf);
+    },
   }),
   recordRoute(services, customerInDetail, {
     url,

@@ -5,7 +5,7 @@ import type { ResponseTable } from '../http/formats/table.ts';
 import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
 import { id } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { withNextCursor } from '../http/response/next-page.ts';
+import { withNextCursor } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { byCreation } from '../postgres/keyset-list.ts';

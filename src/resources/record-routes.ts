@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
 import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { withNextCursor } from '../http/response/next-page.ts';
+import { withNextCursor } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';

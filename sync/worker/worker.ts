@@ -325,13 +325,14 @@ export function createWorker(options: WorkerOptions): Worker {
     await start();
     const { changed } = await pollAndPublish();
     await joinDue();
+    // Without an instance, a rebuild would fail. The next worker takes the requests: before compactions,
+    // because merging damaged files may make the next instance fail, too.
+    if (due.requests() && !lost.signal.aborted) await requests.take();
     // An earlier worker, or a compaction that failed, may leave long logs of unchanged organizations.
     const compacted = due.compaction() ? organizations.keys() : changed;
     for (const id of compacted) builds.compactIfDue(id);
     await builds.startDue();
     if (exceptionsOf(organizations).length === 0) options.onUpToDate?.();
-    // Without an instance, a rebuild would fail. The next worker takes the requests.
-    if (due.requests() && !lost.signal.aborted) await requests.take();
     // Beside the polls: the disk, and deleting millions of entries, may take seconds.
     if (due.sync() && maintenance.pending + maintenance.size === 0) {
       void maintenance.add(async () => {

@@ -15,7 +15,8 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   platform: 'The platform that the purchase came from.',
   created_since: 'Created at or after this instant. Without an offset it is UTC.',
   created_until: 'Created at or before this instant. Without an offset it is UTC.',
-  updated_since: 'Updated at or after this instant. Without an offset it is UTC.',
+  updated_since:
+    'Updated at or after this instant; to poll, the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
   min_value_in_cents: 'Purchases of at least this value.',
   max_value_in_cents: 'Purchases of at most this value.',
   utm_source: "Exactly this value of the order's `utm_source`.",
@@ -92,7 +93,8 @@ organization is the key's; a key is sent as \`Authorization: Bearer <API_KEY>\`.
 - **The export** is a file with all matching purchases, in no particular order: CSV by
   default, NDJSON, Arrow or Parquet. An export that fails after its first byte closes the
   connection. The number of concurrent exports is limited; further ones are refused with \`429\`.
-- **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data.
+- **Freshness**: \`X-Data-As-Of\` of purchase responses is the instant of their data, and
+  of the customer list one whose changes it has: the next \`updated_since\` of a poll.
   With \`X-Min-Data-As-Of\`, a response shows that instant or a later one.
 
 To try the API here: *Authorize* with a key, open an operation and *Execute* it. The

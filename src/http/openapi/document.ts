@@ -170,7 +170,7 @@ function headersOf(route: Route) {
     'Request-Id',
     ...rateLimitHeaders,
     ...(hasEtag(route) ? (['ETag'] as const) : []),
-    ...(route.showsSnapshot === true ? (['X-Data-As-Of'] as const) : []),
+    ...(route.showsSnapshot === true || 'showsInstant' in route ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
     ...(isList(route) ? (['X-Next-Cursor', 'Link'] as const) : []),
     ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),

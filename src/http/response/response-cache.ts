@@ -6,7 +6,7 @@ import type { HttpObserver } from '../observer.ts';
 import { type ApiRequest, hasEtag, type SnapshotRoute } from '../route.ts';
 import { entityTag } from './etag.ts';
 import { writeExactly } from './exact-numbers.ts';
-import { cursorAfter } from './next-page.ts';
+import { cursorAfter } from './page-headers.ts';
 
 /** A response that is ready to be sent. */
 export type SerializedResponse = {

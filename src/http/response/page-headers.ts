@@ -1,15 +1,28 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { formatInstant } from '../../domain/instant.ts';
 import { parseQueryString, queryStringOf } from '../request/parameters.ts';
 
 const nextCursor = Symbol('nextCursor');
+const dataAsOf = Symbol('dataAsOf');
 
 /** A page that another follows. Its content does not show the cursor. */
 export const withNextCursor = <Page extends object>(page: Page, cursor: string): Page =>
   Object.assign(page, { [nextCursor]: cursor });
 
+/** A page that shows all changes up to this instant, in microseconds since 1970. */
+export const withDataAsOf = <Page extends object>(page: Page, instant: bigint): Page =>
+  Object.assign(page, { [dataAsOf]: instant });
+
 /** The cursor of the next page; null for the last page, or if the body is no list. */
 export function cursorAfter(body: unknown): string | null {
   return (body as { readonly [nextCursor]?: string })[nextCursor] ?? null;
+}
+
+/** Sets the headers that a list adds to its content. */
+export function setPageHeaders(request: FastifyRequest, reply: FastifyReply, body: unknown): void {
+  setNextPage(request, reply, cursorAfter(body));
+  const instant = (body as { readonly [dataAsOf]?: bigint })[dataAsOf];
+  if (instant !== undefined) reply.header('X-Data-As-Of', formatInstant(instant));
 }
 
 /**
