@@ -11,7 +11,9 @@ import { addCustomer, addOrganization } from '../support/shop.ts';
 import { maxLogRecords, maxTickChanges } from '../support/small-steps.ts';
 import { createTestWorker } from '../support/sync.ts';
 
-const valueInCents = 1_000;
+const valueInCents = 1_000_000;
+/** Markers, which count transactions, never have so much. */
+const minValueInCents = 500_000;
 
 async function addValuedPurchases(database: Database, organization: bigint, count: number) {
   const customer = await addCustomer(database, organization);
@@ -61,10 +63,10 @@ const takeACent = (connection: Connection, { organizationId }: Marker) =>
   connection.query(
     `update purchases set purchase_value_in_cents = purchase_value_in_cents - 1
      where id = (
-       select id from purchases where organization_id = $1 and purchase_value_in_cents > 500
+       select id from purchases where organization_id = $1 and purchase_value_in_cents > $2
        order by random() limit 1
      )`,
-    [organizationId],
+    [organizationId, minValueInCents],
   );
 
 /** Replaces purchases of an organization by others of the same value. */
@@ -72,13 +74,13 @@ const replaceSome = (connection: Connection, { organizationId }: Marker, count: 
   connection.query(
     `with deleted as (
        delete from purchases where id in (
-         select id from purchases where organization_id = $1 and purchase_value_in_cents > 500
+         select id from purchases where organization_id = $1 and purchase_value_in_cents > $3
          order by random() limit $2
        ) returning *
      )
      insert into purchases (organization_id, customer_id, purchase_value_in_cents, utm_source)
      select organization_id, customer_id, purchase_value_in_cents, 'source ' || id % 50 from deleted`,
-    [organizationId, count],
+    [organizationId, count, minValueInCents],
   );
 
 /** Transactions that cause an activity of the worker. All keep the totals of both organizations. */

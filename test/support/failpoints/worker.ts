@@ -13,14 +13,14 @@ import type { Activity, Step } from './failpoints.ts';
 // A worker that kills itself at a step of an activity: `worker.ts <activity> <step>`.
 const [activity, step] = process.argv.slice(2) as [Activity, Step];
 
-/** The build that runs. A build may run beside ticks, but the test causes them one after the other. */
-let building: Activity | null = null;
+/** What a build does. Builds run beside each other, and beside ticks. */
+const building = new AsyncLocalStorage<Activity>();
 /** What appends batches. */
 let appending: Activity | null = null;
 let hasPublished = false;
 let hasExceptions = false;
 
-const current = (): Activity => building ?? (hasExceptions ? 'join' : 'tick');
+const current = (): Activity => building.getStore() ?? (hasExceptions ? 'join' : 'tick');
 
 function reach(reached: Step, by = current()): void {
   if (by !== activity || reached !== step) return;
@@ -29,15 +29,13 @@ function reach(reached: Step, by = current()): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 }
 
-/** Set while a build reads from Postgres: its tokens are no steps. */
-const reading = new AsyncLocalStorage<true>();
-
 function watchTokens(database: Database): void {
   const query = database.query.bind(database) as (...args: unknown[]) => Promise<unknown>;
   const watched = async (...args: unknown[]) => {
     const { text = '' } = args[0] as { text?: string };
     const isToken = text.includes('insert into purchase_changes') && hasPublished;
-    const isOfTick = isToken && building === null && reading.getStore() === undefined;
+    // The tokens of builds are no steps.
+    const isOfTick = isToken && building.getStore() === undefined;
     if (isOfTick) reach('after the snapshot is read');
     const result = await query(...args);
     if (isOfTick) reach('after the token is committed');
@@ -119,29 +117,29 @@ const watchStore = (store: Store): Store => ({
 });
 
 function watchBuilder(builder: Builder): Builder {
-  const build = async <Result>(kind: Activity, work: () => Promise<Result>): Promise<Result> => {
-    building = kind;
-    const result = await reading.run(true, work).catch((error) => {
-      building = null;
-      throw error;
+  const build = <Result>(kind: Activity, work: () => Promise<Result>): Promise<Result> =>
+    building.run(kind, async () => {
+      const result = await work();
+      reach('after the new files are written');
+      return result;
     });
-    reach('after the new files are written');
-    return result;
-  };
-  const untilPublished = <Result extends Prepared | Compacted>(result: Result): Result => ({
+  const publishing = <Result extends Prepared | Compacted>(
+    kind: Activity,
+    result: Result,
+  ): Result => ({
     ...result,
-    async publish(...args) {
-      await result.publish(...args);
-      building = null;
-    },
+    publish: (...args) => building.run(kind, () => result.publish(...args)),
   });
   return {
     ...builder,
-    load: async (...args) => (await build('load', () => builder.load(...args))).map(untilPublished),
+    async load(...args) {
+      const loaded = await build('load', () => builder.load(...args));
+      return loaded.map((each) => publishing('load', each));
+    },
     catchUp: async (...args) =>
-      untilPublished(await build('catch up', () => builder.catchUp(...args))),
+      publishing('catch up', await build('catch up', () => builder.catchUp(...args))),
     compact: async (...args) =>
-      untilPublished(await build('compaction', () => builder.compact(...args))),
+      publishing('compaction', await build('compaction', () => builder.compact(...args))),
   };
 }
 
