@@ -156,9 +156,14 @@ export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError';
 }
 
-/** The queue has reached its limit. A later request may succeed. */
+/** The queue has reached its limit, or no slot became free in time. A later request may succeed. */
 export class QueueFullError extends Error {
   override readonly name = 'QueueFullError';
+}
+
+/** A query ran for too long. A narrower one may succeed. */
+export class QueryTimeoutError extends Error {
+  override readonly name = 'QueryTimeoutError';
 }
 
 /** Cents per purchase, rounded half away from zero; 0 if there are no purchases. */

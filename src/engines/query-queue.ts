@@ -1,5 +1,5 @@
 import PQueue from 'p-queue';
-import { QueueFullError } from '../domain/purchase-engine.ts';
+import { QueryTimeoutError, QueueFullError } from '../domain/purchase-engine.ts';
 
 /**
  * Runs a bounded number of queries at the same time.
@@ -12,8 +12,8 @@ export type QueryQueue = {
   /**
    * Runs `query` on behalf of `client`. The signal that `query` receives is aborted, and the
    * promise rejected with its reason, when the signal is aborted or `timeoutMs` have passed,
-   * including the time in the queue. Rejects at once with QueueFullError if it would have to wait
-   * and the client or all clients have too many queries in the queue.
+   * including the time in the queue: with QueueFullError if the query still waits. Rejects at once with
+   * it if the query would have to wait and the client or all clients have too many queries in the queue.
    */
   run<Result>(
     client: string,
@@ -35,10 +35,6 @@ export type QueryQueueOptions = {
   /** Of a query, including its time in the queue. */
   readonly timeoutMs: number;
 };
-
-export class QueryTimeoutError extends Error {
-  override readonly name = 'QueryTimeoutError';
-}
 
 /** The client of a query that names none. */
 export const defaultClient = (organizationId: bigint): string => `organization ${organizationId}`;
@@ -77,7 +73,8 @@ export function createQueryQueue(options: QueryQueueOptions): QueryQueue {
     };
     const leave = () => {
       stopWaiting();
-      leaving.abort(signal.reason);
+      const isLate = signal.reason instanceof QueryTimeoutError;
+      leaving.abort(isLate ? new QueueFullError('no slot became free in time') : signal.reason);
     };
     signal.addEventListener('abort', leave, { once: true });
     client.waiting += 1;

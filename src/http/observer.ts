@@ -3,6 +3,7 @@ export const limits = [
   'requests',
   'failed_keys',
   'query_queue',
+  'query_time',
   'exports',
   'unread_responses',
 ] as const;

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
-import { QueueFullError } from '../../src/domain/purchase-engine.ts';
+import { QueryTimeoutError, QueueFullError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createQueryPool } from '../../src/engines/duckdb/query-pool.ts';
-import { type QueryQueueOptions, QueryTimeoutError } from '../../src/engines/query-queue.ts';
+import type { QueryQueueOptions } from '../../src/engines/query-queue.ts';
 import { test } from '../support/fixtures.ts';
 
 // Runs for years.
@@ -115,7 +115,7 @@ describe('the query pool of DuckDB', () => {
     const pool = open({ timeoutMs: 100 });
     let end = () => {};
     const first = pool.run('a1', () => new Promise<void>((resolve) => (end = resolve)));
-    expect(await pool.run('b1').outcome).toBeInstanceOf(QueryTimeoutError);
+    expect(await pool.run('b1').outcome).toBeInstanceOf(QueueFullError);
     // The deadline of a1 has passed too. It keeps its slot until it ends.
     expect(pool.started).toEqual(['a1']);
     end();

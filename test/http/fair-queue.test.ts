@@ -124,3 +124,39 @@ describe('a key whose queries wait for Postgres', () => {
     await pool.end();
   });
 });
+
+describe('a query that takes longer than QUERY_TIMEOUT_MS', () => {
+  it('is refused, whether it runs or waits, also a list behind a locked table', async ({
+    database,
+    newDirectory,
+    newShop: { secret },
+    onTestFinished,
+  }) => {
+    const timeoutMs = 500;
+    const pool = createPool(database.url, {
+      max: 4,
+      applicationName: 'slow queries',
+      statementTimeoutMs: timeoutMs,
+    });
+    const limits = { queueLimit: 5, queueLimitPerClient: 5, timeoutMs };
+    const engine = createPostgresEngine(pool, { concurrency: 1, ...limits });
+    const api = await createTestApi(database.pool, newDirectory, {
+      services: testServices(pool, engine),
+    });
+    const locking = await database.pool.connect();
+    onTestFinished(async () => {
+      await locking.query('rollback');
+      locking.release();
+      await api.close();
+      await engine.close();
+      await pool.end();
+    });
+    await locking.query('begin; lock table purchases, tags in access exclusive mode');
+    const paths = ['/v1/purchases/stats', '/v1/purchases?limit=1', '/v1/tags'];
+    for (const response of await Promise.all(paths.map((path) => api.get(path, secret)))) {
+      expectRefusal(response, 'rate_limited');
+      expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
+      expect(response.json().error.message).toMatch(/took too long|in the queue/);
+    }
+  });
+});

@@ -34,8 +34,14 @@ export function acceptedFormat<Name extends FormatName | ExportFormatName>(
   return names.find((name) => mediaTypeOf(name) === mediaType) ?? names[0];
 }
 
-/** RFC 9110, 12.5.1. */
+/** Such as `charset`, in all but the weight. */
+const mediaParameters = /;\s*(?!q=)[\w!#$&^.+-]+=("(?:[^"\\]|\\.)*"|[^;,\s]*)/gi;
+
+/** RFC 9110, 12.5.1. Parameters of media types do not count: no format has several. */
 export const preferredMediaType = (
   accept: string | undefined,
   available: string[],
-): string | undefined => new Negotiator({ headers: { accept } }).mediaType(available);
+): string | undefined =>
+  new Negotiator({ headers: { accept: accept?.replaceAll(mediaParameters, '') } }).mediaType(
+    available,
+  );

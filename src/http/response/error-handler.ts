@@ -1,7 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId } from '../../domain/public-id.ts';
-import { QueueFullError, StoreUnavailableError } from '../../domain/purchase-engine.ts';
+import {
+  QueryTimeoutError,
+  QueueFullError,
+  StoreUnavailableError,
+} from '../../domain/purchase-engine.ts';
 import type { Credential } from '../../postgres/api-keys.ts';
 import { describeDatabaseFailure } from '../../postgres/database-failure.ts';
 import type { HttpObserver } from '../observer.ts';
@@ -76,6 +80,12 @@ function publicError(error: unknown): ApiError {
     const details = { retryAfter: 1, limit: 'query_queue' } as const;
     return new ApiError('rate_limited', 'Too many purchase queries are in the queue.', details);
   }
+  if (error instanceof QueryTimeoutError || isCanceledByPostgres(error)) {
+    const details = { retryAfter: 5, limit: 'query_time' } as const;
+    const sentence =
+      'The query took too long. Narrow it, for example to a shorter time, or try again later.';
+    return new ApiError('rate_limited', sentence, details);
+  }
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own errors for malformed requests.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
@@ -92,3 +102,7 @@ function publicError(error: unknown): ApiError {
     isUnavailable ? { retryAfter: 1 } : {},
   );
 }
+
+/** The statement has reached `statement_timeout`, also if it waited for a lock. */
+const isCanceledByPostgres = (error: unknown): boolean =>
+  (error as { code?: unknown } | null)?.code === '57014';
