@@ -83,7 +83,8 @@ const filterConditions = (organizationId: bigint): FilterConditions<Sql, Custome
   updated_since: (value) => sql`updated_at >= ${formatInstant(value)}::timestamptz`,
   created_since: (value) => sql`created_at >= ${formatInstant(value)}::timestamptz`,
   created_until: (value) => sql`created_at <= ${formatInstant(value)}::timestamptz`,
-  email: (value) => sql`lower(email) = lower(${value})`,
+  // A plus that is not encoded arrives as a space, which no address has.
+  email: (value) => sql`lower(email) = lower(${value.replaceAll(' ', '+')})`,
   phone: hasPhone,
   segment_id: (value) => isInSegment(value, organizationId),
 });

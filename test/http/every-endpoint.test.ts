@@ -202,7 +202,7 @@ describe.each(listEndpoints)('the list /v1$path', (endpoint) => {
     const ofOtherTypes = types.filter((type) => type !== resource).map(firstId);
     const foreign = other.ids[resource][0];
     const unknown = encodeId(resource, 10n ** 12n);
-    for (const cursor of [...ofOtherTypes, foreign, `${foreign}x`, unknown, 'abc', '']) {
+    for (const cursor of [...ofOtherTypes, foreign, `${foreign}x`, unknown, 'abc']) {
       expectRefusal(await getList(`starting_after=${cursor}`), 'invalid_request', 'starting_after');
     }
   });
@@ -263,15 +263,12 @@ describe('the service', () => {
         const others = required.map(({ name, schema }) => `&${name}=${schema.enum?.[0]}`).join('');
         for (const query of [`${name}=`, name]) {
           const response = await api.get(`${url}?${query}${others}`, shop.secret);
-          if (name === 'starting_after') expectRefusal(response, 'invalid_request', name);
-          else {
-            const { error } = expectRefusal(response, 'validation_error', name);
-            expect(error.message).toContain(
-              isRequired === true
-                ? `${name} must be one of ${schema.enum?.join(', ')}.`
-                : 'leave the parameter out',
-            );
-          }
+          const { error } = expectRefusal(response, 'validation_error', name);
+          expect(error.message).toContain(
+            isRequired === true
+              ? `${name} must be one of ${schema.enum?.join(', ')}.`
+              : 'leave the parameter out',
+          );
         }
       }
     }

@@ -88,8 +88,8 @@ describe('the names of parameters', () => {
 
   it('that are empty are refused', async ({ get }) => {
     for (const { url } of routes) {
-      const { error } = expectRefusal(await get(`${url}?=1`), 'validation_error', '');
-      expect(error.message).toContain('""');
+      const { error } = expectRefusal(await get(`${url}?=1`), 'validation_error');
+      expect(error.message).toBe('The query string has a value without a name.');
     }
   });
 

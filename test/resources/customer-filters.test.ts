@@ -130,6 +130,16 @@ describe('the filters of the customer list', () => {
     expect(await refusal('email=a%00b')).toMatchObject({ status: 422, param: 'email' });
   });
 
+  it('find an address with a plus, encoded or not', async ({ database, matching }) => {
+    const rename = (from: string, to: string) =>
+      database.pool.query('update customers set email = $2 where email = $1', [from, to]);
+    await rename('Early@Example.com', 'a+b@example.com');
+    for (const email of ['a+b@example.com', 'a%2Bb@example.com', 'a%20b@example.com']) {
+      expect(await matching(`email=${email}`)).toHaveLength(1);
+    }
+    await rename('a+b@example.com', 'Early@Example.com');
+  });
+
   it('find a phone by its digits, however they are punctuated', async ({ matching }) => {
     expect(await matching('phone=%2B55%2011%209%208888-7777')).toEqual(['early']);
     expect(await matching('phone=888-7777')).toEqual(['middle']);

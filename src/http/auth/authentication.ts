@@ -53,11 +53,19 @@ export function createKeyCheck(
       ? (hash: Buffer) => findCredentialAndCount(database, hash, windowMs)
       : countInMemory(database, rateLimitPerMinute);
   return async (request) => {
-    const secret = bearer.exec(request.headers.authorization ?? '')?.[1];
+    const secret = bearer.exec(authorizationOf(request))?.[1];
     const hash = secret === undefined ? null : secretHash(secret);
     if (hash === null) return null;
     return waitForPostgres(database, findAndCount(hash), databaseSilenceMs);
   };
+}
+
+/** Empty if there is none, or if several differ: of these, Node's `headers` have the first one. */
+function authorizationOf({ raw: { rawHeaders } }: FastifyRequest): string {
+  const values = rawHeaders.filter(
+    (_, index) => rawHeaders[index - 1]?.toLowerCase() === 'authorization' && index % 2 === 1,
+  );
+  return new Set(values).size === 1 ? (values[0] ?? '') : '';
 }
 
 function countInMemory(database: Database, perMinute: number) {

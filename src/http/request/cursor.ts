@@ -29,6 +29,7 @@ export function cursor(resource: IdentifiedResource) {
   const pattern = idPattern(resource).source.replace(/\$$/, '(\\.[ctu]-?[0-9]{1,19})?$');
   return z
     .string()
+    .min(1)
     .transform((text): Cursor => {
       const [publicId = '', encoded, ...others] = text.split('.');
       const id = decodeId(resource, publicId);

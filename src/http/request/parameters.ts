@@ -123,6 +123,9 @@ export function readParameters<Schema extends z.ZodType>(
   const issue = parsed.error.issues[0];
   if (issue?.code === 'unrecognized_keys') {
     const param = issue.keys[0] ?? '';
+    if (param === '') {
+      throw new ApiError('validation_error', 'The query string has a value without a name.');
+    }
     throw new ApiError('validation_error', `There is no parameter ${quote(param)} here.`, {
       param,
     });
