@@ -286,9 +286,11 @@ export function createWorker(options: WorkerOptions): Worker {
       await exclusively(() => joinBehind(context(), group, since));
       for (const { id, phase } of group) {
         if (phase !== 'following') continue;
-        joinRetries.get(id)?.succeeded();
+        const retries = joinRetries.get(id);
+        // A failure of a build is no failure of the join.
+        if (retries?.isFailing() === true) reports.clear(id);
+        retries?.succeeded();
         joinRetries.delete(id);
-        reports.clear(id);
       }
     } catch (error) {
       if (closing.signal.aborted) return;
