@@ -1,20 +1,27 @@
 import sql, { raw } from 'sql-template-tag';
-import { microsecondsOf } from './instants.ts';
-import { type KeysetList, type KeysetOrder, pageStatement } from './keyset-statement.ts';
+import {
+  type KeysetList,
+  type KeysetOrder,
+  pageStatement,
+  positionOfRow,
+} from './keyset-statement.ts';
 import { type Connection, firstRow } from './pool.ts';
 
 export const byCreation: KeysetOrder = { column: 'created_at', type: 'timestamptz' };
 export const byUpdate: KeysetOrder = { column: 'updated_at', type: 'timestamptz' };
 export const byTotalSpent: KeysetOrder = { column: 'total_spent_in_cents', type: 'bigint' };
 
-/** `end` is the position of the last row, for the next page; null without one. */
-type KeysetPage<Row> = { readonly rows: readonly Row[]; readonly end: bigint | null };
+/** `end` is the last row and its position, if there is a next page; otherwise null. */
+type KeysetPage<Row> = {
+  readonly rows: readonly Row[];
+  readonly end: { readonly id: bigint; readonly position: bigint } | null;
+};
 
 /**
  * Reads a page with one statement, which costs the same at any depth, after one that reads the place
  * of the cursor's row, if it is not known. Undefined if that is no row of the organization.
  */
-export async function readPage<Row extends object>(
+export async function readPage<Row extends { readonly id: bigint }>(
   connection: Connection,
   list: KeysetList,
 ): Promise<KeysetPage<Row> | undefined> {
@@ -28,8 +35,8 @@ export async function readPage<Row extends object>(
     pageStatement(list, position),
   );
   const rows = found.rows.slice(0, list.limit);
-  const hasMore = found.rows.length > list.limit;
-  return { rows, end: hasMore ? (rows.at(-1)?.page_position ?? null) : null };
+  const last = found.rows.length > list.limit ? rows.at(-1) : undefined;
+  return { rows, end: last === undefined ? null : { id: last.id, position: last.page_position } };
 }
 
 async function positionOf(
@@ -37,11 +44,10 @@ async function positionOf(
   { table, organizationId, order }: KeysetList,
   id: bigint,
 ): Promise<bigint | undefined> {
-  const position = order.type === 'timestamptz' ? microsecondsOf(order.column) : order.column;
   const row = await firstRow<{ position: bigint }>(
     connection,
     sql`
-      select ${raw(position)} as position
+      select ${positionOfRow(order, order.column)} as position
       from ${raw(table)}
       where id = ${id} and organization_id = ${organizationId}`,
   );

@@ -176,12 +176,12 @@ function asPosition({ order }: KeysetList, key: Scan['key']): Sql {
   return sql`${key}::${raw(order.type)} as position`;
 }
 
-/** The position of a row for the next page. */
-function pagePosition({ order }: KeysetList, key: Scan['key']): Sql {
-  const column = sql`${key}`.text;
-  const value = order.type === 'timestamptz' ? microsecondsOf(column) : column;
-  return sql`${raw(value)} as page_position`;
-}
+/** The position of a row for the next page: a column of the list's order as a bigint. */
+export const positionOfRow = ({ type }: KeysetOrder, column: string): RawValue =>
+  raw(type === 'timestamptz' ? microsecondsOf(column) : column);
+
+const pagePosition = ({ order }: KeysetList, key: Scan['key']): Sql =>
+  sql`${positionOfRow(order, sql`${key}`.text)} as page_position`;
 
 function isAfter(
   { order, startingAfter }: KeysetList,

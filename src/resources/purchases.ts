@@ -5,7 +5,7 @@ import type { ResponseTable } from '../http/formats/table.ts';
 import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
 import { id } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { withNextCursor } from '../http/response/page-headers.ts';
+import { pageOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
@@ -36,8 +36,8 @@ export const purchases: ResourceRoutes = () => [
     showsSnapshot: true,
     table: purchaseListTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { limit, starting_after: cursor } = query;
-      const startingAfter = placeOf(cursor);
+      const { limit } = query;
+      const startingAfter = placeOf(query.starting_after);
       const purchaseQuery = { filters: filtersFrom(query), limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
     },
@@ -71,8 +71,8 @@ export const customerPurchases: ResourceRoutes = (services) => [
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),
     handle: async ({ path, query, organizationId, purchases, signal, client }) => {
-      const { limit, starting_after: cursor } = query;
-      const startingAfter = placeOf(cursor);
+      const { limit } = query;
+      const startingAfter = placeOf(query.starting_after);
       const filters = { ...filtersFrom(query), customerId: path.customer_id };
       const purchaseQuery = { filters, limit, startingAfter };
       return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
@@ -91,10 +91,10 @@ async function serializePage(reading: Promise<AsOf<PurchasePage>>) {
   const { result, asOf } = await reading.catch((error: unknown) => {
     throw error instanceof UnknownCursorError ? invalidCursor() : error;
   });
-  const { purchases, hasMore } = result;
-  const page = { data: purchases.map(serializePurchase), has_more: hasMore };
-  const last = purchases.at(-1);
-  if (!hasMore || last === undefined) return { result: page, asOf };
-  const place = { column: byCreation.column, value: last.created_at };
-  return { result: withNextCursor(page, encodeCursor('purchase', last.id, place)), asOf };
+  const last = result.hasMore ? result.purchases.at(-1) : undefined;
+  const next =
+    last === undefined
+      ? null
+      : encodeCursor('purchase', last.id, { column: byCreation.column, value: last.created_at });
+  return { result: pageOf(result.purchases.map(serializePurchase), next), asOf };
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
 import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { withNextCursor } from '../http/response/page-headers.ts';
+import { pageOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
@@ -85,12 +85,13 @@ export async function listRecords<Fields extends Record<string, Field>>(
     signal,
   );
   if (page === undefined) throw invalidCursor();
-  const data = page.rows.map((row) => serializeRecord(record, row, services.publicAppUrl));
-  const last = page.rows.at(-1);
-  if (page.end === null || last === undefined) return { data, has_more: false };
+  const { rows, end } = page;
   const { column } = list.order;
-  const next = encodeCursor(resource, last.id, { column, value: page.end });
-  return withNextCursor({ data, has_more: true }, next);
+  const next = end && encodeCursor(resource, end.id, { column, value: end.position });
+  return pageOf(
+    rows.map((row) => serializeRecord(record, row, services.publicAppUrl)),
+    next,
+  );
 }
 
 /** Rejects with not_found if the organization has no record with this id. */

@@ -5,9 +5,12 @@ import { parseQueryString, queryStringOf } from '../request/parameters.ts';
 const nextCursor = Symbol('nextCursor');
 const dataAsOf = Symbol('dataAsOf');
 
-/** A page that another follows. Its content does not show the cursor. */
-export const withNextCursor = <Page extends object>(page: Page, cursor: string): Page =>
-  Object.assign(page, { [nextCursor]: cursor });
+/** A page of a list (section 2.13). Its content does not show the cursor; null on the last page. */
+export const pageOf = <Item>(data: Item[], cursor: string | null) => ({
+  data,
+  has_more: cursor !== null,
+  [nextCursor]: cursor,
+});
 
 /** A page that shows all changes up to this instant, in microseconds since 1970. */
 export const withDataAsOf = <Page extends object>(page: Page, instant: bigint): Page =>
@@ -15,7 +18,7 @@ export const withDataAsOf = <Page extends object>(page: Page, instant: bigint): 
 
 /** The cursor of the next page; null for the last page, or if the body is no list. */
 export function cursorAfter(body: unknown): string | null {
-  return (body as { readonly [nextCursor]?: string })[nextCursor] ?? null;
+  return (body as { readonly [nextCursor]?: string | null })[nextCursor] ?? null;
 }
 
 /** Sets the headers that a list adds to its content. */
@@ -26,8 +29,8 @@ export function setPageHeaders(request: FastifyRequest, reply: FastifyReply, bod
 }
 
 /**
- * Sets the headers X-Next-Cursor and Link (RFC 8288) if there is a next page. The reference is relative and only a
- * query, because a proxy may change host and path.
+ * Sets the headers X-Next-Cursor and Link (RFC 8288) if there is a next page. The reference is
+ * relative and only a query, because a proxy may change host and path.
  */
 export function setNextPage(
   request: FastifyRequest,
