@@ -229,7 +229,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     for (const marker of markers) await untilShown(marker, engine);
     const counts = new Set<bigint>();
     try {
-      for (let compared = 0; compared < 30; ) {
+      for (let compared = 0; compared < 100; ) {
         const [one, other] = (await Promise.all(organizations.map(totals))) as [
           Awaited<ReturnType<typeof totals>>,
           Awaited<ReturnType<typeof totals>>,
