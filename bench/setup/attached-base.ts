@@ -4,6 +4,7 @@ import { quotePath } from '../../src/duckdb/connection.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { createBaseLayout, dictionaries, layoutVersion } from '../../src/purchase-store/layout.ts';
 import { createBases, openStore } from '../../src/purchase-store/open-store.ts';
+import { previousQuarters } from '../../src/purchase-store/previous-purchases.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 
 /**
@@ -31,8 +32,9 @@ export async function attachBase(
   const { delta } = store.catalogs;
   await connection.run(`
     attach ':memory:' as ${catalog}; ${createBaseLayout(catalog)};
-    insert into ${catalog}.purchase
-    select * exclude (sign) from ${delta}.change where sign > 0 order by created_at, id`);
+    insert into ${catalog}.purchase by name
+    select * exclude (sign), 0 as ${previousQuarters.ofAny.name}, 0 as ${previousQuarters.ofStatus.name}
+    from ${delta}.change where sign > 0 order by created_at, id`);
   for (const { table } of dictionaries) {
     await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
   }

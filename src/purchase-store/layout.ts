@@ -7,6 +7,7 @@ import {
   purchaseLabels,
 } from '../domain/purchase.ts';
 import { queryRows } from '../duckdb/connection.ts';
+import { previousQuarters } from './previous-purchases.ts';
 import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
 
 /**
@@ -19,7 +20,7 @@ import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
  * DuckDB groups, counts and compares small integers fastest. There is no index and no primary
  * key: zone maps find rows by time and by id, and an index would slow down every write.
  */
-export const layoutVersion = 6;
+export const layoutVersion = 7;
 
 /** The key of a missing value. With NULL instead, scans of the column took more than twice as long. */
 export const noLabel = 0;
@@ -123,6 +124,10 @@ const purchaseColumnsSql = purchaseColumns
   )
   .join(', ');
 
+const previousColumnsSql = Object.values(previousQuarters)
+  .map(({ name, type }) => `${name} ${type} not null`)
+  .join(', ');
+
 const dictionaryTables = (catalog: string): string =>
   dictionaries
     .map(
@@ -133,7 +138,7 @@ const dictionaryTables = (catalog: string): string =>
 
 /** The DDL of an empty base, attached as `catalog`. */
 export const createBaseLayout = (catalog: string): string => `
-  create table ${catalog}.purchase (${purchaseColumnsSql});
+  create table ${catalog}.purchase (${purchaseColumnsSql}, ${previousColumnsSql});
   ${dictionaryTables(catalog)}
   -- One row when the base is complete. No other base ever has this name.
   create table ${catalog}.base (layout_version integer not null, name varchar not null);`;

@@ -14,6 +14,10 @@ export const creationQuarter = { name: 'created_quarter_hour', type: 'integer' }
 export const quarterHourOf = (instant: bigint): number =>
   Number((instant - earliestInstant) / quarterHour);
 
+/** Whether a quarter of an hour begins with the instant. */
+export const isQuarterHour = (instant: bigint): boolean =>
+  (instant - earliestInstant) % quarterHour === 0n;
+
 /** `quarterHourOf` as SQL, for an expression in microseconds. */
 export const quarterHourSql = (microseconds: string): string =>
   `((${microseconds} - (${earliestInstant})) // ${quarterHour})::integer`;

@@ -11,6 +11,11 @@ import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
 import { syncToDisk } from '../files/sync-to-disk.ts';
 import { type LoadProgress, readLoadProgress } from './load-progress.ts';
+import {
+  continueAfter,
+  createPreviousPurchases,
+  type PreviousPurchases,
+} from './previous-purchases.ts';
 
 /** A base while it is written. */
 export type BaseFile = {
@@ -20,6 +25,8 @@ export type BaseFile = {
   readonly directory: string;
   /** The progress of a load; null before the load. */
   progress: LoadProgress | null;
+  /** Of the purchases that the base has. */
+  previous: PreviousPurchases;
 };
 
 /** The organization of a base, and the instance that opens it. */
@@ -53,6 +60,7 @@ export async function openUnfinishedBase({
     path: unfinishedBasePath(directory),
     directory,
     progress: null,
+    previous: createPreviousPurchases(),
   };
   try {
     if (existsSync(file.path)) await attachExisting(file);
@@ -68,6 +76,7 @@ async function attachExisting(file: BaseFile): Promise<void> {
   try {
     await connection.run(`attach ${quotePath(path)} as ${catalog}`);
     file.progress = await readLoadProgress(connection, catalog);
+    if (file.progress !== null) file.previous = await continueAfter(connection, catalog);
   } catch (error) {
     // A lack of memory, space or file descriptors is not damage.
     if (!isDamage(error)) throw error;
@@ -80,6 +89,7 @@ export async function resetBase(file: BaseFile): Promise<void> {
   await detach(connection, catalog);
   await removeDuckDBFile(path);
   file.progress = null;
+  file.previous = createPreviousPurchases();
   await connection.run(`attach ${quotePath(path)} as ${catalog} (${newFileOptions})`);
   await inTransaction(connection, async () => {
     await connection.run(createBaseLayout(catalog));

@@ -26,6 +26,7 @@ import { type BaseFile, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
+import { insertPurchases } from './previous-purchases.ts';
 
 export type LoadOptions = {
   readonly database: Database;
@@ -140,9 +141,8 @@ async function loadChunk(
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
   await inTransaction(connection, async () => {
-    await connection.run(`
-      ${extendDictionaries(rows, catalog)}
-      insert into ${catalog}.purchase ${encodedPurchases(rows)} order by loaded.created_at, loaded.id`);
+    await connection.run(extendDictionaries(rows, catalog));
+    await insertPurchases(connection, catalog, file.previous, raw(encodedPurchases(rows)));
     await writeLoadProgress(connection, catalog, progress);
   });
   file.progress = progress;

@@ -21,6 +21,7 @@ import {
   resetBase,
 } from './base-file.ts';
 import { defaultChunkRows } from './load-base.ts';
+import { insertPurchases } from './previous-purchases.ts';
 
 export type MergeOptions = BaseLocation & {
   readonly bases: Bases<null>;
@@ -76,7 +77,7 @@ export async function merge(
 
 /** Merges slices of the base by time, each in a transaction of its own, because each is sorted in memory. */
 async function mergeStore(
-  { connection, catalog }: Pick<BaseFile, 'connection' | 'catalog'>,
+  { connection, catalog, previous }: Pick<BaseFile, 'connection' | 'catalog' | 'previous'>,
   source: StoreCatalogs,
   chunkRows: number,
   signal: AbortSignal,
@@ -93,13 +94,8 @@ async function mergeStore(
     const [begin, end] = [bounds[index - 1], bounds[index]];
     const since = begin === undefined ? sql`true` : sql`created_at >= ${begin}`;
     const until = end === undefined ? sql`true` : sql`created_at < ${end}`;
-    await runStatement(
-      connection,
-      sql`
-        insert into ${raw(catalog)}.purchase
-        select * from ${currentPurchases(source, sql`${since} and ${until}`)}
-        order by created_at, id`,
-    );
+    const purchases = currentPurchases(source, sql`${since} and ${until}`);
+    await insertPurchases(connection, catalog, previous, sql`from ${purchases}`);
   }
 }
 

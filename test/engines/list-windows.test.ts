@@ -7,6 +7,7 @@ import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration, type Generation } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
 import { narrowWindow } from '../../src/engines/duckdb/page.ts';
+import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { test } from '../support/fixtures.ts';
 import { attachEmptyStore } from '../support/store-files.ts';
@@ -51,21 +52,24 @@ async function writePurchases(connection: DuckDBConnection): Promise<void> {
     from range(1, ${count + 1}) as numbers(n);
     -- The base differs in values and instants, lacks purchases, and has some that are deleted.
     insert into base.purchase by name
-    select * replace (
+    select ${noPrevious}, * replace (
         case when id % 7 = 0 then 4999 else purchase_value_in_cents end as purchase_value_in_cents,
         case when id % 11 = 0 then created_at + interval 100 day else created_at end as created_at,
         case when id > ${count} - 12000 then 3 else payment_status_key end as payment_status_key)
     from current where id % 13 <> 0 order by created_at, id;
     insert into base.purchase by name
-    select * replace (id + ${count} as id) from current where id % 17 = 0;
+    select ${noPrevious}, * replace (id + ${count} as id) from current where id % 17 = 0;
     create table changed as select id from current
       where id % 7 = 0 or id % 11 = 0 or id % 13 = 0 or id > ${count} - 12000;
     insert into delta.change by name
-    select -1 as sign, * from base.purchase
+    select -1 as sign, * exclude (${previousQuarterNames}) from base.purchase
     where id in (from changed) or id > ${count};
     insert into delta.change by name select 1 as sign, * from current where id in (from changed);
   `);
 }
+
+/** Lists read no previous purchases. */
+const noPrevious = '0 as previous_quarter_hour, 0 as previous_of_status_quarter_hour';
 
 async function idsBySorting(
   connection: DuckDBConnection,

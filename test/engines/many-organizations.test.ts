@@ -75,7 +75,8 @@ async function writeBase(connection: DuckDBConnection, path: string): Promise<vo
     insert into base.purchase by name
     select n as id, n % 1000 as customer_id, n % 1000 as customer_key, 100 as purchase_value_in_cents,
       make_timestamp(1700000000000000 + n * 1000000) as created_at,
-      ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, created_at as updated_at
+      ${quarterHourSql('epoch_us(created_at)')} as created_quarter_hour, created_at as updated_at,
+      0 as previous_quarter_hour, 0 as previous_of_status_quarter_hour
     from range(1, ${purchases + 1}) as numbers(n)`);
   await connection.run('checkpoint base');
   await connection.run('delete from base.purchase where id % 2048 = 5');

@@ -26,7 +26,9 @@ import {
   type OpenStore,
   openStore,
 } from '../../src/purchase-store/open-store.ts';
+import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import { createPreviousPurchases, insertPurchases } from '../../sync/builds/previous-purchases.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
@@ -155,14 +157,14 @@ async function createBase(
 ): Promise<Bases<null> & { readonly catalog: string }> {
   const catalog = `base_of_${delta}`;
   await connection.run(`
-    attach ':memory:' as ${catalog}; ${createBaseLayout(catalog)};
-    insert into ${catalog}.purchase by name
-    from (
-      select * exclude (sign) from ${delta}.change where sign > 0
-      union all
-      select * exclude (sign) replace (7 as purchase_value_in_cents, updated_at as created_at)
-      from ${delta}.change where sign > 0 and list_contains([${earlier.join()}]::bigint[], id)
-    ) order by created_at, id`);
+    attach ':memory:' as ${catalog}; ${createBaseLayout(catalog)};`);
+  const purchases = `
+    select * exclude (sign) from ${delta}.change where sign > 0
+    union all
+    select * exclude (sign) replace (7 as purchase_value_in_cents, updated_at as created_at,
+      ${quarterHourSql('epoch_us(updated_at)')} as created_quarter_hour)
+    from ${delta}.change where sign > 0 and list_contains([${earlier.join()}]::bigint[], id)`;
+  await insertPurchases(connection, catalog, createPreviousPurchases(), raw(purchases));
   for (const { table } of dictionaries) {
     await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
   }

@@ -1,6 +1,9 @@
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { expect } from 'vitest';
 import type { Purchase } from '../../src/domain/purchase.ts';
 import type { PurchaseEngine, PurchaseReader } from '../../src/domain/purchase-engine.ts';
+import { quotePath } from '../../src/duckdb/connection.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
@@ -61,11 +64,46 @@ export const areEqual = (some: readonly Purchase[], others: readonly Purchase[])
   `${some.map(Object.values)}` === `${others.map(Object.values)}`;
 
 /** Compares the published purchases with those of Postgres. */
-export const expectEqual = async (
+export async function expectEqual(
   database: Database,
   dataDirectory: string,
   organizationId: bigint,
-): Promise<void> =>
+): Promise<void> {
   expect(await publishedPurchases(dataDirectory, organizationId)).toEqual(
     await storedPurchases(database, organizationId),
   );
+  await expectPreviousPurchases(dataDirectory, organizationId);
+}
+
+/** Compares the previous purchases that a base has, if there is one, with those of its customers. */
+async function expectPreviousPurchases(
+  dataDirectory: string,
+  organizationId: bigint,
+): Promise<void> {
+  const directory = organizationDirectory(dataDirectory, organizationId);
+  const readBase = () => readCurrent(directory, layoutVersion)?.base ?? null;
+  const base = readBase();
+  if (base === null) return;
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
+  const connection = await instance.connect();
+  try {
+    await connection.run(`attach ${quotePath(join(directory, base))} as base (read_only)`);
+    const previous = (customer: string) => `coalesce(
+      lag(created_quarter_hour) over (partition by ${customer} order by created_at, id),
+      (select min(created_quarter_hour) - 1 from base.purchase))`;
+    const differing = await connection.runAndReadAll(`
+      from (
+        select id, previous_quarter_hour, ${previous('customer_key')} as previous,
+          previous_of_status_quarter_hour,
+          ${previous('customer_key, payment_status_key')} as previous_of_status
+        from base.purchase
+      ) where (previous_quarter_hour, previous_of_status_quarter_hour) <> (previous, previous_of_status)`);
+    expect(differing.getRows()).toEqual([]);
+  } catch (error) {
+    // A compaction has removed it meanwhile.
+    if (readBase() === base) throw error;
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
