@@ -112,9 +112,10 @@ describe('the query pool of DuckDB', () => {
   });
 
   it('counts the time in the queue towards the deadline of a query', async ({ open }) => {
-    const pool = open({ timeoutMs: 100 });
+    const pool = open({ timeoutMs: 1_000 });
     let end = () => {};
     const first = pool.run('a1', () => new Promise<void>((resolve) => (end = resolve)));
+    await pool.expectStarted('a1');
     expect(await pool.run('b1').outcome).toBeInstanceOf(QueueFullError);
     // The deadline of a1 has passed too. It keeps its slot until it ends.
     expect(pool.started).toEqual(['a1']);
