@@ -51,6 +51,15 @@ export async function periodOffsets(
   return offsets.map(({ offset, until }) => ({ offset: ((offset % hour) + hour) % hour, until }));
 }
 
+/** False if a later instant is in an earlier period, because clocks go back over its end. */
+export const arePeriodsInOrder = (interval: Interval, offsets: readonly ZoneOffset[]): boolean =>
+  offsets.every(({ offset, until }, index) => {
+    const next = offsets[index + 1];
+    if (until === null || next === undefined) return true;
+    const keyAt = (instant: bigint) => keyOf(interval, instant - earliestInstant);
+    return keyAt(until - 1n + offset) <= keyAt(until + next.offset);
+  });
+
 /** The key of the period that an instant is in. */
 export async function periodKeyAt(calendar: PeriodCalendar, instant: bigint): Promise<number> {
   const [zone] = await periodOffsets(calendar, instant, instant);

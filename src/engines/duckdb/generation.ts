@@ -5,6 +5,7 @@ import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.
 import type { PurchaseFilters, PurchasePlace } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import type { Applied } from '../../purchase-store/delta/delta.ts';
+import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
 import { createFileLabels, createLabelCache, type FileLabels, type LabelCache } from './labels.ts';
@@ -35,6 +36,8 @@ export type SumsByCurrency = ReadonlyMap<number, PurchaseSums>;
 /** Values that queries have read from a base, for all generations that share it. Null before that. */
 export type BaseCache = {
   readonly labels: FileLabels;
+  /** Of the earliest purchase; null without purchases, and before a generation is created. */
+  firstQuarter: number | null;
   sums: SumsByCurrency | null;
   customers: BaseCustomers | null;
 };
@@ -50,6 +53,7 @@ export type BaseCustomers = {
 
 export const createBaseCache = (): BaseCache => ({
   labels: createFileLabels(),
+  firstQuarter: null,
   sums: null,
   customers: null,
 });
@@ -76,14 +80,21 @@ export async function createGeneration(
   const [row] = await queryRows(
     connection,
     sql`
-      select sum(purchases)::bigint, epoch_us(min(first)), epoch_us(max(last))
+      select sum(purchases)::bigint, epoch_us(min(first)), epoch_us(max(last)), max(quarter)
       from (
-        select count(*) as purchases, ${bounds} from ${raw(base)}.purchase
+        select count(*) as purchases, ${bounds}, min(${raw(creationQuarter.name)}) as quarter
+        from ${raw(base)}.purchase
         union all
-        select coalesce(sum(sign), 0), ${bounds} from ${raw(delta)}.change where sign <> 0
+        select coalesce(sum(sign), 0), ${bounds}, null from ${raw(delta)}.change where sign <> 0
       )`,
   );
-  const [purchases, first, last] = row as [bigint, bigint | null, bigint | null];
+  const [purchases, first, last, firstQuarter] = row as [
+    bigint,
+    bigint | null,
+    bigint | null,
+    number | null,
+  ];
+  ofBase.firstQuarter = firstQuarter;
   const bounded = { first: first ?? 0n, last: last ?? 0n, isEmpty: first === null };
   const summary = { purchases: Number(purchases), ...bounded };
   return generationWith(catalogs, createLabelCache(catalogs, ofBase.labels), ofBase, summary);

@@ -22,16 +22,20 @@ import {
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { countSuperseded, customersPart } from './customers.ts';
+import { countOpen, customersPart, type OpenNumbers, openPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
+/** What is known of the matching purchases: their sums, and the number of customers in the base. */
+export type KnownTotals = { readonly sums: PurchaseSums; readonly customersInBase: bigint | null };
+
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
+  known: KnownTotals | null = null,
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
@@ -39,7 +43,10 @@ export async function purchaseStats(
   const ranking = await readRanking(connection, generation, matching, query);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
-    : await readTotals(connection, generation, filters, matching, ranking);
+    : await readTotals(connection, generation, filters, matching, {
+        sums: known?.sums ?? ranking,
+        customersInBase: known?.customersInBase ?? null,
+      });
   const groups = ranking?.groups ?? [];
   return {
     ...totals,
@@ -56,34 +63,38 @@ export async function purchaseStats(
 async function readTotals(
   connection: DuckDBConnection,
   generation: Generation,
-  { customerId }: PurchaseFilters,
+  filters: PurchaseFilters,
   matching: Sql,
-  ranking: PurchaseSums | null,
+  { sums, customersInBase }: { [Key in keyof KnownTotals]: KnownTotals[Key] | null },
 ): Promise<PurchaseTotals> {
   const { catalogs } = generation;
-  if (ranking?.purchaseCount === 0n) return emptyStats;
+  if (sums?.purchaseCount === 0n) return emptyStats;
   const ofAll = await sumsByCurrency(connection, generation);
-  const known = currenciesOfAny(ofAll, ranking?.purchaseCount ?? 1n);
-  const areSumsKnown = ranking !== null && known !== undefined;
+  const known = currenciesOfAny(ofAll, sums?.purchaseCount ?? 1n);
+  const areSumsKnown = sums !== null && known !== undefined;
+  const isOneCustomer = filters.customerId !== undefined;
+  const openness = customersInBase === null ? 'superseded' : 'any';
+  const customers =
+    customersInBase === null
+      ? customersPart(catalogs, matching)
+      : sql`(select ${customersInBase}::bigint), ${openPart(catalogs, openness, matching)}`;
   const parts = [
     ...(areSumsKnown ? [] : [sumsPart(catalogs, matching, known !== undefined)]),
-    ...(customerId === undefined ? [customersPart(catalogs, matching)] : []),
+    ...(isOneCustomer ? [] : [customers]),
   ];
   const [row = []] =
     parts.length === 0 ? [] : await queryRows(connection, sql`select * from ${join(parts, ', ')}`);
   const values = [...row];
   const [purchaseCount, revenueInCents, least, greatest] = areSumsKnown
-    ? [ranking.purchaseCount, ranking.revenueInCents, null, null]
+    ? [sums.purchaseCount, sums.revenueInCents, null, null]
     : (values.splice(0, 4) as [bigint, bigint, number | null, number | null]);
   if (purchaseCount === 0n) return emptyStats;
   const read = least === null || greatest === null ? null : { least, greatest };
   const currencies = await nameCurrencies(connection, generation, known ?? read);
-  if (customerId !== undefined) {
-    return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
-  }
-  const [customers, candidates] = values as [bigint, string | null];
-  const superseded = await countSuperseded(connection, catalogs, candidates, matching);
-  return { purchaseCount, customerCount: customers - superseded, revenueInCents, ...currencies };
+  if (isOneCustomer) return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
+  const [counted, ...open] = values as [bigint, ...OpenNumbers];
+  const customerCount = counted + (await countOpen(connection, catalogs, openness, open, matching));
+  return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }
 
 /** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */

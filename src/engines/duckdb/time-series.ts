@@ -1,21 +1,21 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import { type Interval, intervalLengths, periodOffsets } from '../../domain/period.ts';
-import type { PurchaseStats, PurchaseTimeSeries } from '../../domain/purchase-engine.ts';
-import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
-import type { ZoneOffset } from '../../domain/time-zone.ts';
-import { queryRows } from '../../duckdb/connection.ts';
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { periodsBetween } from '../../domain/period.ts';
 import {
-  labelDictionary,
-  labelKey,
-  noLabel,
-  placeholderCustomer,
-} from '../../purchase-store/layout.ts';
+  emptyStats,
+  type PurchaseStats,
+  type PurchaseSums,
+  type PurchaseTimeSeries,
+} from '../../domain/purchase-engine.ts';
+import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
-import { assembleTimeSeries, type PeriodRange, type PeriodRow, rangeOf } from '../time-series.ts';
+import { assembleTimeSeries, type PeriodRange, rangeOf } from '../time-series.ts';
 import { purchasesMatching } from './filters.ts';
-import { type Generation, type TimeBounds, timeBounds } from './generation.ts';
-import { localUnits, unitKey } from './local-time.ts';
+import type { Generation } from './generation.ts';
+import { type CountedPeriods, readGroupedPeriods, readPeriods } from './period-rows.ts';
+import { type FirstInPeriod, type Periods, periodsOf } from './periods.ts';
 import { purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -24,39 +24,81 @@ export async function purchaseTimeSeries(
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
 ): Promise<PurchaseTimeSeries> {
-  const { filters, groupBy, groupLimit, interval } = query;
-  const { catalogs, summary } = generation;
-  const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
+  const { filters, groupBy, groupLimit } = query;
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
-  const bounds = timeBounds(summary, filters);
-  const offsets = await periodOffsets(query, bounds.since, bounds.until);
-  const period = periodKey(interval, offsets, bounds);
-  const readRange = async (): Promise<PeriodRange | null> => {
-    const [row] = await queryRows(
-      connection,
-      sql`select min(period), max(period) from ${groupedPurchases(catalogs, matching, { period })}`,
-    );
-    const [first, last] = (row ?? [null, null]) as (number | null)[];
-    return first == null || last == null ? null : { first, last };
-  };
-  const range = await rangeOf(query, filters, readRange);
+  const periods = await periodsOf(generation, query);
+  const { period, first } = periods;
+  if (groupBy === undefined && first !== null) {
+    return withoutGroups(connection, generation, query, matching, { ...periods, first });
+  }
+  const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
+  const range = await rangeOf(query, filters, () =>
+    readRange(connection, generation, matching, period),
+  );
   return assembleTimeSeries(query, stats, range, async () => {
     const series = await readSeries(connection, generation, query, stats);
     const condition = series === null ? matching : sql`${matching} and ${series.condition}`;
-    const parts = { series: series?.key ?? raw('0'), period };
-    const rows = await readPeriods(connection, generation, condition, parts);
+    const keys = { series: series?.key ?? raw('0'), period };
+    const rows = await readGroupedPeriods(connection, generation.catalogs, condition, keys);
     return rows.map((row) => ({ ...row, series: series?.names.get(row.series) ?? null }));
   });
 }
 
-/** The key of a purchase's period, as SQL (domain/period.ts). */
-function periodKey(interval: Interval, offsets: readonly ZoneOffset[], bounds: TimeBounds): Sql {
-  if (interval !== 'month') {
-    const unit = intervalLengths[interval];
-    return unitKey(localUnits(offsets, unit), unit, bounds);
+/** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
+async function withoutGroups(
+  connection: DuckDBConnection,
+  generation: Generation,
+  query: PurchaseTimeSeriesQuery,
+  matching: Sql,
+  { period, first, areFew }: Periods & { readonly first: FirstInPeriod },
+): Promise<PurchaseTimeSeries> {
+  const { filters, groupLimit } = query;
+  let counted: CountedPeriods | null = null;
+  const read = async () => {
+    counted ??= await readPeriods(connection, generation.catalogs, matching, first);
+    return counted;
+  };
+  const range = await rangeOf(query, filters, async () =>
+    areFew ? rangeOfRows((await read()).rows) : readRange(connection, generation, matching, period),
+  );
+  if (range === null) return assembleTimeSeries(query, emptyStats, range, async () => []);
+  // Before the rows are read, because there may be too many periods.
+  await periodsBetween(query, range.first, range.last);
+  const { rows, customersInBase } = await read();
+  const known = { sums: sumsOf(rows), customersInBase };
+  const stats = await purchaseStats(connection, generation, { filters, groupLimit }, known);
+  return assembleTimeSeries(query, stats, range, async () =>
+    rows.map((row) => ({ ...row, series: null })),
+  );
+}
+
+function sumsOf(rows: CountedPeriods['rows']): PurchaseSums {
+  let purchaseCount = 0n;
+  let revenueInCents = 0n;
+  for (const row of rows) {
+    purchaseCount += row.purchaseCount;
+    revenueInCents += row.revenueInCents;
   }
-  const date = sql`(date '0001-01-01' + ${localUnits(offsets, intervalLengths.day)})`;
-  return sql`((year(${date}) - 1) * 12 + month(${date}) - 1)::integer`;
+  return { purchaseCount, revenueInCents };
+}
+
+function rangeOfRows(rows: CountedPeriods['rows']): PeriodRange | null {
+  const periods = rows.map(({ period }) => period);
+  return rows.length === 0 ? null : { first: Math.min(...periods), last: Math.max(...periods) };
+}
+
+async function readRange(
+  connection: DuckDBConnection,
+  { catalogs }: Generation,
+  matching: Sql,
+  period: Sql,
+): Promise<PeriodRange | null> {
+  const [row] = await queryRows(
+    connection,
+    sql`select min(period), max(period) from ${groupedPurchases(catalogs, matching, { period })}`,
+  );
+  const [first, last] = (row ?? [null, null]) as (number | null)[];
+  return first == null || last == null ? null : { first, last };
 }
 
 /** The label keys of the ranking; null without a dimension. */
@@ -85,63 +127,4 @@ async function readSeries(
     condition: sql`${key} in (${raw(keys.join(', '))})`,
     names: new Map(rows.map(([key, value]) => [key as number, value as string])),
   };
-}
-
-type KeyedRow = Omit<PeriodRow, 'series'> & { readonly series: number };
-
-async function readPeriods(
-  connection: DuckDBConnection,
-  { catalogs }: Generation,
-  condition: Sql,
-  keys: { readonly series: Sql; readonly period: Sql },
-): Promise<KeyedRow[]> {
-  const { base, delta } = catalogs;
-  const columns = sql`${keys.series} as series, ${keys.period} as period, customer_key`;
-  const inBase = (more: Sql) =>
-    sql`select ${columns} from ${raw(base)}.purchase where ${condition} ${more}`;
-  // Customers that are counted without a matching purchase: the delta supersedes all of their
-  // purchases of the period, and adds none (see `candidatesPart` of statistics).
-  const superseded = sql`
-    with candidates as (
-      select ${columns}, count(*) as purchases
-      from ${raw(delta)}.change where sign <> 0 and ${condition}
-      group by all having max(sign) < 0
-    ), found as (
-      select series, period, customer_key, count(*) as purchases
-      from (${inBase(sql`and customer_key in (select customer_key from candidates)`)})
-      group by all
-    )
-    select series, period, count(*) as customers
-    from candidates join found using (series, period, customer_key, purchases)
-    group by all`;
-  // The row of sign 0 lets DuckDB group dense keys by direct addressing, and is no customer.
-  const customers = sql`
-    select series, period, count(*) as customers
-    from (
-      select series, period, customer_key
-      from (
-        ${inBase(empty)}
-        union all
-        select ${columns} from ${raw(delta)}.change where (sign > 0 and ${condition}) or sign = 0
-      )
-      group by all
-    )
-    where customer_key <> ${raw(String(placeholderCustomer))}
-    group by all`;
-  const rows = await queryRows(
-    connection,
-    sql`
-      select series, period, purchase_count, revenue,
-        counted.customers - coalesce(superseded.customers, 0)
-      from ${groupedPurchases(catalogs, condition, keys)}
-      join (${customers}) as counted using (series, period)
-      left join (${superseded}) as superseded using (series, period)`,
-  );
-  return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({
-    series: series as number,
-    period: period as number,
-    purchaseCount: purchaseCount as bigint,
-    revenueInCents: revenueInCents as bigint,
-    customerCount: customerCount as bigint,
-  }));
 }

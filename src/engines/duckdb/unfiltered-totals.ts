@@ -4,7 +4,7 @@ import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts
 import { queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { addedCustomers, candidatesPart, countSuperseded } from './customers.ts';
+import { addedCustomers, countOpen, type OpenNumbers, openPart } from './customers.ts';
 import type { BaseCustomers, Generation } from './generation.ts';
 
 /**
@@ -67,8 +67,8 @@ async function countCustomers(
       select * from (
         select count(*)
         from (select distinct customer_key from (${addedCustomers(catalogs)})) ${isNew}
-      ) as added, ${candidatesPart(catalogs)}`,
+      ) as added, ${openPart(catalogs, 'superseded')}`,
   );
-  const [added, candidates] = row as [bigint, string | null];
-  return count + added - (await countSuperseded(connection, catalogs, candidates));
+  const [added, ...open] = row as [bigint, ...OpenNumbers];
+  return count + added + (await countOpen(connection, catalogs, 'superseded', open));
 }
