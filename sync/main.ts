@@ -96,7 +96,7 @@ program
   .command('verify')
   .description('compare the published content with Postgres; exit with 1 if they differ')
   .option('--organization <id>', 'only this organization (org_…)')
-  .option('--repair', 'read the ranges that differ again, and verify the result')
+  .option('--repair', 'read the purchases that differ again, and verify the result')
   .option('--json', 'print JSON')
   .action(async (options: Options & { readonly repair?: boolean }) => {
     const stopped = untilStopped();

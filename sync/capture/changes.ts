@@ -172,47 +172,21 @@ function withoutAbsent(line: Buffer): Buffer {
   return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
 }
 
-/** Purchases by id, or by creation and id. The bounds are inclusive; instants are ISO 8601 texts. */
-export type Reread = {
-  readonly ids: readonly bigint[];
-  readonly ranges: readonly {
-    readonly createdSince: string;
-    readonly createdUntil: string;
-    readonly idFrom: bigint;
-    readonly idUntil: bigint;
-  }[];
-};
-
 const copyReread = `
   copy (
     select organization_id, 'u', ${purchaseExpressions.join(', ')}
     from purchases
     where organization_id = any (current_setting('sync.organizations')::bigint[])
-      and (id = any (current_setting('sync.ids')::bigint[]) or exists (
-        select from unnest(
-          current_setting('sync.created_since')::timestamptz[],
-          current_setting('sync.created_until')::timestamptz[],
-          current_setting('sync.id_from')::bigint[],
-          current_setting('sync.id_until')::bigint[]
-        ) as range (created_since, created_until, id_from, id_until)
-        where created_at between created_since and created_until and id between id_from and id_until
-      ))
+      and id = any (current_setting('sync.ids')::bigint[])
   ) to stdout`;
 
 /** The records that replace published purchases with those that Postgres has now. */
 export async function* streamReread(
   connection: pg.ClientBase,
   organizationId: bigint,
-  { ids, ranges }: Reread,
+  ids: readonly bigint[],
 ): AsyncGenerator<Records> {
   yield { lines: Buffer.from(ids.map((id) => `d\t${id}\n`).join('')), records: ids.length };
-  await setLocal(connection, {
-    organizations: listOf([organizationId]),
-    ids: listOf(ids),
-    created_since: `{${ranges.map(({ createdSince }) => createdSince).join()}}`,
-    created_until: `{${ranges.map(({ createdUntil }) => createdUntil).join()}}`,
-    id_from: listOf(ranges.map(({ idFrom }) => idFrom)),
-    id_until: listOf(ranges.map(({ idUntil }) => idUntil)),
-  });
+  await setLocal(connection, { organizations: listOf([organizationId]), ids: listOf(ids) });
   for await (const [, records] of recordsOf(connection, copyReread)) yield records;
 }

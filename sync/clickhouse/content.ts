@@ -1,4 +1,4 @@
-import sql, { join, raw, type Sql } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import {
@@ -16,9 +16,9 @@ import {
   type PublishedContents,
   UnreadableError,
 } from '../verification/published-content.ts';
-import { conditionOf, type PurchaseRange } from '../verification/purchase-range.ts';
+import { inStore, type PurchaseRange } from '../verification/purchase-range.ts';
 import { currentPurchases } from './current-purchases.ts';
-import { emptyExclusion, excludePurchases } from './exclusion.ts';
+import { excludePurchases } from './exclusion.ts';
 
 /** What an organization shows in ClickHouse. */
 export function openPublishedContents(
@@ -37,23 +37,19 @@ export function openPublishedContents(
   };
 }
 
-/** The range as a condition on the tables `purchase` and `purchase_change`. */
-const inClickHouse = (range: PurchaseRange): Sql =>
-  conditionOf(range, raw(''), (instant) => sql`${instant}`);
-
 /** The content of rows that may not be published yet. */
 export function contentOf(
   clickhouse: ClickHouse,
   rows: GenerationRows,
   generation: Generation,
 ): PublishedContent {
-  const axes = { created: raw('created_at'), id: raw('id') };
-  let exclusion = emptyExclusion;
-
-  const purchases = (range: PurchaseRange): Sql =>
-    currentPurchases(rows, purchaseNames, inClickHouse(range));
+  let isUnchanged = raw('true');
   const unchanged = (range: PurchaseRange): Sql =>
-    sql`from ${purchases(range)} where ${exclusion.isUnchanged}`;
+    sql`from ${currentPurchases(
+      rows,
+      purchaseNames,
+      inStore(range, (instant) => sql`${instant}`),
+    )} where ${isUnchanged}`;
 
   return {
     generation,
@@ -63,61 +59,17 @@ export function contentOf(
       return [];
     },
     async exclude(changed) {
-      exclusion = await excludePurchases(clickhouse, rows.organizationId, changed);
+      isUnchanged = await excludePurchases(clickhouse, rows.organizationId, changed);
     },
-    async countExcluded(range) {
-      const { inPostgres, isOnlyPublished } = exclusion;
-      const [row] = await clickhouse.query(
-        sql`select count() from ${purchases(range)} where ${isOnlyPublished}`,
-      );
-      return inPostgres + Number(row?.[0]);
-    },
-    async checksums(ranges) {
-      const found = [];
-      for (const range of ranges) {
-        const [row] = await clickhouse.query(sql`
-          select count(), sum(toInt128(hash)) from (select ${hashInClickHouse} as hash ${unchanged(range)})`);
-        const [count, sum] = (row ?? []) as [string, string];
-        found.push({ count: Number(count), sum: BigInt(sum) });
-      }
-      return found;
+    async checksum(range) {
+      const [row] = await clickhouse.query(sql`
+        select count(), sum(toInt128(hash)) from (select ${hashInClickHouse} as hash ${unchanged(range)})`);
+      const [count, sum] = row as [string, string];
+      return { count: Number(count), sum: BigInt(sum) };
     },
     async rowHashes(range) {
-      const found = await clickhouse.query(
-        sql`select id, created_at, ${hashInClickHouse} ${unchanged(range)}`,
-      );
-      return found.map((row) => {
-        const [id, created, hash] = row.map((value) => BigInt(value as string)) as [
-          bigint,
-          bigint,
-          bigint,
-        ];
-        return { id, created, hash };
-      });
-    },
-    async ids(ranges) {
-      const isInRange = join(
-        ranges.map((range) => sql`(${inClickHouse(range)})`),
-        ' or ',
-      );
-      const found = await clickhouse.query(
-        sql`select id from ${currentPurchases(rows, raw('id'), isInRange)}`,
-      );
-      return found.map(([id]) => BigInt(id as string));
-    },
-    async bounds(range) {
-      const [row] = await clickhouse.query(sql`
-        select count(), min(created_at), max(created_at), min(id), max(id) from ${purchases(range)}`);
-      const [count = 0n, firstCreated = 0n, lastCreated = 0n, firstId = 0n, lastId = 0n] = (
-        row ?? []
-      ).map((value) => BigInt(value as string));
-      return { count, created: [firstCreated, lastCreated], ids: [firstId, lastId] };
-    },
-    async histogram(range, axis, first, width) {
-      const found = await clickhouse.query(sql`
-        select intDiv(${axes[axis]} - ${first}, ${width}) as bin, count()
-        from ${purchases(range)} group by bin order by bin`);
-      return found.map(([bin, count]) => [BigInt(bin as string), BigInt(count as string)] as const);
+      const found = await clickhouse.query(sql`select id, ${hashInClickHouse} ${unchanged(range)}`);
+      return found.map(([id, hash]) => [BigInt(id as string), BigInt(hash as string)] as const);
     },
   };
 }

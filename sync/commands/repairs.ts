@@ -90,11 +90,11 @@ export function repairsOf(
   };
 
   return {
-    reread: (ranges) =>
-      repairOrRequest(({ reread }) => reread(ranges), {
+    reread: (ids) =>
+      repairOrRequest(({ reread }) => reread(ids), {
         kind: 'reread',
         organizationId,
-        ranges: [...ranges],
+        ids: [...ids],
       }),
     rebuild: () => repairOrRequest(({ rebuild }) => rebuild(), { kind: 'rebuild', organizationId }),
   };

@@ -5,11 +5,14 @@ import { OperatorError } from '../../src/operator-error.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import { describeFailure } from '../failure.ts';
 import type { DictionaryDamage } from '../verification/dictionaries.ts';
-import { allPurchases, type PurchaseRange } from '../verification/purchase-range.ts';
-import type { RangeDifference } from '../verification/range-differences.ts';
 import { type Repair, type Repairs, repair } from '../verification/repair.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
-import { nothingFound, type Verification, verifyOrganization } from '../verification/verify.ts';
+import {
+  nothingFound,
+  type RangeDifference,
+  type Verification,
+  verifyOrganization,
+} from '../verification/verify.ts';
 import { repairsOf } from './repairs.ts';
 import { publishedContentsOf } from './stores.ts';
 import type { WorkerContext } from './worker-process.ts';
@@ -25,6 +28,7 @@ type VerifyCommand = {
 
 // A pause of a quarter of each part leaves Postgres a fifth of the time.
 const pauseFactor = 0.25;
+const maxExamples = 5;
 
 /** Verifies one organization after the other, prints the results, and returns the exit code. */
 export async function verifyAll(context: WorkerContext, command: VerifyCommand): Promise<number> {
@@ -115,20 +119,16 @@ function describe(verification: Verification): string {
 }
 
 function differenceAsText(difference: RangeDifference): string {
-  const { createdSince, createdUntil, publishedCount, postgresCount, rows } = difference;
-  const bounds = boundsOf(difference);
-  const created =
-    createdSince === createdUntil
-      ? `created ${bounds.createdSince}`
-      : `created ${bounds.createdSince ?? '…'} to ${bounds.createdUntil ?? '…'}`;
-  const ids =
-    bounds.idFrom === null && bounds.idUntil === null
-      ? ''
-      : `, ${bounds.idFrom ?? '…'} to ${bounds.idUntil ?? '…'}`;
+  const { publishedCount, postgresCount, rows } = difference;
+  const { createdSince, createdUntil } = boundsOf(difference);
   const counts = `${formatCount(publishedCount)} published, ${formatCount(postgresCount)} in Postgres`;
-  if (rows === null) return `  ${created}${ids}: ${counts}`;
-  const examples = rows.examples.map((id) => encodeId('purchase', id)).join(', ');
-  return `  ${created}${ids}: ${counts}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
+  const isAll = createdSince === null && createdUntil === null;
+  const created = isAll
+    ? `  ${counts}`
+    : `  created ${createdSince ?? '…'} to ${createdUntil ?? '…'}: ${counts}`;
+  if (rows === null) return created;
+  const examples = examplesOf(rows).join(', ');
+  return `${created}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
 }
 
 function damageAsText(damage: DictionaryDamage): string {
@@ -153,27 +153,24 @@ function findingsAsJson(verification: Verification) {
   return {
     ...verification,
     asOf: verification.asOf === null ? null : formatInstant(verification.asOf),
-    differences: verification.differences.map((difference) => ({
-      ...difference,
-      ...boundsOf(difference),
-      rows: difference.rows && {
-        ...difference.rows,
-        examples: difference.rows.examples.map((purchase) => encodeId('purchase', purchase)),
-      },
-    })),
+    differences: verification.differences.map((difference) => {
+      const { publishedCount, postgresCount, rows } = difference;
+      if (rows === null) return { ...boundsOf(difference), publishedCount, postgresCount, rows };
+      const { ids: _, ...counts } = rows;
+      const details = { ...counts, examples: examplesOf(rows) };
+      return { ...boundsOf(difference), publishedCount, postgresCount, rows: details };
+    }),
   };
 }
 
-/** The bounds as text; null if the range has none. */
-function boundsOf({ createdSince, createdUntil, idFrom, idUntil }: PurchaseRange) {
-  const all = allPurchases;
-  return {
-    createdSince: createdSince === all.createdSince ? null : formatInstant(createdSince),
-    createdUntil: createdUntil === all.createdUntil ? null : formatInstant(createdUntil),
-    idFrom: idFrom === all.idFrom ? null : encodeId('purchase', idFrom),
-    idUntil: idUntil === all.idUntil ? null : encodeId('purchase', idUntil),
-  };
-}
+/** Creation times, also of purchases that other ranges hold; null at the first and last purchase. */
+const boundsOf = ({ after, until }: RangeDifference) => ({
+  createdSince: after === null ? null : formatInstant(after.created),
+  createdUntil: until === null ? null : formatInstant(until.created),
+});
+
+const examplesOf = ({ ids }: NonNullable<RangeDifference['rows']>): string[] =>
+  ids.slice(0, maxExamples).map((id) => encodeId('purchase', id));
 
 const plural = (count: number, one: string, many: string): string =>
   `${formatCount(count)} ${count === 1 ? one : many}`;

@@ -16,7 +16,7 @@ import { prepareSession } from '../lock/session.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
-import { type OpenStore, openStore, publishedContentsOf } from './stores.ts';
+import { type OpenStore, openStore } from './stores.ts';
 
 export type WorkerContext = {
   readonly settings: Settings;
@@ -229,7 +229,6 @@ async function withWorker(
     database,
     store,
     builder,
-    openContents: publishedContentsOf(settings),
     dataDirectory: settings.dataDirectory,
     dataFolderId: folderId,
     concurrency: settings.syncConcurrency,

@@ -1,11 +1,5 @@
 import { withSnapshot } from '../../src/postgres/pool.ts';
-import {
-  noRecords,
-  type Records,
-  type Reread,
-  streamChanges,
-  streamReread,
-} from '../capture/changes.ts';
+import { noRecords, type Records, streamChanges, streamReread } from '../capture/changes.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -23,7 +17,7 @@ class OversizedRereadError extends Error {}
 export async function reread(
   context: TickContext,
   organizationId: bigint,
-  purchases: Reread,
+  ids: readonly bigint[],
 ): Promise<boolean> {
   const { database, organizations, publication, maxTickChanges } = context;
   const organization = organizations.get(organizationId);
@@ -33,7 +27,7 @@ export async function reread(
     const now = await takeSnapshot(source);
     if ((await whyLogInsufficient(source, since, now)) !== null) return null;
     let all = noRecords;
-    for await (const records of streamReread(source, organizationId, purchases)) {
+    for await (const records of streamReread(source, organizationId, ids)) {
       all = concat(all, records, maxTickChanges);
     }
     for await (const [, records] of streamChanges(source, [organizationId], since.snapshot)) {

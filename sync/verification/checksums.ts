@@ -14,7 +14,7 @@ import {
   type StoreCatalogs,
 } from '../../src/purchase-store/relations.ts';
 import { unseenBy } from '../capture/changes.ts';
-import { creationInFile, inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
+import { inFile, inPostgres, type PurchaseRange } from './purchase-range.ts';
 
 /**
  * A checksum of purchases is their count and the sum of their hashes. Postgres and the
@@ -130,44 +130,41 @@ const unchangedIn = (range: PurchaseRange, { organizationId }: UnchangedPurchase
   where organization_id = ${organizationId} and ${inPostgres(range)}
     and not exists (select from changed where changed.id = purchases.id)`;
 
-/** For each range, selects its index in the list, the count and the sum of hashes (numeric). */
-export function checksumsInPostgres(
-  ranges: readonly PurchaseRange[],
+/** Selects the position of the last of the first `rows` purchases of a range; no row if there are fewer. */
+export const positionInPostgres = (
+  range: PurchaseRange,
+  organizationId: bigint,
+  rows: number,
+): Sql =>
+  sql`
+    select ${raw(microsecondsOf('created_at'))} as created, id
+    from purchases
+    where organization_id = ${organizationId} and ${inPostgres(range)}
+    order by purchases.created_at, purchases.id
+    offset ${rows - 1}::bigint limit 1`;
+
+/** Selects the count and the sum of hashes (numeric), and the number of changed purchases. */
+export const checksumInPostgres = (range: PurchaseRange, unchanged: UnchangedPurchases): Sql => sql`
+  with changed as materialized (${changedSince(unchanged)})
+  select count(*) as count, coalesce(sum(${hashInPostgres}), 0) as sum,
+    (select count(*) from changed) as changed
+  ${unchangedIn(range, unchanged)}`;
+
+/** Selects id and hash of each purchase of the range. */
+export const rowHashesInPostgres = (
+  range: PurchaseRange,
   unchanged: UnchangedPurchases,
-): Sql {
-  const checksums = ranges.map(
-    (range, index) => sql`
-      select ${index}::integer as index, count(*) as count, coalesce(sum(${hashInPostgres}), 0) as sum
-      ${unchangedIn(range, unchanged)}`,
-  );
-  return sql`
-    with changed as materialized (${changedSince(unchanged)})
-    ${join(checksums, ' union all ')}`;
-}
+): Sql => sql`
+  with changed as materialized (${changedSince(unchanged)})
+  select id, ${hashInPostgres} as hash
+  ${unchangedIn(range, unchanged)}`;
 
-/** Selects id, creation and hash of each purchase of the range. */
-export function rowHashesInPostgres(range: PurchaseRange, unchanged: UnchangedPurchases): Sql {
-  return sql`
-    with changed as materialized (${changedSince(unchanged)})
-    select id, ${raw(microsecondsOf('created_at'))} as created, ${hashInPostgres} as hash
-    ${unchangedIn(range, unchanged)}`;
-}
+/** Selects count and sum from a file, without the purchases in the table `changed`. */
+export const checksumInFile = (catalogs: StoreCatalogs, range: PurchaseRange): Sql =>
+  sql`select count(*), coalesce(sum(${hashInFile}), 0) ${decoded(catalogs, range)}`;
 
-/** Selects the same from a file, without the purchases in the table `changed`. */
-export function checksumsInFile(catalogs: StoreCatalogs, ranges: readonly PurchaseRange[]): Sql {
-  const checksums = ranges.map(
-    (range, index) => sql`
-      select ${index}::integer, count(*), coalesce(sum(${hashInFile}), 0)
-      ${decoded(catalogs, range)}`,
-  );
-  return join(checksums, ' union all ');
-}
-
-export function rowHashesInFile(catalogs: StoreCatalogs, range: PurchaseRange): Sql {
-  return sql`
-    select purchase.id, ${creationInFile}, ${hashInFile}
-    ${decoded(catalogs, range)}`;
-}
+export const rowHashesInFile = (catalogs: StoreCatalogs, range: PurchaseRange): Sql =>
+  sql`select purchase.id, ${hashInFile} ${decoded(catalogs, range)}`;
 
 /** The file's purchases, joined to the dictionaries. */
 function decoded(catalogs: StoreCatalogs, range: PurchaseRange): Sql {

@@ -1,58 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import sql from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import {
   changedSince,
-  checksumsInPostgres,
+  checksumInPostgres,
+  positionInPostgres,
   rowHashesInPostgres,
   type UnchangedPurchases,
 } from './checksums.ts';
 import {
-  type ChangedId,
   type Checksum,
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
   type RowHash,
 } from './published-content.ts';
-import { inPostgres, type PurchaseRange } from './purchase-range.ts';
-
-export type ComparedRange = {
-  readonly range: PurchaseRange;
-  readonly published: Checksum;
-  readonly postgres: Checksum;
-};
-
-/**
- * Compares an organization's newest published generation with Postgres while a worker runs. A
- * transaction sees the same purchases as the generation's snapshot, except those in the change
- * log. These are excluded on both sides. Each part uses the newest generation and its own short
- * transaction, so the change log need not reach back beyond the published generation.
- */
-export type Comparison = {
-  /** The generation that the next part uses. */
-  newest(): Promise<PublishedContent>;
-  /** Compares checksums of `ranges`, which together are the range `whole`. */
-  compare(
-    whole: PurchaseRange,
-    ranges: readonly PurchaseRange[],
-  ): Promise<{
-    readonly content: PublishedContent;
-    readonly compared: readonly ComparedRange[];
-    /** Purchases of the range, on either side, that are excluded because they changed. */
-    readonly excluded: number;
-    /** When the comparison began, after the wait for a comparable generation; monotonic. */
-    readonly startedAt: number;
-  }>;
-  compareRows(range: PurchaseRange): Promise<{
-    readonly published: readonly RowHash[];
-    readonly postgres: readonly RowHash[];
-  }>;
-};
+import type { Position, PurchaseRange } from './purchase-range.ts';
 
 export type ComparisonOptions = {
   readonly organizationId: bigint;
@@ -63,72 +29,93 @@ export type ComparisonOptions = {
   readonly signal: AbortSignal;
 };
 
-export function createComparison(options: ComparisonOptions): Comparison {
-  const { organizationId, database } = options;
+export type ComparedPart = {
+  readonly range: PurchaseRange;
+  readonly content: PublishedContent;
+  readonly published: Checksum;
+  readonly postgres: Checksum;
+  /** Purchases of all ranges that are excluded because they changed since the snapshot. */
+  readonly changed: number;
+  /** When the comparison began, after the wait for a comparable generation; monotonic. */
+  readonly startedAt: number;
+};
 
-  /** Reads Postgres in a transaction, and excludes the changed purchases from the content. */
-  const readPostgres = async <Result>(
-    whole: PurchaseRange,
-    read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
-  ): Promise<{ content: PublishedContent; result: Result; startedAt: number }> => {
-    const deadline = Date.now() + options.maxWaitMs;
-    for (let pauseMs = 100; ; pauseMs *= 2) {
-      const startedAt = performance.now();
-      const content = await requirePublished(options.contents);
-      const unchanged = { organizationId, since: content.generation.snapshot };
-      const found = await withSnapshot(database, async (source) => {
-        const reason = await whyNotComparable(source, content);
-        if (reason !== null) return reason;
-        await content.exclude(changedIds(source, unchanged, whole));
-        return { content, result: await read(source, unchanged), startedAt };
-      });
-      if (typeof found !== 'string') return found;
-      if (Date.now() + pauseMs > deadline) {
-        throw new IncomparableError(`the published generation cannot be compared: ${found}`);
-      }
-      // The worker has pruned the log and publishes soon, or rebuilds the file.
-      await sleep(pauseMs, undefined, { signal: options.signal });
-    }
-  };
-
+/** Compares the checksums of the first `rows` purchases after a position. */
+export async function comparePart(
+  options: ComparisonOptions,
+  after: Position | null,
+  rows: number,
+): Promise<ComparedPart> {
+  const { content, result, startedAt } = await readUnchanged(options, async (source, unchanged) => {
+    const next = await source.query<Position>(
+      positionInPostgres({ after, until: null }, options.organizationId, rows),
+    );
+    const range = { after, until: next.rows[0] ?? null };
+    const sums = await source.query<Record<'count' | 'changed', bigint> & { sum: string }>(
+      checksumInPostgres(range, unchanged),
+    );
+    return { range, ...(sums.rows[0] as (typeof sums.rows)[number]) };
+  });
+  const { range, count, sum, changed } = result;
   return {
-    newest: () => requirePublished(options.contents),
-
-    async compare(whole, ranges) {
-      const readChecksums = async (source: pg.ClientBase, unchanged: UnchangedPurchases) => {
-        const { rows } = await source.query<{ index: number; count: bigint; sum: string }>(
-          checksumsInPostgres(ranges, unchanged),
-        );
-        return new Map(
-          rows.map(({ index, count, sum }) => [index, { count: Number(count), sum: BigInt(sum) }]),
-        );
-      };
-      const { content, result: postgres, startedAt } = await readPostgres(whole, readChecksums);
-      const published = await content.checksums(ranges);
-      const compared = ranges.map((range, index) => ({
-        range,
-        published: published[index] as Checksum,
-        postgres: postgres.get(index) as Checksum,
-      }));
-      return { content, compared, excluded: await content.countExcluded(whole), startedAt };
-    },
-
-    async compareRows(range) {
-      const { content, result: postgres } = await readPostgres(range, async (source, unchanged) => {
-        const { rows } = await source.query<RowHash>(rowHashesInPostgres(range, unchanged));
-        return rows;
-      });
-      return { published: await content.rowHashes(range), postgres };
-    },
+    range,
+    content,
+    published: await content.checksum(range),
+    postgres: { count: Number(count), sum: BigInt(sum) },
+    changed: Number(changed),
+    startedAt,
   };
 }
 
-async function requirePublished(
-  contents: ComparisonOptions['contents'],
-): Promise<PublishedContent> {
+export async function readRowHashes(
+  options: ComparisonOptions,
+  range: PurchaseRange,
+): Promise<Record<'published' | 'postgres', readonly RowHash[]>> {
+  const { content, result } = await readUnchanged(options, async (source, unchanged) => {
+    const { rows } = await source.query<{ id: bigint; hash: bigint }>(
+      rowHashesInPostgres(range, unchanged),
+    );
+    return rows.map(({ id, hash }) => [id, hash] as const);
+  });
+  return { published: await content.rowHashes(range), postgres: result };
+}
+
+export async function requirePublished({
+  contents,
+}: Pick<ComparisonOptions, 'contents'>): Promise<PublishedContent> {
   const content = await contents.newest();
   if (content === null) throw new IncomparableError('nothing is published yet', false);
   return content;
+}
+
+/**
+ * Reads Postgres while a worker runs. The transaction sees the same purchases as the snapshot of the
+ * newest generation, except those in the change log. These are excluded on both sides. Each call uses
+ * the newest generation and its own short transaction, so the change log need not reach back further.
+ */
+async function readUnchanged<Result>(
+  options: ComparisonOptions,
+  read: (source: pg.ClientBase, unchanged: UnchangedPurchases) => Promise<Result>,
+): Promise<{ content: PublishedContent; result: Result; startedAt: number }> {
+  const { organizationId, database, maxWaitMs, signal } = options;
+  const deadline = Date.now() + maxWaitMs;
+  for (let pauseMs = 100; ; pauseMs *= 2) {
+    const startedAt = performance.now();
+    const content = await requirePublished(options);
+    const unchanged = { organizationId, since: content.generation.snapshot };
+    const found = await withSnapshot(database, async (source) => {
+      const reason = await whyNotComparable(source, content);
+      if (reason !== null) return reason;
+      await content.exclude(changedIds(source, unchanged));
+      return { content, result: await read(source, unchanged), startedAt };
+    });
+    if (typeof found !== 'string') return found;
+    if (Date.now() + pauseMs > deadline) {
+      throw new IncomparableError(`the published generation cannot be compared: ${found}`);
+    }
+    // The worker has pruned the log and publishes soon, or rebuilds the file.
+    await sleep(pauseMs, undefined, { signal });
+  }
 }
 
 /** The reason why the log lacks changes between the generation's snapshot and the transaction's. */
@@ -146,19 +133,9 @@ async function whyNotComparable(
   return whyLogInsufficient(source, generation, now);
 }
 
-/** The changed purchases, with whether Postgres has them in the range. */
 async function* changedIds(
   source: pg.ClientBase,
   unchanged: UnchangedPurchases,
-  range: PurchaseRange,
-): AsyncGenerator<ChangedId> {
-  const rows = stream(
-    source,
-    sql`
-      select changed.id, purchases.id is not null
-      from (${changedSince(unchanged)}) as changed
-      left join purchases on purchases.id = changed.id
-        and purchases.organization_id = ${unchanged.organizationId} and ${inPostgres(range)}`,
-  );
-  for await (const row of rows) yield row as unknown as ChangedId;
+): AsyncGenerator<bigint> {
+  for await (const [id] of stream(source, changedSince(unchanged))) yield id as bigint;
 }

@@ -1,11 +1,10 @@
 import { describeFailure } from '../failure.ts';
-import type { PurchaseRange } from './purchase-range.ts';
 import type { Verification } from './verify.ts';
 
 /** The repairs of a difference. Each repair publishes the result. */
 export type Repairs = {
-  /** Reads purchases of these ranges again, those that are published and those of Postgres. */
-  reread(ranges: readonly PurchaseRange[]): Promise<void>;
+  /** Reads these purchases again from Postgres. */
+  reread(ids: readonly bigint[]): Promise<void>;
   rebuild(): Promise<void>;
 };
 
@@ -32,8 +31,9 @@ export async function repair(
   const done: (keyof Repairs)[] = [];
   let outcome = found;
   try {
-    if (found.differences.length > 0 && found.dictionaries.length === 0) {
-      await repairs.reread(found.differences);
+    const ids = differingIds(found);
+    if (ids !== null) {
+      await repairs.reread(ids);
       done.push('reread');
       outcome = await verifyAgain();
     }
@@ -46,6 +46,13 @@ export async function repair(
     return { repairs: done, outcome, failure: describeFailure(error).message };
   }
   return { repairs: done, outcome, failure: null };
+}
+
+/** Null if reading purchases again does not repair the generation. */
+function differingIds({ differences, dictionaries }: Verification): readonly bigint[] | null {
+  if (differences.length === 0 || dictionaries.length > 0) return null;
+  if (differences.some(({ rows }) => rows === null)) return null;
+  return differences.flatMap(({ rows }) => rows?.ids ?? []);
 }
 
 const needsRepair = ({ state }: Verification): boolean =>

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../src/postgres/pool.ts';
 import {
-  type ComparedRange,
-  type Comparison,
+  type ComparedPart,
   type ComparisonOptions,
-  createComparison,
+  comparePart,
+  readRowHashes,
+  requirePublished,
 } from './comparison.ts';
 import type { DictionaryDamage } from './dictionaries.ts';
 import {
   IncomparableError,
   type PublishedContent,
   type PublishedContents,
+  type RowHash,
   UnreadableError,
 } from './published-content.ts';
-import { allPurchases } from './purchase-range.ts';
-import { differs, findDifferences, type RangeDifference } from './range-differences.ts';
-import { splitRange } from './split-range.ts';
+import type { Position, PurchaseRange } from './purchase-range.ts';
 
 export const verificationStates = [
   'equal',
@@ -26,6 +26,24 @@ export const verificationStates = [
   'not comparable',
 ] as const;
 
+/** A range of purchases in which a published generation differs from Postgres. */
+export type RangeDifference = PurchaseRange & {
+  readonly publishedCount: number;
+  readonly postgresCount: number;
+  /** Null if too many purchases differ to be read again. */
+  readonly rows: RowDifferences | null;
+};
+
+type RowDifferences = {
+  /** Purchases that the generation lacks. */
+  readonly missing: number;
+  /** Rows that Postgres lacks, and further rows with one id. */
+  readonly surplus: number;
+  readonly different: number;
+  /** All of them. */
+  readonly ids: readonly bigint[];
+};
+
 export type Verification = {
   readonly state: (typeof verificationStates)[number];
   readonly reason: string | null;
@@ -34,7 +52,7 @@ export type Verification = {
   readonly asOf: bigint | null;
   /** Compared purchases of Postgres. */
   readonly purchases: number;
-  /** Purchases that are excluded because they changed since the generation's snapshot. */
+  /** Purchases that the last part excludes because they changed since the generation's snapshot. */
   readonly changedSince: number;
   readonly differences: readonly RangeDifference[];
   readonly dictionaries: readonly DictionaryDamage[];
@@ -50,9 +68,10 @@ export type VerifyOptions = {
   readonly maxWaitMs?: number;
   /** Purchases of one part, which is one transaction. */
   readonly partRows?: number;
-  /** The maximum size of a range whose purchases are compared one by one. */
-  readonly singleRows?: number;
 };
+
+/** Ids of purchases that a verification reports. More of them would not fit into a tick. */
+const maxIds = 50_000;
 
 /**
  * Compares the content of an organization's published generation with Postgres, in parts. Takes
@@ -63,8 +82,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
   const found: Findings = { ...nothingFound };
   const contents = await options.open(options.organizationId);
   try {
-    const comparison = createComparison({ maxWaitMs: 30_000, ...options, contents });
-    await compareInParts(comparison, options, found);
+    await compareInParts({ maxWaitMs: 30_000, ...options, contents }, found);
     const isEqual = found.differences.length + found.dictionaries.length === 0;
     return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
   } catch (error) {
@@ -93,27 +111,60 @@ export const nothingFound: Findings = {
 
 /** Compares all purchases, and adds each part's result to `found`. */
 async function compareInParts(
-  comparison: Comparison,
-  options: Pick<VerifyOptions, 'signal' | 'pauseFactor' | 'partRows' | 'singleRows'>,
+  options: ComparisonOptions & Pick<VerifyOptions, 'pauseFactor' | 'partRows'>,
   found: Findings,
 ): Promise<void> {
-  const { signal, pauseFactor = 0, partRows = 200_000, singleRows = 10_000 } = options;
-  const newest = await comparison.newest();
-  found.dictionaries = await newest.findDamage();
-  const differing: ComparedRange[] = [];
-  for (const part of await splitRange(newest, allPurchases, partRows)) {
+  const { signal, pauseFactor = 0, partRows = 50_000 } = options;
+  found.dictionaries = await (await requirePublished(options)).findDamage();
+  let idsLeft = maxIds;
+  let after: Position | null = null;
+  do {
     signal.throwIfAborted();
-    const { content, compared, excluded, startedAt } = await comparison.compare(part, [part]);
+    const part: ComparedPart = await comparePart(options, after, partRows);
+    const { published, postgres, content } = part;
     found.generation = content.generation.name;
     found.asOf = content.generation.asOf;
-    found.changedSince += excluded;
-    for (const range of compared) {
-      found.purchases += range.postgres.count;
-      if (differs(range)) differing.push(range);
+    found.changedSince = part.changed;
+    found.purchases += postgres.count;
+    if (published.count !== postgres.count || published.sum !== postgres.sum) {
+      const difference = await findDifference(options, part, idsLeft);
+      if (difference !== null) found.differences = [...found.differences, difference];
+      idsLeft -= difference?.rows?.ids.length ?? 0;
     }
-    await sleep((performance.now() - startedAt) * pauseFactor, undefined, { signal });
+    await sleep((performance.now() - part.startedAt) * pauseFactor, undefined, { signal });
+    after = part.range.until;
+  } while (after !== null);
+}
+
+/** Compares the purchases of a part; null if they have become equal meanwhile. */
+async function findDifference(
+  options: ComparisonOptions,
+  { range, published, postgres }: ComparedPart,
+  maxIds: number,
+): Promise<RangeDifference | null> {
+  const counts = { publishedCount: published.count, postgresCount: postgres.count };
+  const isTooLarge = Math.abs(published.count - postgres.count) > maxIds;
+  if (isTooLarge) return { ...range, ...counts, rows: null };
+  const hashes = await readRowHashes(options, range);
+  const rows = compareRows(hashes.published, hashes.postgres);
+  if (rows.ids.length === 0) return null;
+  return { ...range, ...counts, rows: rows.ids.length > maxIds ? null : rows };
+}
+
+function compareRows(published: readonly RowHash[], postgres: readonly RowHash[]): RowDifferences {
+  const originals = new Map(postgres);
+  const unmatched = new Set(originals.keys());
+  const ids = new Set<bigint>();
+  let [surplus, different] = [0, 0];
+  for (const [id, hash] of published) {
+    const isFirst = unmatched.delete(id);
+    if (isFirst && originals.get(id) === hash) continue;
+    if (isFirst) different += 1;
+    else surplus += 1;
+    ids.add(id);
   }
-  found.differences = await findDifferences(comparison, differing, singleRows);
+  for (const id of unmatched) ids.add(id);
+  return { missing: unmatched.size, surplus, different, ids: [...ids] };
 }
 
 /** The number of ranges and dictionaries in which an unpublished content differs from Postgres. */
@@ -123,6 +174,6 @@ export async function countDifferences(
 ): Promise<number> {
   const contents = { newest: async () => content };
   const found = { ...nothingFound };
-  await compareInParts(createComparison({ ...options, contents, maxWaitMs: 0 }), options, found);
+  await compareInParts({ ...options, contents, maxWaitMs: 0 }, found);
   return found.differences.length + found.dictionaries.length;
 }

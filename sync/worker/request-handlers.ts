@@ -31,7 +31,7 @@ export function createRequestHandlers(options: {
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
       const { reread, rebuild } = options.repairsFor(request.organizationId);
-      void (request.kind === 'reread' ? reread(request.ranges) : rebuild())
+      void (request.kind === 'reread' ? reread(request.ids) : rebuild())
         .then(
           () => respond(null),
           async (error) => {

@@ -8,22 +8,15 @@ import { readJsonFile } from '../../src/json-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 import { draftSuffix, replaceFile } from '../../src/replace-file.ts';
-import type { PurchaseRange } from '../verification/purchase-range.ts';
 
 /** A request of a command to the worker: a file in the data folder. The response is another file. */
 const integer = z
   .string()
   .regex(/^-?\d+$/)
   .transform(BigInt);
-const range = z.object({
-  createdSince: integer,
-  createdUntil: integer,
-  idFrom: integer,
-  idUntil: integer,
-} satisfies Record<keyof PurchaseRange, unknown>);
 const request = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('rebuild'), organizationId: integer }),
-  z.object({ kind: z.literal('reread'), organizationId: integer, ranges: z.array(range) }),
+  z.object({ kind: z.literal('reread'), organizationId: integer, ids: z.array(integer) }),
 ]);
 export type RepairRequest = z.output<typeof request>;
 

@@ -37,8 +37,6 @@ import {
   type TickContext,
   type TickResult,
 } from '../tick/tick.ts';
-import type { PublishedContents } from '../verification/published-content.ts';
-import { asTexts, type PurchaseRange } from '../verification/purchase-range.ts';
 import type { Repairs } from '../verification/repair.ts';
 import { createBuildScheduler } from './build-scheduler.ts';
 import { type ContinuousVerification, verifyContinuously } from './continuous-verification.ts';
@@ -59,8 +57,6 @@ export type WorkerOptions = {
   /** Changes of one tick; smaller in tests. */
   readonly maxTickChanges?: number;
   readonly log: Logger;
-  /** Opens what is published, for a repair. */
-  readonly openContents: (organizationId: bigint) => Promise<PublishedContents>;
   /** All organizations by default. */
   readonly shard?: Shard;
   /** Verifies continuously, at low priority; not if undefined. */
@@ -193,29 +189,13 @@ export function createWorker(options: WorkerOptions): Worker {
       await start();
       await builds.rebuild(id, 'a rebuild was requested');
     },
-    async reread(ranges) {
-      log.warn({ ranges: ranges.length }, 'reading purchases again that differ from Postgres');
-      if (await rereadRanges(id, ranges)) return;
+    async reread(ids) {
+      log.warn({ purchases: ids.length }, 'reading purchases again that differ from Postgres');
+      await start();
+      if (await exclusively(() => reread(context(), id, ids))) return;
       await builds.rebuild(id, 'reading the purchases again does not repair the file');
     },
   });
-
-  /** False if that is not enough. */
-  const rereadRanges = async (id: bigint, ranges: readonly PurchaseRange[]): Promise<boolean> => {
-    await start();
-    const contents = await options.openContents(id);
-    try {
-      const content = await contents.newest();
-      if (content === null || (await content.findDamage()).length > 0) return false;
-      let purchases = 0n;
-      for (const range of ranges) purchases += (await content.bounds(range)).count;
-      if (purchases > maxTickChanges) return false;
-      const ids = ranges.length === 0 ? [] : await content.ids(ranges);
-      return await exclusively(() => reread(context(), id, { ids, ranges: ranges.map(asTexts) }));
-    } finally {
-      await contents.close();
-    }
-  };
 
   const start = async (): Promise<void> => {
     if (publication !== null) return;

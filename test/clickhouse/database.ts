@@ -10,7 +10,6 @@ import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
-import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import { type ClickHouseStoreOptions, createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker } from '../../sync/worker/worker.ts';
@@ -76,7 +75,6 @@ export async function createClickHouseWorker(
     ...folder,
     store,
     builder: createClickHouseBuilder(store, { database, clickhouse }),
-    openContents: async (id) => openPublishedContents(clickhouse, id),
     concurrency: 2,
     pollIntervalMs: 20,
     log,

@@ -94,7 +94,6 @@ export const clickHouseTest = test
           signal,
           maxWaitMs: 0,
           partRows: 100,
-          singleRows: 10,
           ...options,
         }),
   )

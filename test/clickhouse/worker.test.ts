@@ -219,10 +219,9 @@ describe('a worker', () => {
     );
     const found = await verify();
     expect(found.state).toBe('differs');
-    expect(found.differences.flatMap(({ rows }) => rows?.examples ?? []).sort()).toEqual(
-      [ids[0], ids[50], ids[100]].sort(),
-    );
-    await worker.repairsFor(organizationId).reread(found.differences);
+    const differing = found.differences.flatMap(({ rows }) => rows?.ids ?? []);
+    expect(differing.sort()).toEqual([ids[0], ids[50], ids[100]].sort());
+    await worker.repairsFor(organizationId).reread(differing);
     expect((await generation()).loadId).toBe(loadId);
     await expectEqual();
 

@@ -9,7 +9,6 @@ import { createFileBuilder, type FileBuilderOptions } from '../../sync/builds/fi
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore, type FileStore, type FileStoreOptions } from '../../sync/files/store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
-import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
@@ -53,8 +52,6 @@ export async function createTestWorker(
     store,
     builder,
     ...options.replace?.({ store, builder }),
-    openContents: (id) =>
-      openPublishedFiles(dataDirectory, id, duckdbOptions(dataDirectory, 'verification')),
     concurrency: 2,
     pollIntervalMs: 20,
     log: createRecordedLog(),

@@ -40,7 +40,6 @@ describe('a worker that stops', () => {
       ...folder,
       store,
       builder: createFileBuilder(store, { ...folder, instance }),
-      openContents: (id) => openPublishedFiles(directory, id, duckdbOptions(directory)),
       concurrency: 1,
       pollIntervalMs: 20,
       log: createRecordedLog(),

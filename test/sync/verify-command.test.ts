@@ -106,7 +106,7 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
       code: 1,
       output: [
         `${publicId} Livraria Ipê: 50 purchases compared, 1 range differs, 1 dictionary is damaged`,
-        `  created 2025-01-01T21:36:00.000000Z, ${purchase} to ${purchase}: 49 published, 50 in Postgres; 1 missing, 0 too many, 0 different: ${purchase}`,
+        `  49 published, 50 in Postgres; 1 missing, 0 too many, 0 different: ${purchase}`,
         '  dictionary platform: 0 keys and 1 values repeated, 0 purchases without an entry',
         '',
       ].join('\n'),
@@ -123,10 +123,8 @@ describe('npm run sync -- verify', { timeout: 120_000 }, () => {
         changedSince: 0,
         differences: [
           {
-            createdSince: '2025-01-01T21:36:00.000000Z',
-            createdUntil: '2025-01-01T21:36:00.000000Z',
-            idFrom: purchase,
-            idUntil: purchase,
+            createdSince: null,
+            createdUntil: null,
             publishedCount: 49,
             postgresCount: 50,
             rows: { missing: 1, surplus: 0, different: 0, examples: [purchase] },
