@@ -132,7 +132,7 @@ export const isFileDamage = (error: unknown): boolean =>
 
 const codeOf = (error: unknown) => String((error as { code?: unknown } | null)?.code ?? '');
 
-export function isDiskFull(error: unknown): boolean {
+function isDiskFull(error: unknown): boolean {
   return (
     ['ENOSPC', 'EDQUOT'].includes(codeOf(error)) ||
     /No space left|Disk quota/i.test(errorText(error))

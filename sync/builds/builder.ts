@@ -21,18 +21,16 @@ export type Compacted = {
   discard(): Promise<void>;
 };
 
-/** The change log lacks changes, so the organization must be loaded. */
-export class InsufficientLogError extends Error {
-  override readonly name = 'InsufficientLogError';
-}
-
 /** Builds what a store publishes, beside what it has published. All methods reject after a failure. */
 export type Builder = {
   /** The organizations that are loaded together: small ones share a transaction. */
   groupLoads(organizations: readonly Organization[]): Promise<Organization[][]>;
   /** Reads all purchases from Postgres. All results miss the changes since one snapshot. */
   load(organizations: readonly Organization[], options: BuildOptions): Promise<Prepared[]>;
-  /** Adds the changes since `shown` to a copy of what is published. */
+  /**
+   * Adds the changes since `shown` to a copy of what is published. Rejects with InsufficientLogError if
+   * the organization must be loaded.
+   */
   catchUp(organization: Organization, tick: number, options: BuildOptions): Promise<Prepared>;
   /** Merges the changes of the published ticks up to `tick`. */
   compact(organization: Organization, tick: number, options: BuildOptions): Promise<Compacted>;

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { readLines, scanLog } from '../../src/purchase-store/log.ts';
-import type { Records } from '../capture/changes.ts';
+import { isUpsert, linesById, type Records } from '../capture/records.ts';
 import { createLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
@@ -55,9 +55,6 @@ type Shortened = {
   readonly records: Records;
 };
 
-const [tab, newline] = Buffer.from('\t\n');
-const [upsert] = Buffer.from('u');
-
 /** The last record of each purchase; null if there are too many purchases. */
 function shorten(path: string, published: number, max: number): Shortened | null {
   const last = new Map<string, Buffer>();
@@ -67,7 +64,7 @@ function shorten(path: string, published: number, max: number): Shortened | null
     const { size } = fstatSync(descriptor);
     for (const batch of scanLog(descriptor, 0, size, published)) {
       for (const [id, line] of linesById(readLines(descriptor, batch))) {
-        if (line[0] === upsert) last.set(id, line);
+        if (isUpsert(line)) last.set(id, line);
         else last.delete(id);
       }
       if (last.size > max) return null;
@@ -78,14 +75,4 @@ function shorten(path: string, published: number, max: number): Shortened | null
   }
   const records = { lines: Buffer.concat([...last.values()]), records: last.size };
   return { base: null, purchases: last.size, position, records };
-}
-
-function* linesById(lines: Buffer): Generator<[id: string, line: Buffer]> {
-  for (let begin = 0; begin < lines.length; ) {
-    const end = lines.indexOf(newline as number, begin) + 1;
-    const line = lines.subarray(begin, end);
-    const afterId = line.indexOf(tab as number, 2);
-    yield [line.toString('latin1', 2, afterId === -1 ? line.length - 1 : afterId), line];
-    begin = end;
-  }
 }

@@ -1,19 +1,17 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DuckDBInstance } from '@duckdb/node-api';
-import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changes.ts';
-import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { takeSnapshot } from '../capture/snapshot.ts';
+import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import { unfinishedBasePath } from './base-file.ts';
-import { type Builder, type BuildOptions, InsufficientLogError } from './builder.ts';
+import type { Builder, BuildOptions } from './builder.ts';
 import { compact } from './compact.ts';
 import { copyBatches } from './copy-batches.ts';
 import { loadLarge } from './load-large.ts';
@@ -126,15 +124,11 @@ async function appendChanges(
 ): Promise<Watermark> {
   if (shown === null) throw new Error('nothing is published');
   onRetain(shown.snapshot);
-  const now = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    const reason = await whyLogInsufficient(source, shown, now);
-    if (reason !== null) throw new InsufficientLogError(reason);
+  const { watermark } = await readSince(database, shown, async (source) => {
     for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
       signal.throwIfAborted();
       log.append(records, visibleAtOnce);
     }
-    return now;
   });
-  return confirmSnapshot(database, now);
+  return watermark;
 }

@@ -17,7 +17,7 @@ import {
   extendDictionaries,
 } from '../../src/purchase-store/encoding.ts';
 import { commitToken, confirmSnapshot } from '../capture/history-token.ts';
-import { canReadChangesSince } from '../capture/log-sufficiency.ts';
+import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 import { OversizedRowError } from '../failure.ts';
@@ -50,7 +50,8 @@ const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
  */
 export async function loadPurchases(file: BaseFile, options: LoadOptions): Promise<void> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
-  if (file.progress === null || !(await canReadChangesSince(database, file.progress.since))) {
+  const { progress: begun } = file;
+  if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
     await begin(file, options);
   }
   let progress = file.progress as LoadProgress;

@@ -2,14 +2,12 @@ import { existsSync } from 'node:fs';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
-import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import type { Connection, Database } from '../../src/postgres/pool.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { type Bases, openStore } from '../../src/purchase-store/open-store.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { streamChanges } from '../capture/changes.ts';
-import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { takeSnapshot } from '../capture/snapshot.ts';
+import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { createLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
@@ -93,10 +91,7 @@ async function completeLoad(
   const { id } = files.organization;
   const connection = await instance.connect();
   try {
-    const now = await withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source);
-      const reason = await whyLogInsufficient(source, since, now);
-      if (reason !== null) throw new Error(`the load must start over: ${reason}`);
+    const { watermark } = await readSince(database, since, async (source) => {
       for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
         signal.throwIfAborted();
         files.log.append(records, visibleAtOnce);
@@ -105,9 +100,7 @@ async function completeLoad(
         if (await hasSameTotals(source, connection, catalogs, id)) return;
         throw new Error('count and total value of the loaded purchases differ from Postgres');
       });
-      return now;
     });
-    const watermark = await confirmSnapshot(database, now);
     if (isReplacing) {
       await withFiles(options, connection, files, async (catalogs) => {
         const query = (statement: Parameters<typeof queryRows>[1]) =>

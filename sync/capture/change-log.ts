@@ -12,7 +12,7 @@ import { isPrunedBeyond, whyOfOtherHistory } from './log-sufficiency.ts';
 import { type SnapshotRow, snapshotColumns, snapshotFrom } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
-export type Poll = SourceSnapshot & {
+type Poll = SourceSnapshot & {
   /** The change log has changes since the watermark, or lacks some of them. */
   readonly isTickDue: boolean;
   /** Differs after organizations were created or deleted; null if that was not asked for. */

@@ -5,6 +5,7 @@ import { maxPurchaseTextBytes } from '../../src/domain/purchase.ts';
 import { purchaseExpressions } from '../../src/postgres/purchase-select-list.ts';
 import { decodeRecords } from '../../src/purchase-store/delta/records.ts';
 import { OversizedRowError } from '../failure.ts';
+import { isUpsert, type Records } from './records.ts';
 import { setLocal } from './transaction-settings.ts';
 
 /**
@@ -19,11 +20,6 @@ const unseen = (since: Sql): Sql =>
       and transaction_id >= pg_snapshot_xmin(${since})
       and transaction_id < pg_snapshot_xmax(pg_current_snapshot())
       and not pg_visible_in_snapshot(transaction_id, ${since})`;
-
-/** Records of one organization, as lines of its log (src/purchase-store/log.ts). */
-export type Records = { readonly lines: Buffer; readonly records: number };
-
-export const noRecords: Records = { lines: Buffer.alloc(0), records: 0 };
 
 const [, ...columnsAfterId] = purchaseExpressions;
 
@@ -163,11 +159,9 @@ function createSplitter() {
   };
 }
 
-const [deleted] = Buffer.from('d');
-
 /** The line of a deleted purchase needs its id only. */
 function withoutAbsent(line: Buffer): Buffer {
-  if (line[0] !== deleted) return line;
+  if (isUpsert(line)) return line;
   const end = line.indexOf(tab, 2);
   return Buffer.concat([line.subarray(0, end), Buffer.from('\n')]);
 }

@@ -1,6 +1,6 @@
 import sql, { type Sql } from 'sql-template-tag';
 import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { isTokenKnown } from './history-token.ts';
+import { confirmSnapshot, isTokenKnown } from './history-token.ts';
 import { takeSnapshot } from './snapshot.ts';
 import type { SourceSnapshot, Watermark } from './watermark.ts';
 
@@ -10,18 +10,43 @@ export const isPrunedBeyond = (since: Sql): Sql =>
     select from purchase_change_pruning where pruned_below > pg_snapshot_xmin(${since})
   )`;
 
-/** Whether the change log has all changes since a watermark. */
-export async function canReadChangesSince(database: Database, since: Watermark): Promise<boolean> {
-  return withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    return (await whyLogInsufficient(source, since, now)) === null;
-  });
+/** The change log lacks changes since a watermark. */
+export class InsufficientLogError extends Error {
+  readonly reason: string;
+  /** The snapshot in which changes are missing. */
+  readonly now: SourceSnapshot;
+  constructor(reason: string, now: SourceSnapshot) {
+    super(`The change log cannot be read: ${reason}.`);
+    this.reason = reason;
+    this.now = now;
+  }
 }
 
 /**
- * The reason why the change log lacks changes since a watermark; null if it has all of them.
- * `now` is the snapshot of `connection`.
+ * Reads Postgres in one snapshot for which the change log has all changes since a watermark, and
+ * confirms the snapshot. Rejects with InsufficientLogError if it has not.
  */
+export async function readSince<Result>(
+  database: Database,
+  since: Watermark,
+  read: (source: Connection) => Promise<Result>,
+): Promise<{ readonly watermark: Watermark; readonly result: Result }> {
+  const { now, result } = await withSnapshot(database, async (source) => {
+    const now = await takeSnapshot(source);
+    const reason = await whyLogInsufficient(source, since, now);
+    if (reason !== null) throw new InsufficientLogError(reason, now);
+    return { now, result: await read(source) };
+  });
+  return { watermark: await confirmSnapshot(database, now), result };
+}
+
+/** The reason why the change log lacks changes since a watermark; null if it has all of them. */
+export const whyUnreadableSince = (database: Database, since: Watermark): Promise<string | null> =>
+  withSnapshot(database, async (source) =>
+    whyLogInsufficient(source, since, await takeSnapshot(source)),
+  );
+
+/** The same for the snapshot `now` of `connection`. */
 export async function whyLogInsufficient(
   connection: Connection,
   watermark: Omit<Watermark, 'asOf'>,

@@ -4,7 +4,7 @@ import type { Sql } from 'sql-template-tag';
 import { exactTypes } from '../../src/postgres/pool.ts';
 
 /** A purchase's row in the order of `purchaseColumns`. */
-export type SourceRow = (bigint | string | null)[];
+type SourceRow = (bigint | string | null)[];
 
 export async function* stream(
   connection: pg.ClientBase,

@@ -6,12 +6,10 @@ import {
   type WriterBatches,
 } from '../../src/engines/clickhouse/relations.ts';
 import { buildWriter } from '../../src/engines/clickhouse/schema.ts';
-import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { type Builder, type BuildOptions, InsufficientLogError } from '../builds/builder.ts';
+import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Builder, BuildOptions } from '../builds/builder.ts';
 import { streamChanges } from '../capture/changes.ts';
-import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { takeSnapshot } from '../capture/snapshot.ts';
+import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
@@ -25,7 +23,7 @@ import { type LoadDescription, merge } from './merge.ts';
 import { newLoad, newWriter } from './names.ts';
 import type { ClickHouseStore } from './store.ts';
 
-export type ClickHouseBuilderOptions = {
+type ClickHouseBuilderOptions = {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
 };
@@ -107,10 +105,7 @@ export function createClickHouseBuilder(
   ): Promise<{ readonly since: Watermark; readonly records: number }> => {
     onRetain(since.snapshot);
     let count = 0;
-    const now = await withSnapshot(database, async (source) => {
-      const now = await takeSnapshot(source);
-      const reason = await whyLogInsufficient(source, since, now);
-      if (reason !== null) throw new InsufficientLogError(reason);
+    const { watermark } = await readSince(database, since, async (source) => {
       const changes = streamChanges(source, [rows.organizationId], since.snapshot);
       for await (const [, { lines, records }] of changes) {
         await insertCurrent(clickhouse, batch, [{ ...rows, lines }], signal);
@@ -118,9 +113,8 @@ export function createClickHouseBuilder(
       }
       if (count > 0) await insertSuperseded(clickhouse, batch, rows.writers, signal);
       await check(source);
-      return now;
     });
-    return { since: await confirmSnapshot(database, now), records: count };
+    return { since: watermark, records: count };
   };
 
   const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {

@@ -3,6 +3,7 @@ import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
+import { isUpsert, linesById } from '../capture/records.ts';
 import { insertRows } from './insert.ts';
 
 /** A batch of changes that nothing published names yet. */
@@ -61,8 +62,6 @@ export async function insertCurrent(
   await flush();
 }
 
-const [upsert, tab, newline] = Buffer.from('u\t\n');
-
 /** A deleted purchase has an id, and no other values. */
 const absent = Buffer.from(
   `${purchaseColumns
@@ -81,23 +80,11 @@ function* rowsOf(
 ): Generator<readonly Buffer[]> {
   const before = `${organizationId}\t${loadId}\t${writer}\t${tick}\t`;
   const [current, deleted] = [Buffer.from(`${before}1\t`), Buffer.from(`${before}0\t`)];
-  for (const line of lastLines(lines)) {
-    if (line[0] === upsert) yield [current, line.subarray(2)];
+  // The last line of each purchase.
+  for (const line of new Map(linesById(lines)).values()) {
+    if (isUpsert(line)) yield [current, line.subarray(2)];
     else yield [deleted, line.subarray(2, -1), absent];
   }
-}
-
-/** The last line of each purchase. */
-function lastLines(lines: Buffer): Iterable<Buffer> {
-  const last = new Map<string, Buffer>();
-  for (let begin = 0; begin < lines.length; ) {
-    const end = lines.indexOf(newline as number, begin) + 1;
-    const line = lines.subarray(begin, end);
-    const afterId = line.indexOf(tab as number, 2);
-    last.set(line.toString('latin1', 2, afterId === -1 ? line.length - 1 : afterId), line);
-    begin = end;
-  }
-  return last.values();
 }
 
 /**

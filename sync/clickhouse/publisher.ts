@@ -16,7 +16,7 @@ type PublishedTick = { readonly tick: Tick; readonly key: string };
 export type NewLoad = Omit<Load, 'number'>;
 
 /** Inserts the rows that publish loads and ticks. */
-export type Publisher = {
+type Publisher = {
   /** `number` is that of the newest row. */
   begin(number: bigint): void;
   /**

@@ -165,8 +165,8 @@ function findingsAsJson(verification: Verification) {
 
 /** Creation times, also of purchases that other ranges hold; null at the first and last purchase. */
 const boundsOf = ({ after, until }: RangeDifference) => ({
-  createdSince: after === null ? null : formatInstant(after.created),
-  createdUntil: until === null ? null : formatInstant(until.created),
+  createdSince: after === null ? null : formatInstant(after.createdAt),
+  createdUntil: until === null ? null : formatInstant(until.createdAt),
 });
 
 const examplesOf = ({ ids }: NonNullable<RangeDifference['rows']>): string[] =>

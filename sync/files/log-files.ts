@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog, type LogEnd, recoverLog } from '../../src/purchase-store/log.ts';
-import type { Records } from '../capture/changes.ts';
+import type { Records } from '../capture/records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';
 

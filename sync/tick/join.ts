@@ -1,9 +1,6 @@
-import { withSnapshot } from '../../src/postgres/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
-import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { takeSnapshot } from '../capture/snapshot.ts';
+import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { follow, type Organization } from './organizations.ts';
 import type { Prepared } from './store.ts';
@@ -35,24 +32,24 @@ export async function joinBehind(
       leaveAfter(context, organization.id, error);
     }
   }
-  const read = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    const reason = await whyLogInsufficient(source, since, now);
-    if (reason !== null) return reason;
+  const read = await readSince(database, since, async (source) => {
     const counts = await countChanges(source, since.snapshot);
     const included = selectOrganizations(context, counts, (each) => joining.has(each));
-    return { now, counts, changes: await readChanges(source, included, since.snapshot) };
+    return { counts, changes: await readChanges(source, included, since.snapshot) };
+  }).catch((error) => {
+    if (!(error instanceof InsufficientLogError)) throw error;
+    for (const organization of joining) {
+      organization.phase = 'load required';
+      organization.reason = error.reason;
+    }
+    return null;
   });
-  if (typeof read === 'string') {
-    for (const organization of joining) requireLoad(organization, read);
-    return;
-  }
-  const changes = withinLimits(context, read.changes);
-  const complete = [...joining].filter(({ id }) => !read.counts.has(id) || changes.has(id));
-  const confirmed = await confirmSnapshot(database, read.now);
+  if (read === null) return;
+  const { counts } = read.result;
+  const changes = withinLimits(context, read.result.changes);
   await publishChanges(context, changes, publication.watermark, {
-    joining: complete,
-    shown: notBefore(confirmed, since.asOf, publication.asOf),
+    joining: [...joining].filter(({ id }) => !counts.has(id) || changes.has(id)),
+    shown: notBefore(read.watermark, since.asOf, publication.asOf),
   });
 }
 
@@ -66,22 +63,17 @@ export async function joinPrepared(
   since: Watermark,
 ): Promise<void> {
   const byOrganization = new Map(prepared.map((each) => [each.organizationId, each]));
-  const now = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    const reason = await whyLogInsufficient(source, since, now);
-    if (reason !== null) throw new Error(`the build must start over: ${reason}`);
+  const { watermark } = await readSince(database, since, async (source) => {
     const ids = [...byOrganization.keys()];
     for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
       await byOrganization.get(id)?.append(records);
     }
-    return now;
   });
-  const confirmed = await confirmSnapshot(database, now);
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
     // It was deleted meanwhile.
     if (organization === undefined) continue;
-    const shown = notBefore(confirmed, organization.shown?.asOf ?? 0n, publication.asOf);
+    const shown = notBefore(watermark, organization.shown?.asOf ?? 0n, publication.asOf);
     await each.publish(publication.tick, shown);
     follow(organization, shown);
   }
@@ -91,9 +83,4 @@ export async function joinPrepared(
 export function notBefore(watermark: Watermark, ...instants: readonly bigint[]): Watermark {
   const asOf = instants.reduce((max, each) => (each > max ? each : max), watermark.asOf);
   return { ...watermark, asOf };
-}
-
-function requireLoad(organization: Organization, reason: string): void {
-  organization.phase = 'load required';
-  organization.reason = reason;
 }

@@ -27,7 +27,7 @@ export type Publication = {
 };
 
 /** Where a worker begins. */
-export type PublicationStart = {
+type PublicationStart = {
   readonly watermark: Watermark;
   /** The greatest number of any tick in the folder. */
   readonly tick: number;

@@ -1,8 +1,6 @@
-import { withSnapshot } from '../../src/postgres/pool.ts';
-import { noRecords, type Records, streamChanges, streamReread } from '../capture/changes.ts';
-import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
-import { takeSnapshot } from '../capture/snapshot.ts';
+import { streamChanges, streamReread } from '../capture/changes.ts';
+import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
+import { noRecords, type Records } from '../capture/records.ts';
 import { notBefore } from './join.ts';
 import { maxTickBytes, publishChanges, type TickContext } from './tick.ts';
 
@@ -23,9 +21,7 @@ export async function reread(
   const organization = organizations.get(organizationId);
   if (organization?.phase !== 'following') return false;
   const { watermark: since } = publication;
-  const read = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    if ((await whyLogInsufficient(source, since, now)) !== null) return null;
+  const read = await readSince(database, since, async (source) => {
     let all = noRecords;
     for await (const records of streamReread(source, organizationId, ids)) {
       all = concat(all, records, maxTickChanges);
@@ -33,16 +29,15 @@ export async function reread(
     for await (const [, records] of streamChanges(source, [organizationId], since.snapshot)) {
       all = concat(all, records, maxTickChanges);
     }
-    return { now, all };
+    return all;
   }).catch((error) => {
-    if (error instanceof OversizedRereadError) return null;
+    if (error instanceof OversizedRereadError || error instanceof InsufficientLogError) return null;
     throw error;
   });
   if (read === null) return false;
-  const confirmed = await confirmSnapshot(database, read.now);
-  await publishChanges(context, new Map([[organizationId, read.all]]), since, {
+  await publishChanges(context, new Map([[organizationId, read.result]]), since, {
     joining: [organization],
-    shown: notBefore(confirmed, organization.shown?.asOf ?? 0n, publication.asOf),
+    shown: notBefore(read.watermark, organization.shown?.asOf ?? 0n, publication.asOf),
   });
   return organizations.get(organizationId)?.phase === 'following';
 }

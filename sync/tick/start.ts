@@ -5,7 +5,7 @@ import { isOfShard, type Shard, shardName } from '../../src/purchase-store/shard
 import { shownWatermark } from '../../src/purchase-store/shown.ts';
 import { newestTick } from '../../src/purchase-store/tick-file.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import {
@@ -20,7 +20,7 @@ import { createPublication, type Publication } from './publication.ts';
 import type { Store } from './store.ts';
 
 /** The organizations of a shard with their sources, by id. */
-export async function readSources(database: Database, shard: Shard): Promise<Map<bigint, string>> {
+async function readSources(database: Database, shard: Shard): Promise<Map<bigint, string>> {
   const { rows } = await database.query<{ id: bigint; source: string }>(sql`
     select id, ${raw(sourceIdentity)} as source from organizations
     where id % ${shard.of}::bigint = ${shard.number - 1}::bigint order by id`);
@@ -100,9 +100,7 @@ async function commonWatermark(
   const largest = [...groups.values()].sort((one, other) => other.length - one.length);
   for (const group of largest) {
     const watermark = group[0]?.shown as Watermark;
-    const reason = await withSnapshot(database, async (source) =>
-      whyLogInsufficient(source, watermark, await takeSnapshot(source)),
-    );
+    const reason = await whyUnreadableSince(database, watermark);
     if (reason === null) return watermark;
     for (const organization of group) {
       organization.phase = 'load required';

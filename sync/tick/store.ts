@@ -1,6 +1,6 @@
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import type { TickFile } from '../../src/purchase-store/tick-file.ts';
-import type { Records } from '../capture/changes.ts';
+import type { Records } from '../capture/records.ts';
 import type { Watermark } from '../capture/watermark.ts';
 
 /** What a store has published of an organization. */

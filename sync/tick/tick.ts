@@ -1,10 +1,11 @@
 import { type Connection, type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { countChanges } from '../capture/change-log.ts';
-import { noRecords, type Records, streamChanges } from '../capture/changes.ts';
+import { streamChanges } from '../capture/changes.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
-import { whyLogInsufficient, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
+import { InsufficientLogError, readSince, whyOfOtherHistory } from '../capture/log-sufficiency.ts';
+import { noRecords, type Records } from '../capture/records.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
-import type { SourceSnapshot, Watermark } from '../capture/watermark.ts';
+import type { Watermark } from '../capture/watermark.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
 import {
   damagedFiles,
@@ -46,26 +47,17 @@ export const noChanges: TickResult = { changed: [], changes: 0, bytes: 0 };
 export async function runTick(context: TickContext): Promise<TickResult> {
   const { database, publication } = context;
   const { watermark: since } = publication;
-  const read = await withSnapshot(database, async (source) => {
-    const now = await takeSnapshot(source);
-    const reason = await whyLogInsufficient(source, since, now);
-    if (reason !== null) return { now, reason };
+  const read = await readSince(database, since, async (source) => {
     const included = selectOrganizations(context, await countChanges(source, since.snapshot));
-    return { now, changes: await readChanges(source, included, since.snapshot) };
-  }).catch((error) => {
-    if (isDataError(error)) return null;
-    throw error;
+    return readChanges(source, included, since.snapshot);
+  }).catch(async (error) => {
+    if (error instanceof InsufficientLogError) await beginHistory(context, error);
+    else if (isDataError(error)) await isolateFailures(context);
+    else throw error;
+    return null;
   });
-  if (read === null) {
-    await isolateFailures(context);
-    return noChanges;
-  }
-  if ('reason' in read) {
-    await beginHistory(context, read.now, String(read.reason));
-    return noChanges;
-  }
-  const changes = withinLimits(context, read.changes);
-  return publishChanges(context, changes, await confirmSnapshot(database, read.now));
+  if (read === null) return noChanges;
+  return publishChanges(context, withinLimits(context, read.result), read.watermark);
 }
 
 /**
@@ -218,8 +210,7 @@ async function isolateFailures(context: TickContext): Promise<void> {
  */
 async function beginHistory(
   { database, organizations, publication }: TickContext,
-  now: SourceSnapshot,
-  reason: string,
+  { now, reason }: InsufficientLogError,
 ): Promise<void> {
   const { shown } = publication;
   const confirmed = await confirmSnapshot(database, now);

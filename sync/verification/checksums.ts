@@ -137,7 +137,7 @@ export const positionInPostgres = (
   rows: number,
 ): Sql =>
   sql`
-    select ${raw(microsecondsOf('created_at'))} as created, id
+    select ${raw(microsecondsOf('created_at'))} as "createdAt", id
     from purchases
     where organization_id = ${organizationId} and ${inPostgres(range)}
     order by purchases.created_at, purchases.id

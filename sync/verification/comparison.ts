@@ -4,6 +4,7 @@ import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
 import { stream } from '../capture/row-stream.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
+import type { PurchasePosition } from '../capture/watermark.ts';
 import {
   changedSince,
   checksumInPostgres,
@@ -18,7 +19,7 @@ import {
   type PublishedContents,
   type RowHash,
 } from './published-content.ts';
-import type { Position, PurchaseRange } from './purchase-range.ts';
+import type { PurchaseRange } from './purchase-range.ts';
 
 export type ComparisonOptions = {
   readonly organizationId: bigint;
@@ -43,11 +44,11 @@ export type ComparedPart = {
 /** Compares the checksums of the first `rows` purchases after a position. */
 export async function comparePart(
   options: ComparisonOptions,
-  after: Position | null,
+  after: PurchasePosition | null,
   rows: number,
 ): Promise<ComparedPart> {
   const { content, result, startedAt } = await readUnchanged(options, async (source, unchanged) => {
-    const next = await source.query<Position>(
+    const next = await source.query<PurchasePosition>(
       positionInPostgres({ after, until: null }, options.organizationId, rows),
     );
     const range = { after, until: next.rows[0] ?? null };

@@ -1,12 +1,13 @@
 import { DuckDBTimestampValue } from '@duckdb/node-api';
 import sql, { join, type Sql } from 'sql-template-tag';
 import { formatInstant } from '../../src/domain/instant.ts';
-
-/** The position of a purchase in the order of creation, the order of the stores and of an index in Postgres. */
-export type Position = { readonly created: bigint; readonly id: bigint };
+import type { PurchasePosition } from '../capture/watermark.ts';
 
 /** Consecutive purchases. `after` is exclusive, `until` inclusive; null: no bound. */
-export type PurchaseRange = { readonly after: Position | null; readonly until: Position | null };
+export type PurchaseRange = {
+  readonly after: PurchasePosition | null;
+  readonly until: PurchasePosition | null;
+};
 
 /**
  * The range as a condition on the table `purchases`. Postgres estimates the rows between two instants,
@@ -15,12 +16,12 @@ export type PurchaseRange = { readonly after: Position | null; readonly until: P
 export function inPostgres({ after, until }: PurchaseRange): Sql {
   const conditions = [sql`true`];
   if (after !== null) {
-    const created = sql`${formatInstant(after.created)}::timestamptz`;
+    const created = sql`${formatInstant(after.createdAt)}::timestamptz`;
     conditions.push(sql`purchases.created_at >= ${created}
       and (purchases.created_at, purchases.id) > (${created}, ${after.id}::bigint)`);
   }
   if (until !== null) {
-    const created = sql`${formatInstant(until.created)}::timestamptz`;
+    const created = sql`${formatInstant(until.createdAt)}::timestamptz`;
     conditions.push(sql`purchases.created_at <= ${created}
       and (purchases.created_at, purchases.id) <= (${created}, ${until.id}::bigint)`);
   }
@@ -31,13 +32,13 @@ export function inPostgres({ after, until }: PurchaseRange): Sql {
 export function inStore({ after, until }: PurchaseRange, instant: (value: bigint) => Sql): Sql {
   const conditions = [sql`true`];
   if (after !== null) {
-    const created = instant(after.created);
+    const created = instant(after.createdAt);
     conditions.push(
       sql`created_at >= ${created} and (created_at > ${created} or id > ${after.id})`,
     );
   }
   if (until !== null) {
-    const created = instant(until.created);
+    const created = instant(until.createdAt);
     conditions.push(
       sql`created_at <= ${created} and (created_at < ${created} or id <= ${until.id})`,
     );

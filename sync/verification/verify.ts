@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../src/postgres/pool.ts';
+import type { PurchasePosition } from '../capture/watermark.ts';
 import {
   type ComparedPart,
   type ComparisonOptions,
@@ -15,7 +16,7 @@ import {
   type RowHash,
   UnreadableError,
 } from './published-content.ts';
-import type { Position, PurchaseRange } from './purchase-range.ts';
+import type { PurchaseRange } from './purchase-range.ts';
 
 export const verificationStates = [
   'equal',
@@ -117,7 +118,7 @@ async function compareInParts(
   const { signal, pauseFactor = 0, partRows = 50_000 } = options;
   found.dictionaries = await (await requirePublished(options)).findDamage();
   let idsLeft = maxIds;
-  let after: Position | null = null;
+  let after: PurchasePosition | null = null;
   do {
     signal.throwIfAborted();
     const part: ComparedPart = await comparePart(options, after, partRows);

@@ -2,13 +2,9 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/pool.ts';
-import {
-  type Builder,
-  type BuildOptions,
-  type BuildProgress,
-  InsufficientLogError,
-} from '../builds/builder.ts';
+import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts';
 import { findInvalidPurchase } from '../capture/invalid-purchase.ts';
+import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
 import type { WorkerObserver } from '../metrics/observer.ts';
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
@@ -163,7 +159,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
     } catch (error) {
       if (error instanceof InsufficientLogError) {
         organization.phase = 'load required';
-        organization.reason = error.message;
+        organization.reason = error.reason;
         return;
       }
       await handleFailure([organization], 'catch up', error);

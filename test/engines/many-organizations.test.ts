@@ -8,7 +8,7 @@ import { currentFile, organizationDirectory } from '../../src/purchase-store/cur
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { replaceFile } from '../../src/replace-file.ts';
-import { noRecords } from '../../sync/capture/changes.ts';
+import { noRecords } from '../../sync/capture/records.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import { purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';

@@ -18,7 +18,7 @@ import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { readBootId, type TickFile, writeTick } from '../../src/purchase-store/tick-file.ts';
 import { replaceFileSync } from '../../src/replace-file.ts';
-import type { Records } from '../../sync/capture/changes.ts';
+import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 
 /** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */

@@ -206,7 +206,7 @@ describe('a load that fails', { tags: ['slow'] }, () => {
         if (progress !== null) rewriting ??= database.pool.query('vacuum full purchases');
       },
     });
-    await expect(worker.once([organizationId])).rejects.toThrow('the load must start over');
+    await expect(worker.once([organizationId])).rejects.toThrow('The change log cannot be read');
     await rewriting;
     expect(filesIn(folder)).toEqual([]);
     await worker.once([organizationId]);
