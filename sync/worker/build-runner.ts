@@ -1,0 +1,158 @@
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts';
+import type { WorkerObserver } from '../metrics/observer.ts';
+import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
+import { joinPrepared } from '../tick/join.ts';
+import type { Organization } from '../tick/organizations.ts';
+import type { Prepared } from '../tick/store.ts';
+import type { Replication } from './replication.ts';
+import type { Reports } from './reports.ts';
+import { createRetentions } from './retentions.ts';
+
+type BuildKind = 'load' | 'catch up' | 'compact';
+
+type RunningBuild = { readonly kind: BuildKind; readonly done: Promise<void> };
+
+export type BuildRunnerOptions = {
+  readonly builder: Builder;
+  readonly replication: Replication;
+  readonly concurrency: number;
+  readonly reports: Reports;
+  readonly observer: WorkerObserver;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+};
+
+/** Runs builds of organizations that are not building, and publishes the results. */
+export function createBuildRunner(options: BuildRunnerOptions) {
+  const { builder, replication, reports, observer, signal, log } = options;
+  const { context, exclusively } = replication;
+  const queue = new PQueue({ concurrency: options.concurrency });
+  const running = new Map<bigint, RunningBuild>();
+  const retentions = createRetentions();
+
+  const run = (
+    group: readonly Organization[],
+    kind: BuildKind,
+    reason: string,
+    work: (build: BuildOptions) => Promise<void>,
+  ): Promise<void> => {
+    const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
+    for (const { id } of group) {
+      reports.report(id, { state: queuedStates[kind], reason, progress: null });
+    }
+    const done = queue.add(async () => {
+      signal.throwIfAborted();
+      const retain = kind === 'compact' ? () => {} : retentions.begin(group);
+      for (const { id } of group) reports.report(id, { state, reason });
+      const described =
+        group.length === 1
+          ? { organization: encodeId('organization', (group[0] as Organization).id) }
+          : { organizations: group.length };
+      log.info({ ...described, reason }, state);
+      const startedAt = performance.now();
+      try {
+        await work({
+          signal,
+          onRetain: retain,
+          onProgress: createProgressReport((progress) => {
+            for (const { id } of group) reports.report(id, { progress });
+          }),
+        });
+      } catch (error) {
+        retentions.fail(group);
+        throw error;
+      }
+      retentions.succeed(group);
+      const milliseconds = performance.now() - startedAt;
+      observer.built(kind, reason, milliseconds);
+      for (const { id } of group) reports.clear(id);
+      log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
+    });
+    const settled = done.finally(() => {
+      for (const { id } of group) running.delete(id);
+    });
+    settled.catch(() => {});
+    for (const { id } of group) running.set(id, { kind, done: settled });
+    return settled;
+  };
+
+  /** Publishes what a build has prepared; discards it after a failure. */
+  const publish = async (preparing: Promise<readonly Prepared[]>): Promise<void> => {
+    const prepared = await preparing;
+    const [first] = prepared;
+    if (first === undefined) return;
+    try {
+      await exclusively(() => joinPrepared(context(), prepared, first.since));
+    } finally {
+      for (const each of prepared) await each.discard().catch(() => {});
+    }
+  };
+
+  return {
+    load: (group: readonly Organization[], reason: string): Promise<void> =>
+      run(group, 'load', reason, (build) => publish(builder.load(group, build))),
+
+    catchUp: (organization: Organization, reason: string): Promise<void> =>
+      run([organization], 'catch up', reason, (build) => {
+        const { tick } = context().publication;
+        return publish(builder.catchUp(organization, tick, build).then((each) => [each]));
+      }),
+
+    compact: (organization: Organization, reason: string): Promise<void> =>
+      run([organization], 'compact', reason, async (build) => {
+        const compacted = await builder.compact(organization, context().publication.tick, build);
+        try {
+          await exclusively(async () => {
+            const { publication } = context();
+            await compacted.publish(publication.tick, organization.shown ?? publication.shown);
+          });
+        } finally {
+          await compacted.discard().catch(() => {});
+        }
+      }),
+
+    runningOf: (id: bigint): RunningBuild | null => running.get(id) ?? null,
+
+    /** Resolves when the builds that are queued now have ended. */
+    async settled(): Promise<void> {
+      await Promise.allSettled([...running.values()].map(({ done }) => done));
+    },
+
+    /** Snapshots whose later changes builds need; null while a build does not know its snapshot yet. */
+    retained: retentions.snapshots,
+  };
+}
+
+/** The state of an organization whose build waits for a slot. */
+const queuedStates: Readonly<Record<BuildKind, OrganizationState>> = {
+  load: 'waiting to load',
+  'catch up': 'catching up',
+  compact: 'live',
+};
+
+/** The state of an organization that is built. */
+function stateOf(
+  kind: BuildKind,
+  { id }: Organization,
+  storedOf: (id: bigint) => unknown,
+): OrganizationState {
+  if (kind === 'compact') return 'compacting';
+  if (kind === 'catch up') return 'catching up';
+  return storedOf(id) === null ? 'loading' : 'rebuilding';
+}
+
+/** Reports the progress of a load with its rate. */
+function createProgressReport(
+  report: (progress: OrganizationReport['progress']) => void,
+): (progress: BuildProgress) => void {
+  const startedAt = performance.now();
+  let first: number | null = null;
+  return ({ loaded, expected }) => {
+    first ??= loaded;
+    const seconds = Math.max(0.001, (performance.now() - startedAt) / 1000);
+    report({ loaded, expected, rowsPerSecond: Math.round((loaded - first) / seconds) });
+  };
+}

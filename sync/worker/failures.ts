@@ -1,0 +1,93 @@
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { backoffMs } from '../../src/backoff.ts';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import { findInvalidPurchase } from '../capture/invalid-purchase.ts';
+import { describeFailure, isDataError } from '../failure.ts';
+import type { OrganizationReport } from '../status/worker-state.ts';
+import type { Reports } from './reports.ts';
+
+/** What a worker repeats for an organization, with a pause that grows with each failure. */
+export type Work = 'join' | 'build' | 'compaction';
+
+export type Failures = {
+  /** Whether the pause after the last failure is over. */
+  isDue(work: Work, organizationId: bigint): boolean;
+  /** Logs and reports the failure. Everything is published also without a compaction, so its failure is only logged. */
+  failed(work: Work, organizationId: bigint, error: unknown): void;
+  /** True if the last attempt had failed. */
+  succeeded(work: Work, organizationId: bigint): boolean;
+  endPauses(): void;
+  /** The organization was deleted. */
+  forget(organizationId: bigint): void;
+  /** Resolves when reported failures name the invalid purchase. */
+  settled(): Promise<void>;
+};
+
+type Attempts = {
+  count: number;
+  /** Monotonic milliseconds. */
+  notBefore: number;
+};
+
+export function createFailures(options: {
+  readonly database: Database;
+  readonly reports: Reports;
+  readonly log: Logger;
+  readonly onError: (error: unknown) => void;
+}): Failures {
+  const { database, reports, onError } = options;
+  const failing: Readonly<Record<Work, Map<bigint, Attempts>>> = {
+    join: new Map(),
+    build: new Map(),
+    compaction: new Map(),
+  };
+  const logOf = (id: bigint) => options.log.child({ organization: encodeId('organization', id) });
+  // A search reads all purchases of the organization, and others are published meanwhile.
+  const searches = new PQueue({ concurrency: 1 });
+
+  const nameInvalidPurchase = async (
+    id: bigint,
+    failure: NonNullable<OrganizationReport['failure']>,
+  ): Promise<void> => {
+    const found = await findInvalidPurchase(database, id).catch(() => null);
+    if (found === null || reports.of(id)?.failure !== failure) return;
+    const { message, advice } = describeFailure(found);
+    logOf(id).error({ advice }, message);
+    reports.report(id, { failure: { ...failure, message, advice } });
+  };
+
+  return {
+    isDue: (work, id) => performance.now() >= (failing[work].get(id)?.notBefore ?? 0),
+    failed(work, id, error) {
+      onError(error);
+      const attempts = (failing[work].get(id)?.count ?? 0) + 1;
+      const pauseMs = backoffMs(attempts);
+      failing[work].set(id, { count: attempts, notBefore: performance.now() + pauseMs });
+      const { message, advice } = describeFailure(error);
+      logOf(id).error({ advice, attempts, retryInMs: Math.round(pauseMs) }, message);
+      if (work === 'compaction') return;
+      const now = Date.now();
+      const at = new Date(now).toISOString();
+      const retryAt = new Date(now + pauseMs).toISOString();
+      const failure = { message, advice, at, attempts, retryAt };
+      reports.report(id, { progress: null, failure });
+      if (isDataError(error)) void searches.add(() => nameInvalidPurchase(id, failure));
+    },
+    succeeded(work, id) {
+      const hadFailed = failing[work].delete(id);
+      if (hadFailed) logOf(id).info('works again');
+      return hadFailed;
+    },
+    endPauses() {
+      for (const all of Object.values(failing)) {
+        for (const attempts of all.values()) attempts.notBefore = 0;
+      }
+    },
+    forget(id) {
+      for (const all of Object.values(failing)) all.delete(id);
+    },
+    settled: () => searches.onIdle(),
+  };
+}

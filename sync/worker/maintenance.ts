@@ -1,0 +1,82 @@
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import type { Database } from '../../src/postgres/pool.ts';
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import { pruneChangeLog } from '../capture/change-log.ts';
+import { exceptionsOf } from '../tick/organizations.ts';
+import type { Store } from '../tick/store.ts';
+import type { BuildScheduler } from './build-scheduler.ts';
+import type { Replication } from './replication.ts';
+import type { Reports } from './reports.ts';
+import { every } from './timers.ts';
+
+const syncIntervalMs = 5_000;
+const cleanUpIntervalMs = 60_000;
+/** An organization that does not follow for longer is loaded when it can be. */
+const maxRetentionMicroseconds = 3_600_000_000n;
+
+/** Syncs to the disk, prunes the change log, and removes unused data. */
+export function createMaintenance(options: {
+  readonly database: Database;
+  readonly store: Store;
+  readonly shard: Shard;
+  readonly replication: Replication;
+  readonly builds: BuildScheduler;
+  readonly reports: Reports;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}) {
+  const { database, store, shard, replication, builds, reports, log, signal } = options;
+  const { context, organizations, exclusively } = replication;
+  const queue = new PQueue({ concurrency: 1 });
+  const isSyncDue = every(syncIntervalMs);
+  const isCleanUpDue = every(cleanUpIntervalMs);
+
+  const syncAndPrune = async (): Promise<void> => {
+    const { published } = context().publication;
+    await store.sync();
+    await exclusively(async () => {
+      const { publication: current } = context();
+      current.noteSynced(published);
+      await current.publish(current.watermark, current.asOf);
+    });
+    await store.syncTick(shard);
+    const { synced, asOf } = context().publication;
+    const shown = exceptionsOf(organizations).flatMap((each) =>
+      each.shown !== null && each.shown.asOf > asOf - maxRetentionMicroseconds
+        ? [each.shown.snapshot]
+        : [],
+    );
+    const retained = builds.retained();
+    // The next call prunes.
+    if (retained === null) return;
+    await pruneChangeLog(database, replication.reader, [synced.snapshot, ...shown, ...retained]);
+  };
+
+  return {
+    syncAndPrune,
+
+    /** Starts what is due beside the polls: the disk, and deleting millions of entries, may take seconds. */
+    startDue(): void {
+      if (isSyncDue() && queue.pending + queue.size === 0) {
+        void queue.add(async () => {
+          await syncAndPrune().then(
+            () => reports.note('pruning', null),
+            (error) => {
+              if (!signal.aborted) reports.note('pruning', error);
+            },
+          );
+        });
+      }
+      if (isCleanUpDue()) {
+        void queue.add(() =>
+          store
+            .cleanUp(shard, (id) => organizations.has(id))
+            .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now')),
+        );
+      }
+    },
+
+    settled: () => queue.onIdle(),
+  };
+}

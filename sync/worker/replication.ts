@@ -1,0 +1,180 @@
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { encodeId } from '../../src/domain/public-id.ts';
+import type { Database } from '../../src/postgres/pool.ts';
+import type { Shard } from '../../src/purchase-store/shard.ts';
+import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
+import { isDataError } from '../failure.ts';
+import type { ObservedWorker, WorkerObserver } from '../metrics/observer.ts';
+import { joinBehind } from '../tick/join.ts';
+import { exceptionsOf, type Organization, type Organizations } from '../tick/organizations.ts';
+import type { Publication } from '../tick/publication.ts';
+import { refreshOrganizations, startPublication } from '../tick/start.ts';
+import type { Store } from '../tick/store.ts';
+import {
+  defaultMaxTickChanges,
+  noChanges,
+  runTick,
+  type TickContext,
+  type TickResult,
+} from '../tick/tick.ts';
+import type { Failures } from './failures.ts';
+import type { Reports } from './reports.ts';
+import { every } from './timers.ts';
+
+/** Publishes the changes of all organizations that follow, and makes others follow again. */
+export type Replication = {
+  readonly organizations: Organizations;
+  /** The name under which this worker retains the change log. */
+  readonly reader: string;
+  /** Throws before `start`. */
+  context(): TickContext;
+  /** Runs `work` while no tick and no other publication runs. */
+  exclusively<Result>(work: () => Promise<Result>): Promise<Result>;
+  start(): Promise<void>;
+  /** One poll of the change log, and a tick if it has changes. */
+  pollAndPublish(withOrganizations?: boolean): Promise<TickResult>;
+  /** Organizations that are behind and show the same snapshot join together. */
+  joinDue(): Promise<void>;
+  lastPoll(): ObservedWorker['lastPoll'];
+  /** The instant of the published tick; null before `start`. */
+  asOf(): bigint | null;
+  /** Resolves when no publication runs or waits. */
+  settled(): Promise<void>;
+};
+
+type ReplicationOptions = {
+  readonly database: Database;
+  readonly store: Store;
+  readonly shard: Shard;
+  readonly dataFolderId: string;
+  readonly maxTickChanges?: number | undefined;
+  readonly isBuilding: (organizationId: bigint) => boolean;
+  readonly reports: Reports;
+  readonly failures: Failures;
+  readonly observer: WorkerObserver;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+};
+
+const organizationsIntervalMs = 500;
+
+export function createReplication(options: ReplicationOptions): Replication {
+  const { database, store, shard, isBuilding, reports, failures, observer, log, signal } = options;
+  const { maxTickChanges = defaultMaxTickChanges } = options;
+  const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
+  const organizations: Organizations = new Map();
+  // One publication at a time: a tick, a join, or the end of a build.
+  const publications = new PQueue({ concurrency: 1 });
+  const exclusively = <Result>(work: () => Promise<Result>): Promise<Result> =>
+    publications.add(async () => {
+      signal.throwIfAborted();
+      return work();
+    });
+  let publication: Publication | null = null;
+  const organizationsDue = every(organizationsIntervalMs);
+  let organizationsDigest = '';
+  let lastPoll: ObservedWorker['lastPoll'] = null;
+
+  const onFailure = ({ id }: Organization, error: unknown): void => {
+    observer.failed('changes');
+    failures.failed('join', id, error);
+  };
+
+  const context = (): TickContext => {
+    if (publication === null) throw new Error('the worker has not started');
+    return { database, store, organizations, publication, maxTickChanges, onFailure };
+  };
+
+  const start = async (): Promise<void> => {
+    if (publication !== null) return;
+    await removeForeignEntries(database);
+    // Before the first load: the workers of other data folders prune what no reader retains.
+    await retainChangeLog(database, reader);
+    organizations.clear();
+    publication = await startPublication({ database, store, shard }, organizations, (id, error) =>
+      log.error({ organization: encodeId('organization', id), err: error }, 'cannot be continued'),
+    );
+  };
+
+  /** False if a deleted organization is still building. */
+  const refresh = async (): Promise<boolean> => {
+    let isComplete = true;
+    for (const { id } of await refreshOrganizations(database, shard, organizations)) {
+      if (isBuilding(id)) {
+        isComplete = false;
+        continue;
+      }
+      organizations.delete(id);
+      failures.forget(id);
+      reports.clear(id);
+      await store.remove(id);
+      log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases');
+    }
+    return isComplete;
+  };
+
+  const pollAndPublish = (withOrganizations = organizationsDue()): Promise<TickResult> =>
+    exclusively(async () => {
+      const current = context().publication;
+      const startedAt = performance.now();
+      const poll = await pollChangeLog(database, current.watermark, shard, withOrganizations);
+      if (poll.organizations !== null && poll.organizations !== organizationsDigest) {
+        const isComplete = await refresh();
+        organizationsDigest = isComplete ? poll.organizations : '';
+      }
+      lastPoll = { asOf: poll.asOf, at: performance.now() };
+      observer.polled(lastPoll.at - startedAt);
+      if (!poll.isTickDue) {
+        await current.publish(current.watermark, poll.asOf);
+        return noChanges;
+      }
+      const tickAt = performance.now();
+      const result = await runTick(context());
+      observer.published(result.changes, result.bytes, performance.now() - tickAt);
+      return result;
+    });
+
+  const joinDue = async (): Promise<void> => {
+    const groups = new Map<string, Organization[]>();
+    for (const organization of exceptionsOf(organizations)) {
+      const { id, phase, shown } = organization;
+      if (phase !== 'behind' || shown === null || isBuilding(id)) continue;
+      if (!failures.isDue('join', id)) continue;
+      groups.set(shown.snapshot, [...(groups.get(shown.snapshot) ?? []), organization]);
+    }
+    for (const group of groups.values()) await join(group);
+  };
+
+  const join = async (group: readonly Organization[]): Promise<void> => {
+    const since = group[0]?.shown;
+    if (since == null) return;
+    try {
+      await exclusively(() => joinBehind(context(), group, since));
+      for (const { id, phase } of group) {
+        if (phase !== 'following') continue;
+        // A failure of a build is no failure of the join.
+        if (failures.succeeded('join', id)) reports.clear(id);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      // One organization's rows must not keep others from joining.
+      if (!isDataError(error)) throw error;
+      if (group.length > 1) for (const organization of group) await join([organization]);
+      else onFailure(group[0] as Organization, error);
+    }
+  };
+
+  return {
+    organizations,
+    reader,
+    context,
+    exclusively,
+    start,
+    pollAndPublish,
+    joinDue,
+    lastPoll: () => lastPoll,
+    asOf: () => publication?.asOf ?? null,
+    settled: () => publications.onIdle(),
+  };
+}
