@@ -37,8 +37,8 @@ export function firstAvailable(
 /** `isOutdated`: `preferred` has the purchases, and does not show yet what `fallback` has shown. */
 type OnFallback = (organizationId: bigint, isOutdated: boolean) => void;
 
-/** The latest instant that `fallback` has shown, and when to wait for it (milliseconds, monotonic). */
-type ShownInstant = { asOf: bigint; waitAfter: number };
+/** The latest instant that `fallback` has shown, when, and when to wait for it (milliseconds, monotonic). */
+type ShownInstant = { asOf: bigint; shownAt: number; waitAfter: number };
 type ShownInstants = LRUCache<bigint, ShownInstant>;
 
 function createReader(
@@ -76,9 +76,13 @@ function createReader(
     }
   };
 
-  const show = (organizationId: bigint, asOf: bigint): void => {
-    const known = shown.get(organizationId) ?? { asOf, waitAfter: 0 };
-    if (asOf > known.asOf) known.asOf = asOf;
+  const show = (organizationId: bigint, asOf: bigint, startedAt: number): void => {
+    const known = shown.get(organizationId) ?? { asOf, shownAt: 0, waitAfter: 0 };
+    // If the query began later and shows an earlier instant, Postgres's clock went back.
+    if (asOf > known.asOf || startedAt > known.shownAt) {
+      known.asOf = asOf;
+      known.shownAt = performance.now();
+    }
     shown.set(organizationId, known);
   };
 
@@ -103,8 +107,9 @@ function createReader(
     query: (engine: PurchaseReader) => Promise<AsOf<Result>>,
   ): Promise<AsOf<Result>> =>
     run(organizationId, async (engine) => {
+      const startedAt = performance.now();
       const result = await query(engine);
-      if (engine === fallback) show(organizationId, result.asOf);
+      if (engine === fallback) show(organizationId, result.asOf, startedAt);
       return result;
     });
 
@@ -118,17 +123,18 @@ function createReader(
     timeSeries: (organizationId, query, ...rest) =>
       runAsOf(organizationId, (engine) => engine.timeSeries(organizationId, query, ...rest)),
     export: (organizationId, filters, take, signal) =>
-      run(organizationId, (engine) =>
-        engine.export(
+      run(organizationId, (engine) => {
+        const startedAt = performance.now();
+        return engine.export(
           organizationId,
           filters,
           (source, either) => {
-            if (engine === fallback) show(organizationId, source.asOf);
+            if (engine === fallback) show(organizationId, source.asOf, startedAt);
             return take(source, either);
           },
           signal,
-        ),
-      ),
+        );
+      }),
     freshness: async (organizationId) =>
       (await usableVersion(organizationId))?.asOf ?? fallback.freshness(organizationId),
     version: async (organizationId) =>

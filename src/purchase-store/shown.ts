@@ -4,7 +4,7 @@ import type { TickFile, TickWatermark } from './tick-file.ts';
 /**
  * What an organization shows: the published tick, if it is of the same history of the same database,
  * the organization was written before it and is no exception of it; otherwise what the exception or
- * CURRENT says, whichever is later.
+ * CURRENT says, whichever was written later.
  */
 export function shownWatermark(
   organizationId: bigint,
@@ -12,13 +12,13 @@ export function shownWatermark(
   published: TickFile | null,
 ): TickWatermark {
   const exception = published?.exceptions[String(organizationId)];
+  const isLater = published !== null && published.tick > current.tick;
   const isInTick =
-    published !== null &&
-    published.tick > current.tick &&
+    isLater &&
     published.fingerprint === current.fingerprint &&
     current.source.startsWith(`${published.database}/`);
   const { asOf, snapshot, token } =
-    exception !== undefined && exception.asOf > current.asOf
+    exception !== undefined && exception.asOf > 0n && isLater
       ? exception
       : isInTick && exception === undefined
         ? published

@@ -43,6 +43,8 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher 
   const loads = new Map<bigint, Load>();
   let number = 0n;
   let newest: PublishedTick | null = null;
+  /** The instant of a failed insert, which may be visible. */
+  let uncertain = 0n;
   let inserted: PublishedTick | null = null;
   /** Monotonic milliseconds, before which no later instant alone is inserted. */
   let instantDueAt = 0;
@@ -85,13 +87,13 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher 
     async publishTick(tick, revision) {
       const key = keyOf(tick, revision);
       const isLaterInstant = key === newest?.key;
-      // An instant of a failed insert may be visible.
-      const shown = newest?.tick.asOf ?? 0n;
-      newest = { tick: { ...tick, asOf: tick.asOf > shown ? tick.asOf : shown }, key };
+      newest = { tick: { ...tick, asOf: tick.asOf > uncertain ? tick.asOf : uncertain }, key };
       if (!isPending() && performance.now() < instantDueAt) return;
       try {
         await insertAll();
+        uncertain = 0n;
       } catch (error) {
+        uncertain = newest.tick.asOf;
         if (isLaterInstant) throw error;
         log.warn({ err: error }, 'cannot publish a tick now; the next one includes it');
       }

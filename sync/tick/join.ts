@@ -49,7 +49,7 @@ export async function joinBehind(
   const changes = withinLimits(context, read.result.changes);
   await publishChanges(context, changes, publication.watermark, {
     joining: [...joining].filter(({ id }) => !counts.has(id) || changes.has(id)),
-    shown: notBefore(read.watermark, since.asOf, publication.asOf),
+    shown: read.watermark,
   });
 }
 
@@ -73,14 +73,7 @@ export async function joinPrepared(
     const organization = organizations.get(id);
     // It was deleted meanwhile.
     if (organization === undefined) continue;
-    const shown = notBefore(watermark, organization.shown?.asOf ?? 0n, publication.asOf);
-    await each.publish(publication.tick, shown);
-    follow(organization, shown);
+    await each.publish(publication.tick, watermark);
+    follow(organization, watermark);
   }
-}
-
-/** The watermark with the latest of the instants: Postgres's clock may have gone back. */
-export function notBefore(watermark: Watermark, ...instants: readonly bigint[]): Watermark {
-  const asOf = instants.reduce((max, each) => (each > max ? each : max), watermark.asOf);
-  return { ...watermark, asOf };
 }

@@ -21,7 +21,7 @@ export type Organization = {
   phase: Phase;
   /**
    * What readers see if it does not follow; null if nothing is published. If it follows: what it showed
-   * when it joined, until a tick shows that instant; otherwise null.
+   * when it joined, until a tick shows a later snapshot; otherwise null.
    */
   shown: Watermark | null;
   /** Why it does not follow. */
@@ -54,7 +54,7 @@ export function leave(
   organization.reason = reason;
 }
 
-/** The organization shows `shown` until a tick shows that instant; the published tick if it is null. */
+/** The organization shows `shown` until a tick with a new instant; the published tick if it is null. */
 export function follow(organization: Organization, shown: Watermark | null): void {
   organization.phase = 'following';
   organization.shown = shown;
@@ -73,12 +73,23 @@ export function exceptionsOf(organizations: Organizations): Organization[] {
 /** Readers then show what CURRENT says, if there is anything that this worker could not read. */
 const unknown: Watermark = { asOf: 0n, snapshot: '', token: '', fingerprint: '', database: '' };
 
-/** What organizations show that do not show a tick of the instant `asOf`, by id. */
-export function shownBeside(organizations: Organizations, asOf: bigint): Map<bigint, Watermark> {
+/**
+ * What organizations show that do not show a tick of the instant `asOf`, by id. A new instant is later
+ * than all that organizations showed when they joined. One that is beyond it is of a clock that has
+ * gone back since.
+ */
+export function shownBeside(
+  organizations: Organizations,
+  asOf: bigint,
+  isSameInstant: boolean,
+): Map<bigint, Watermark> {
   const shownById = new Map<bigint, Watermark>();
   for (const { id, phase, shown } of organizations.values()) {
-    if (phase !== 'following') shownById.set(id, shown ?? unknown);
-    else if (shown !== null && shown.asOf > asOf) shownById.set(id, shown);
+    const isBeyond = shown !== null && shown.asOf > asOf;
+    if (phase === 'following') {
+      if (isBeyond && isSameInstant) shownById.set(id, shown);
+    } else if (isBeyond && !isSameInstant) shownById.set(id, { ...shown, asOf });
+    else shownById.set(id, shown ?? unknown);
   }
   return shownById;
 }

@@ -16,7 +16,10 @@ export type Publication = {
   readonly shown: Watermark;
   /** The number of the next tick. Batches with it are not visible before it is published. */
   next(): number;
-  /** Publishes the next tick. Its instant is that of `watermark`, or `asOf`. Instants never go back. */
+  /**
+   * Publishes the next tick. Without `asOf`, its instant is that of a new `watermark`, and stays the
+   * same with the present one. It is earlier than the last one if Postgres's clock went back.
+   */
   publish(watermark: Watermark, asOf?: bigint): Promise<void>;
   /** What is published. */
   readonly published: PublishedTick;
@@ -68,9 +71,8 @@ export function createPublication(
       return synced;
     },
     next: () => tick + 1,
-    async publish(moved, instant = moved.asOf) {
-      const nextAsOf = instant > asOf ? instant : asOf;
-      const exceptions = shownBeside(organizations, nextAsOf);
+    async publish(moved, nextAsOf = moved === watermark ? asOf : moved.asOf) {
+      const exceptions = shownBeside(organizations, nextAsOf, nextAsOf === asOf);
       const next: PublishedTick = {
         tick: tick + 1,
         ...fieldsOf(moved),

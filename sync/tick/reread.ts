@@ -1,7 +1,6 @@
 import { streamChanges, streamReread } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import { noRecords, type Records } from '../capture/records.ts';
-import { notBefore } from './join.ts';
 import { maxTickBytes, publishChanges, type TickContext } from './tick.ts';
 
 /** The records take more than a tick may have. */
@@ -37,7 +36,7 @@ export async function reread(
   if (read === null) return false;
   await publishChanges(context, new Map([[organizationId, read.result]]), since, {
     joining: [organization],
-    shown: notBefore(read.watermark, organization.shown?.asOf ?? 0n, publication.asOf),
+    shown: read.watermark,
   });
   return organizations.get(organizationId)?.phase === 'following';
 }

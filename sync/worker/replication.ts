@@ -123,6 +123,10 @@ export function createReplication(options: ReplicationOptions): Replication {
         const isComplete = await refresh();
         organizationsDigest = isComplete ? poll.organizations : '';
       }
+      if (poll.asOf < current.asOf) {
+        const seconds = Number(current.asOf - poll.asOf) / 1e6;
+        log.warn({ seconds }, "Postgres's clock went back: responses state earlier instants again");
+      }
       lastPoll = { asOf: poll.asOf, at: performance.now() };
       observer.polled(lastPoll.at - startedAt);
       if (!poll.isTickDue) {

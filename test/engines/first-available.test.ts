@@ -12,13 +12,23 @@ const it = test
   })
   /** Whether the engine over files has what is published. */
   .extend('files', () => ({ areAvailable: true }))
-  .extend('purchases', async ({ database, directory, files }, { onCleanup }) => {
+  /** By how much Postgres's clock is ahead, in microseconds. */
+  .extend('clock', () => ({ ahead: 0n }))
+  .extend('purchases', async ({ database, directory, files, clock }, { onCleanup }) => {
     const duckdb = await createTestDuckDBEngine(directory);
     const engine: PurchaseEngine = {
       ...duckdb,
       version: async (id) => (files.areAvailable ? duckdb.version(id) : null),
     };
-    const purchases = firstAvailable(engine, createPostgresEngine(database.pool));
+    const postgres = createPostgresEngine(database.pool);
+    const ahead: PurchaseEngine = {
+      ...postgres,
+      stats: async (...query) => {
+        const { result, asOf } = await postgres.stats(...query);
+        return { result, asOf: asOf + clock.ahead };
+      },
+    };
+    const purchases = firstAvailable(engine, ahead);
     onCleanup(() => purchases.close());
     return purchases;
   })
@@ -61,6 +71,22 @@ describe('an organization that Postgres has served', () => {
     expect((await stats()).count).toBe(4n);
     await add(1);
     expect((await stats()).count).toBe(5n);
+  });
+
+  it('is served from files again after the clock of Postgres went back', {
+    tags: ['slow'],
+  }, async ({ add, clock, files, stats, worker }) => {
+    await add(3);
+    await worker.syncAll();
+    files.areAvailable = false;
+    clock.ahead = 3_600_000_000n;
+    const { asOf } = await stats();
+    files.areAvailable = true;
+    clock.ahead = 0n;
+    expect((await stats()).asOf).toBeLessThan(asOf);
+    await worker.syncAll();
+    await add(1);
+    expect((await stats()).count).toBe(3n);
   });
 });
 

@@ -15,6 +15,7 @@ import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { publishedLog } from '../support/published-files.ts';
 import { addOrganization, addPurchases } from '../support/shop.ts';
@@ -104,13 +105,14 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     }
   });
 
-  it('never goes back if the clock of Postgres does', { tags: ['slow'] }, async ({
+  it('is that of the clock of Postgres again after this went back', { tags: ['slow'] }, async ({
     directory,
     markers,
+    engine,
     openWorker,
     readAnew,
   }) => {
-    const [marker] = markers;
+    const [marker, other] = markers;
     const first = await openWorker();
     await first.syncAll();
     await first.close();
@@ -120,15 +122,24 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     const later = tick.asOf + 3_600_000_000n;
     writeTick(directory, { ...tick, asOf: later });
     expect(await readAnew(marker)).toEqual({ value: 0n, asOf: later });
-    const worker = await openWorker({ maxLogRecords: 0 });
+    expect(await marker.read(engine)).toEqual({ value: 0n, asOf: later });
+    const lines: string[] = [];
+    const log = createRecordedLog((line) => lines.push(line));
+    const worker = await openWorker({ maxLogRecords: 0, log });
     for (const change of [
       () => worker.syncAll(),
       () => worker.repairsFor(marker.organizationId).rebuild(),
+      () => worker.syncAll(),
     ]) {
       await marker.increment();
       await change();
-      expect(await readAnew(marker)).toEqual({ value: marker.value(), asOf: later });
+      for (const shown of [await marker.read(engine), await readAnew(marker)]) {
+        expect(shown?.value).toBe(marker.value());
+        expect(shown?.asOf).toBeLessThan(later);
+      }
     }
+    expect((await other.read(engine))?.asOf).toBeLessThan(later);
+    expect(lines.filter((line) => line.includes('clock went back'))).toHaveLength(1);
   });
 
   it('stays the same for an organization that leaves the ticks', { tags: ['slow'] }, async ({

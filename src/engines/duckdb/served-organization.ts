@@ -70,14 +70,17 @@ type Opened = {
   applying: Promise<void> | null;
 };
 
-/** What a transaction that begins now sees: all changes up to `asOf`, and none later than its tick. */
-type Version = { readonly generation: Generation; readonly asOf: bigint };
+/** What responses state. Of two, the one of the later tick holds: Postgres's clock may go back. */
+type Shown = { readonly tick: number; readonly asOf: bigint };
+
+/** What a transaction that begins now sees: all changes up to `shown`, and none later than its tick. */
+type Version = { readonly generation: Generation; readonly shown: Shown };
 
 /** What the newest published tick says of an open store. */
 type Found = {
   readonly opened: Opened;
   readonly pending: PendingBatches | null;
-  readonly asOf: bigint;
+  readonly shown: Shown;
 };
 
 const minRetryDelayMs = 200;
@@ -98,9 +101,11 @@ export class ServedOrganization {
   readonly #directory: string;
   #opened: Opened | null = null;
   #opening: Promise<void> | null = null;
-  /** What was served last, and the latest instant that responses have shown of it. */
+  /** What was served last, and what responses have shown of it. */
   #served: Pick<Current, 'source' | 'fingerprint'> | null = null;
-  #asOf = 0n;
+  #shown: Shown = { tick: 0, asOf: 0n };
+  /** How often the instant went back. It is part of a version's name: cached responses have instants. */
+  #clockSteps = 0;
   #failures = 0;
   /** Not opened again before this time (monotonic milliseconds), unless CURRENT is another file. */
   #retryAt = 0;
@@ -117,7 +122,7 @@ export class ServedOrganization {
     this.#options = options;
     this.#directory = organizationDirectory(options.dataDirectory, id);
     this.#served = previous === undefined ? null : previous.#served;
-    this.#asOf = previous === undefined ? 0n : previous.#asOf;
+    if (previous !== undefined) this.#shown = previous.#shown;
     this.#damaged = new Map(previous === undefined ? [] : previous.#damaged);
   }
 
@@ -130,7 +135,7 @@ export class ServedOrganization {
     const opened = this.#opened;
     // Without CURRENT, the files have been removed with their organization.
     if (!this.#isServing || opened === null || stampOf(this.#currentFile) === null) return null;
-    return this.#instantOf(opened.store.current, this.#options.ticks.of(this.id));
+    return this.#shownOf(opened.store.current, this.#options.ticks.of(this.id)).asOf;
   }
 
   get unavailability(): Unavailability {
@@ -153,7 +158,8 @@ export class ServedOrganization {
     if (found === null) return null;
     const { base, log } = found.opened.store.current;
     const position = found.pending?.end ?? found.opened.store.part().position;
-    return { name: `${base} ${log} ${position}`, asOf: found.asOf };
+    const name = `${base} ${log} ${position} ${this.#clockSteps}`;
+    return { name, asOf: found.shown.asOf };
   }
 
   /**
@@ -174,7 +180,8 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
-      const { generation, asOf } = await begin(connection, found);
+      const { generation, shown } = await begin(connection, found);
+      const { asOf } = shown;
       const files = filesOf(opened.store, asOf);
       const result = await work({ generation, asOf, files, hold, reportDamage });
       await connection.run('commit');
@@ -236,7 +243,7 @@ export class ServedOrganization {
     const tick = this.#options.ticks.of(this.id);
     const pending = store.findPending(tick?.tick ?? 0);
     if (pending === null) return;
-    const asOf = this.#instantOf(store.current, tick);
+    const shown = this.#shownOf(store.current, tick);
     const connection = await this.#options.instance.connect();
     let committed = () => {};
     let applied: Applied | null = null;
@@ -249,8 +256,7 @@ export class ServedOrganization {
         while (opened.beginning > 0) await sleep(1);
       });
       if (applied === null) return;
-      this.#asOf = asOf;
-      opened.version = nextVersion(opened.version, applied, asOf);
+      opened.version = nextVersion(opened.version, applied, shown);
     } catch (error) {
       if (isDamage(error)) this.#handleDamage(store.current, error);
       if (this.#opened === opened) await this.#replace(null);
@@ -279,9 +285,9 @@ export class ServedOrganization {
       if (this.#isDamaged(current)) return this.#cannot('damaged');
       try {
         const pending = opened.store.findPending(tick?.tick ?? 0);
-        this.#asOf = this.#instantOf(current, tick);
+        const shown = this.#shownOf(current, tick);
         this.#isServing = true;
-        return { opened, pending, asOf: this.#asOf };
+        return { opened, pending, shown };
       } catch (error) {
         this.#handleDamage(current, error);
         return this.#cannot('damaged');
@@ -294,14 +300,18 @@ export class ServedOrganization {
     return null;
   }
 
-  /** The instant that responses show. It never goes back within one history of the database. */
-  #instantOf(current: Current, tick: TickFile | null): bigint {
-    const shown = shownWatermark(this.id, current, tick).asOf;
+  /** What responses show. It is never of an earlier tick within one history of the database. */
+  #shownOf(current: Current, tick: TickFile | null): Shown {
+    const { asOf } = shownWatermark(this.id, current, tick);
+    const shown = { tick: Math.max(current.tick, tick?.tick ?? 0), asOf };
     const served = this.#served;
     const isSameHistory =
       served?.source === current.source && served.fingerprint === current.fingerprint;
     this.#served = current;
-    return isSameHistory ? max(shown, this.#asOf) : shown;
+    const before = this.#shown;
+    this.#shown = isSameHistory ? later(before, shown) : shown;
+    if (this.#shown.asOf < before.asOf) this.#clockSteps += 1;
+    return this.#shown;
   }
 
   /** False if nothing readable is published. Concurrent calls share one attempt. */
@@ -337,12 +347,12 @@ export class ServedOrganization {
       );
       const { cache } = store.base.content;
       const generation = await createGeneration(connection, store.catalogs, cache);
-      const version = { generation, asOf: this.#instantOf(current, tick) };
+      const version = { generation, shown: this.#shownOf(current, tick) };
       const idle = { users: 0, beginning: 0, isRetired: false, applying: null, committing: null };
       await this.#replace({ store, stamp, version, ...idle });
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.
-      if (stampOf(this.#currentFile) !== stamp) return;
+      if (stampOf(this.#currentFile) !== stamp) return this.#openCurrent();
       if (!isDamage(error)) throw error;
       this.#handleDamage(current, error);
       this.#unavailability = 'damaged';
@@ -419,11 +429,12 @@ export class ServedOrganization {
 const storeBytes = 300_000;
 const recordBytes = 700;
 
-const max = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+const later = (one: Shown, other: Shown): Shown =>
+  one.tick > other.tick || (one.tick === other.tick && one.asOf > other.asOf) ? one : other;
 
-const nextVersion = ({ generation }: Version, applied: Applied, asOf: bigint): Version => ({
+const nextVersion = ({ generation }: Version, applied: Applied, shown: Shown): Version => ({
   generation: nextGeneration(generation, applied),
-  asOf,
+  shown,
 });
 
 /**
@@ -431,13 +442,13 @@ const nextVersion = ({ generation }: Version, applied: Applied, asOf: bigint): V
  * DuckDB fixes what a transaction sees of a database at its first use. USE is one that needs no plan:
  * a SELECT took 0.2 ms more.
  */
-async function begin(connection: DuckDBConnection, { opened, asOf }: Found): Promise<Version> {
+async function begin(connection: DuckDBConnection, { opened, shown }: Found): Promise<Version> {
   while (opened.committing !== null) await opened.committing;
   opened.beginning += 1;
   try {
     await connection.run(`begin transaction read only; use ${opened.store.catalogs.delta}`);
     const { version } = opened;
-    return { ...version, asOf: max(asOf, version.asOf) };
+    return { ...version, shown: later(shown, version.shown) };
   } finally {
     opened.beginning -= 1;
   }
