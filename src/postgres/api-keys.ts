@@ -2,6 +2,7 @@ import pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { generateSecret, hashOf } from './key-secret.ts';
 import { type Database, firstRow } from './pool.ts';
+import { countEvents, type Usage, type UsageRow, usageFrom } from './rate-limits.ts';
 import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
 
 export const scopes = ['read', 'write'] as const;
@@ -56,39 +57,24 @@ export async function findCredential(database: Database, hash: Buffer): Promise<
   return rows[0] === undefined ? null : credentialFrom(rows[0], database, hash);
 }
 
-/** The events of a window, and its end: milliseconds since 1970. */
-export type Usage = { readonly events: number; readonly endsAt: number };
-
-/**
- * Finds the credential and counts the request in one statement. The row lock makes concurrent
- * requests of all processes count one after the other.
- */
+/** Finds the credential and counts the request in one statement. */
 export async function findCredentialAndCount(
   database: Database,
   hash: Buffer,
   windowMs: number,
 ): Promise<{ readonly credential: Credential; readonly usage: Usage } | null> {
-  const now = Date.now();
-  const { rows } = await database.query<KeyRow & { points: number; expire: number }>({
+  const { rows } = await database.query<KeyRow & UsageRow>({
     name: 'find-credential-and-count',
-    // The row format of rate-limiter-flexible, which counts failed keys in the same table.
     text: `
       with valid_key as (${validKey(storedSourceIdentity)}),
-      counted as (
-        insert into rate_limits as before (key, points, expire)
-        select 'requests:' || id, 1, $3::double precision from valid_key
-        on conflict (key) do update set
-          points = case when before.expire <= $2 then 1 else before.points + 1 end,
-          expire = case when before.expire <= $2 then excluded.expire else before.expire end
-        returning points, expire
-      )
+      counted as (${countEvents(`select 'requests:' || id from valid_key`)})
       select * from valid_key, counted`,
-    values: [hash, now, now + windowMs],
+    values: [hash, windowMs],
   });
   const row = rows[0];
   if (row === undefined) return null;
   const credential = await credentialFrom(row, database, hash);
-  return credential && { credential, usage: { events: row.points, endsAt: row.expire } };
+  return credential && { credential, usage: usageFrom(row) };
 }
 
 /**

@@ -96,6 +96,33 @@ describe('checking and counting a key', () => {
     expect(await counts()).toEqual([{ key: `requests:${key.id}`, points: 60 }]);
   });
 
+  it('goes by the clock of Postgres, not of the machines', async ({ start }) => {
+    const options = { rateLimitPerMinute: 1, failedKeysPerMinute: 1 } as const;
+    const api = await start({ rateLimitStore: 'postgres', ...options });
+    const twoHoursMs = 7_200_000;
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + twoHoursMs });
+    expect((await api.get('/v1/me', key.secret)).statusCode).toBe(200);
+    expectRefusal(await api.get('/v1/me', 'crm_live_wrong'), 'authentication_error');
+    vi.setSystemTime(Date.now() - 2 * twoHoursMs);
+    for (const secret of [key.secret, 'crm_live_wrong']) {
+      const refused = expectRefusal(await api.get('/v1/me', secret), 'rate_limited');
+      expect(refused.retry_after).toBeLessThanOrEqual(60);
+    }
+  });
+
+  it.for([
+    ['has ended', -1],
+    ['ends in an hour, by a clock that went back', 3_600_000],
+  ] as const)('begins anew if the window %s', async ([_, restMs], { database, start }) => {
+    await database.pool.query(
+      `insert into rate_limits values ($1, 9, extract(epoch from now()) * 1000 + $2)`,
+      [`requests:${key.id}`, restMs],
+    );
+    const api = await start({ rateLimitStore: 'postgres', rateLimitPerMinute: 3 });
+    const { headers } = await api.get('/v1/me', key.secret);
+    expect(headers['x-ratelimit-remaining']).toBe('2');
+  });
+
   it('continues counts of the previous version', async ({ database, start }) => {
     const expire = Date.now() + 30_000;
     await database.pool.query('insert into rate_limits values ($1, 7, $2)', [
@@ -113,7 +140,7 @@ describe('checking and counting a key', () => {
       `insert into rate_limits values ('requests:1', 5, $1), ('requests:2', 5, $2)`,
       [Date.now() - 2 * 3_600_000, Date.now() + 60_000],
     );
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     await start({ rateLimitStore: 'postgres' });
     vi.advanceTimersByTime(10 * 60_000);
     vi.useRealTimers();

@@ -3,10 +3,10 @@ import {
   type Credential,
   findCredential,
   findCredentialAndCount,
-  type Usage,
 } from '../../postgres/api-keys.ts';
 import { secretHash } from '../../postgres/key-secret.ts';
 import type { Database } from '../../postgres/pool.ts';
+import type { Usage } from '../../postgres/rate-limits.ts';
 import type { Settings } from '../../settings.ts';
 import { clientNetwork } from '../client-network.ts';
 import type { HttpObserver } from '../observer.ts';

@@ -1,17 +1,14 @@
 import type { FastifyReply } from 'fastify';
-import {
-  type RateLimiterAbstract,
-  RateLimiterMemory,
-  RateLimiterPostgres,
-  RateLimiterRes,
-} from 'rate-limiter-flexible';
-import type { Usage } from '../../postgres/api-keys.ts';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Database } from '../../postgres/pool.ts';
+import { countEvent, deleteOldCounts, type Usage } from '../../postgres/rate-limits.ts';
 import type { Limit } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';
 
 /** The length of a window, which begins with its first event. */
 export const windowMs = 60_000;
+
+const cleanUpIntervalMs = 300_000;
 
 /** Counts one event of a key or an address. */
 type Counter = (id: string) => Promise<Usage>;
@@ -21,30 +18,25 @@ export function createCounter({
   perMinute,
   sharedIn,
 }: {
-  /** The prefix of the counter's rows or entries. */
+  /** The prefix of the counter's rows. */
   readonly name: 'requests' | 'failed keys';
   readonly perMinute: number;
   /** The database in which several API processes count; in memory if undefined. */
   readonly sharedIn: Database | undefined;
 }): Counter {
-  const common = { points: perMinute, duration: windowMs / 1000, keyPrefix: name };
-  const limiter: RateLimiterAbstract =
-    sharedIn === undefined
-      ? new RateLimiterMemory(common)
-      : new RateLimiterPostgres({
-          ...common,
-          storeClient: sharedIn,
-          storeType: 'pool',
-          tableName: 'rate_limits',
-          tableCreated: true,
-          // Deletes expired rows of all limits.
-          clearExpiredByTimeout: true,
-        });
+  if (sharedIn !== undefined) {
+    const cleanUp = () => void deleteOldCounts(sharedIn).catch(() => {});
+    setInterval(cleanUp, cleanUpIntervalMs).unref();
+    return (id) => countEvent(sharedIn, `${name}:${id}`, windowMs);
+  }
+  const limiter = new RateLimiterMemory({ points: perMinute, duration: windowMs / 1000 });
   return async (id) => {
     const used = await limiter.consume(id).catch((refused: unknown) => refused);
     // `consume` also rejects with a result if the limit is exceeded.
     if (!(used instanceof RateLimiterRes)) throw used;
-    return { events: used.consumedPoints, endsAt: Date.now() + used.msBeforeNext };
+    // Longer than a window if the clock has gone back. A timer ends the window in any case.
+    const restMs = Math.min(used.msBeforeNext, windowMs);
+    return { events: used.consumedPoints, endsAt: Date.now() + restMs, restMs };
   };
 }
 
@@ -63,11 +55,11 @@ export function setRateLimitHeaders(
 /** Throws rate_limited beyond the limit. */
 export function requireWithinLimit(
   perMinute: number,
-  { events, endsAt }: Usage,
+  { events, restMs }: Usage,
   limit: Limit,
   message: string,
 ): void {
   if (events <= perMinute) return;
-  const retryAfter = Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
+  const retryAfter = Math.max(1, Math.ceil(restMs / 1000));
   throw new ApiError('rate_limited', message, { retryAfter, limit });
 }
