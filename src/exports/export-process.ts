@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { StoreFiles } from '../domain/purchase-engine.ts';
 import { spillDirectory } from '../duckdb/spill.ts';
-import { writeBatches } from '../http/formats/format.ts';
+import { type Format, writeBatches } from '../http/formats/format.ts';
 import { formats } from '../http/formats/negotiation.ts';
 import type { ExportWriter } from '../http/services.ts';
 import { builtProgram } from '../package-files.ts';
@@ -15,6 +15,7 @@ import { purchaseBatches, purchaseTable } from '../resources/purchase-table.ts';
 import { childEnvironment } from '../settings.ts';
 import { openPipe } from './pipe.ts';
 import type { ExportJob } from './run-job.ts';
+import { spool } from './spool.ts';
 
 const program = builtProgram('src/exports/export-worker.ts');
 
@@ -30,7 +31,10 @@ type ExportOptions = {
 
 type Input = { readonly files: StoreFiles } | { readonly csv: AsyncIterable<Uint8Array> };
 
-/** Writes files, and all Parquet, in processes of their own, and other batches here. */
+/**
+ * Writes files, and all Parquet, in processes of their own, and other batches here. Batches are read
+ * without waiting for the client: a transaction of Postgres is open until all are read.
+ */
 export function createExportWriter({ dataDirectory, ...limits }: ExportOptions): ExportWriter {
   let started = 0;
   return (source, filters, format, signal) => {
@@ -46,9 +50,10 @@ export function createExportWriter({ dataDirectory, ...limits }: ExportOptions):
       return runExportProcess({ ...job, source: ofFiles }, source, signal);
     }
     const batches = purchaseBatches(source.purchases);
-    if (format !== 'parquet') return writeBatches(formats[format], purchaseTable, batches);
-    const csv = writeBatches(formats.csv, purchaseTable, batches);
-    return runExportProcess({ ...job, source: 'csv' }, { csv }, signal);
+    const spooled = (lines: Format) =>
+      spool(writeBatches(lines, purchaseTable, batches), `${job.spillDirectory}.spool`);
+    if (format !== 'parquet') return spooled(formats[format]);
+    return runExportProcess({ ...job, source: 'csv' }, { csv: spooled(formats.csv) }, signal);
   };
 }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
@@ -65,17 +66,27 @@ export function createPostgresEngine(
     get: queued(findPurchase),
     stats: queued(purchaseStats),
     timeSeries: queued(purchaseTimeSeries),
-    export: (organizationId, filters, take, signal) =>
-      withInstant(
+    async export(organizationId, filters, take, signal) {
+      const taking = await withInstant(
         database,
         async (connection, readInstant) => {
           await lockTable(connection);
           const asOf = await readInstant();
-          const purchases = exportPurchases(connection, organizationId, filters, signal);
-          return take({ result: { purchases }, asOf }, signal ?? neverAborted);
+          const exhausted = new AbortController();
+          const purchases = notifyAtEnd(
+            exportPurchases(connection, organizationId, filters, signal),
+            () => exhausted.abort(),
+          );
+          const result = take({ result: { purchases }, asOf }, signal ?? neverAborted);
+          result.catch(() => {});
+          // The snapshot is needed for as long as rows are read, which a slow client does not prolong.
+          await Promise.race([result, once(exhausted.signal, 'abort')]);
+          return { result };
         },
         signal,
-      ),
+      );
+      return taking.result;
+    },
 
     freshness: () => newestInstant(database),
     version: async () => null,
@@ -101,6 +112,11 @@ export function createPostgresEngine(
 }
 
 const { signal: neverAborted } = new AbortController();
+
+async function* notifyAtEnd<Part>(parts: AsyncIterable<Part>, onEnd: () => void) {
+  yield* parts;
+  onEnd();
+}
 
 /** Precedes the snapshot: a snapshot older than a TRUNCATE or a rewriting ALTER TABLE sees no rows. */
 async function lockTable(connection: pg.ClientBase): Promise<void> {

@@ -1,36 +1,36 @@
+import type { Credential } from '../../postgres/api-keys.ts';
 import { ApiError } from './errors.ts';
 
-/** How many exports may run at the same time in this process. */
+/**
+ * How many exports may run at the same time in this process. If there are two or more, one organization
+ * leaves one to others: slow clients may occupy theirs for hours.
+ */
 type ExportLimits = { readonly perKey: number; readonly total: number };
 
 /** The duration of an export depends on its client, so this is a guess. In seconds. */
 const retryAfter = 10;
 
 /** Takes a slot, which the first call of the returned function frees. Throws rate_limited if none is free. */
-export type TakeExportSlot = (keyId: bigint) => () => void;
+export type TakeExportSlot = (client: Pick<Credential, 'keyId' | 'organizationId'>) => () => void;
 
 export function createExportSlots(limits: ExportLimits): TakeExportSlot {
-  const runningByKey = new Map<bigint, number>();
-  let running = 0;
-  return (keyId) => {
-    const ofKey = runningByKey.get(keyId) ?? 0;
-    if (ofKey >= limits.perKey || running >= limits.total) {
-      const message =
-        ofKey >= limits.perKey
-          ? `This API key has ${limits.perKey} exports running, which is as many as it may have.`
-          : 'As many exports are running as the server allows.';
-      throw new ApiError('rate_limited', message, { retryAfter, limit: 'exports' });
+  const perOrganization = Math.max(1, limits.total - 1);
+  const running = new Set<Parameters<TakeExportSlot>[0]>();
+  const refuse = (message: string): never => {
+    throw new ApiError('rate_limited', message, { retryAfter, limit: 'exports' });
+  };
+  return ({ keyId, organizationId }) => {
+    const ofOrganization = [...running].filter((each) => each.organizationId === organizationId);
+    const ofKey = ofOrganization.filter((each) => each.keyId === keyId).length;
+    if (ofKey >= limits.perKey) {
+      refuse(`This API key has ${ofKey} exports running, which is as many as it may have.`);
     }
-    runningByKey.set(keyId, ofKey + 1);
-    running += 1;
-    let isFreed = false;
-    return () => {
-      if (isFreed) return;
-      isFreed = true;
-      const left = (runningByKey.get(keyId) as number) - 1;
-      if (left === 0) runningByKey.delete(keyId);
-      else runningByKey.set(keyId, left);
-      running -= 1;
-    };
+    if (running.size >= limits.total) refuse('As many exports are running as the server allows.');
+    if (ofOrganization.length >= perOrganization) {
+      refuse('The API keys of this organization have as many exports running as they may have.');
+    }
+    const slot = { keyId, organizationId };
+    running.add(slot);
+    return () => void running.delete(slot);
   };
 }

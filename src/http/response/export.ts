@@ -36,7 +36,7 @@ export async function sendExport(
   requireFresh?: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
   const disconnect = signalOf(request);
-  const freeSlot = takeSlot(request.credential.keyId);
+  const freeSlot = takeSlot(request.credential);
   const stalled = new AbortController();
   const stallTimer = setTimeout(
     () => stalled.abort(new Error(`no bytes were sent for ${stalledAfterMs} ms`)),
