@@ -65,39 +65,62 @@ export async function countChanges(
   return new Map(rows.map(({ organization_id: id, count }) => [id, Number(count)]));
 }
 
+/** One statement for millions of entries delays the polls of all organizations. */
+const prunedAtOnce = 10_000;
+
 /**
  * Retains the entries that `snapshots` cannot see for this data folder and shard, for a day, and
- * deletes those that no reader retains. Returns the number of deleted entries.
+ * deletes those that no reader retains, in batches. Returns the number of deleted entries.
  */
 export async function pruneChangeLog(
   database: Database,
   reader: string,
   snapshots: readonly string[],
+  signal?: AbortSignal,
 ): Promise<number> {
   return withConnection(database, async (connection) => {
-    await connection.query('begin');
-    try {
-      // Readers take turns, so that none is added between reading the bound and deleting.
-      await connection.query('lock table purchase_change_readers in share row exclusive mode');
-      await connection.query(retain(reader, snapshots));
-      const { rowCount } = await connection.query(`
-        with bound as (
-          select min(retain_from::text::numeric)::text::xid8 as retain_from
-          from purchase_change_readers where seen_at > now() - interval '1 day'
-        ), recorded as (
-          insert into purchase_change_pruning as pruning (pruned_below)
-          select retain_from from bound
-          on conflict (is_singleton) do update set pruned_below = excluded.pruned_below
-            where excluded.pruned_below > pruning.pruned_below
-        )
-        delete from purchase_changes using bound where transaction_id < bound.retain_from`);
-      await connection.query('commit');
-      return rowCount ?? 0;
-    } catch (error) {
-      await connection.query('rollback').catch(() => {});
-      throw error;
+    const bound = await recordPruning(connection, reader, snapshots);
+    for (let deleted = 0; ; ) {
+      signal?.throwIfAborted();
+      const { rowCount } = await connection.query(sql`
+        delete from purchase_changes where ctid = any (array(
+          select ctid from purchase_changes
+          where transaction_id < ${bound}::xid8 order by transaction_id limit ${prunedAtOnce}
+        ))`);
+      deleted += rowCount ?? 0;
+      if ((rowCount ?? 0) < prunedAtOnce) return deleted;
     }
   });
+}
+
+/** Returns the transaction below which entries may be gone from now on. */
+async function recordPruning(
+  connection: Connection,
+  reader: string,
+  snapshots: readonly string[],
+): Promise<string | null> {
+  await connection.query('begin');
+  try {
+    // Readers take turns, so that none is added between reading the bound and recording it.
+    await connection.query('lock table purchase_change_readers in share row exclusive mode');
+    await connection.query(retain(reader, snapshots));
+    const { rows } = await connection.query<{ bound: string | null }>(`
+      with bound as (
+        select min(retain_from::text::numeric)::text::xid8 as retain_from
+        from purchase_change_readers where seen_at > now() - interval '1 day'
+      ), recorded as (
+        insert into purchase_change_pruning as pruning (pruned_below)
+        select retain_from from bound
+        on conflict (is_singleton) do update set pruned_below = excluded.pruned_below
+          where excluded.pruned_below > pruning.pruned_below
+      )
+      select retain_from::text as bound from bound`);
+    await connection.query('commit');
+    return rows[0]?.bound ?? null;
+  } catch (error) {
+    await connection.query('rollback').catch(() => {});
+    throw error;
+  }
 }
 
 /** Retains the entries from now on. An earlier limit of the reader stays. */

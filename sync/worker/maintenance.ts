@@ -50,7 +50,8 @@ export function createMaintenance(options: {
     const retained = builds.retained();
     // The next call prunes.
     if (retained === null) return;
-    await pruneChangeLog(database, replication.reader, [synced.snapshot, ...shown, ...retained]);
+    const snapshots = [synced.snapshot, ...shown, ...retained];
+    await pruneChangeLog(database, replication.reader, snapshots, signal);
   };
 
   return {

@@ -1,9 +1,15 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
+import {
+  createPool,
+  type Database,
+  withConnection,
+  withSnapshot,
+} from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { pollChangeLog } from '../../sync/capture/change-log.ts';
+import { pollChangeLog, pruneChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
 import type { Watermark } from '../../sync/capture/watermark.ts';
@@ -45,6 +51,38 @@ const scansOf = (plans: readonly string[]) =>
   plans.filter((plan) => plan.includes('Seq Scan on purchase_changes'));
 
 describe('the change log', () => {
+  it('is pruned in batches, each of which is committed', async ({
+    database: { pool },
+    newShop,
+  }) => {
+    const add = (count: number) =>
+      pool.query(
+        `insert into purchase_changes (organization_id, purchase_id, transaction_id)
+         select $1, number, pg_current_xact_id() from generate_series(1, $2) as number`,
+        [newShop.organizationId, count],
+      );
+    await add(25_000);
+    await add(1);
+    const { rows } = await pool.query(
+      'select pg_snapshot_xmax(pg_current_snapshot())::text as next',
+    );
+    const count = async () =>
+      Number((await pool.query('select count(*) from purchase_changes')).rows[0].count);
+    await withConnection(pool, async (locking) => {
+      await locking.query('begin');
+      await locking.query(
+        'select from purchase_changes order by transaction_id desc limit 1 for update',
+      );
+      const snapshot = `${rows[0].next}:${rows[0].next}:`;
+      const pruning = pruneChangeLog(pool, 'reader 1/1', [snapshot]);
+      while ((await count()) > 10_000) await sleep(20);
+      await locking.query('commit');
+      expect(await pruning).toBe(25_001);
+    });
+    expect(await count()).toBe(0);
+    await pool.query(`delete from purchase_change_readers where name = 'reader 1/1'`);
+  });
+
   it('is read by its indexes during and after a large import, although its file stays large', {
     tags: ['slow'],
   }, async ({
