@@ -18,7 +18,12 @@ const commonFields = {
   updated_at: instant,
   html_url: htmlUrl('customer'),
   name: optional(text),
-  email: optional({ ...text, schema: z.string().meta({ format: 'email' }) }),
+  email: optional({
+    ...text,
+    schema: z.string().meta({ format: 'email' }),
+    // An empty text is no address.
+    expression: (column) => `nullif(${column}, '')`,
+  }),
   phone: optional(text),
   source: optional(text),
   is_subscribed: flag,

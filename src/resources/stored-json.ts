@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { digitsOf, isNumber, isText, parseExactly } from '../http/response/exact-numbers.ts';
+import {
+  digitsOf,
+  isNumber,
+  isText,
+  numberIn,
+  parseExactly,
+} from '../http/response/exact-numbers.ts';
 import { integer } from '../http/response/wire.ts';
 import type { Field } from './record.ts';
 
@@ -20,8 +26,7 @@ const kinds = {
   },
   number: {
     schema: z.number().optional(),
-    // A number beyond all doubles is omitted.
-    read: (value: unknown): unknown => (isNumber(value) ? value : undefined),
+    read: number,
   },
   integer: { schema: integer().optional(), read: wholeNumber },
 } as const;
@@ -49,11 +54,17 @@ function readObject(shape: Shape, stored: unknown): Record<string, unknown> {
 const isObject = (stored: unknown): stored is Record<string, unknown> =>
   typeof stored === 'object' && stored !== null && !Array.isArray(stored);
 
+/** A number beyond all doubles is omitted. Shops also store numbers as text. */
+function number(value: unknown): number | string | undefined {
+  const read = isText(value) ? numberIn(value) : value;
+  return isNumber(read) ? read : undefined;
+}
+
 /** An int64, as in the OpenAPI document. */
 function wholeNumber(value: unknown): bigint | undefined {
-  if (!isNumber(value)) return undefined;
-  const digits = /^(-?\d+)(?:\.0+)?$/.exec(digitsOf(value))?.[1];
-  if (digits === undefined) return undefined;
+  const read = number(value);
+  const digits = read === undefined ? null : /^(-?\d+)(?:\.0+)?$/.exec(digitsOf(read))?.[1];
+  if (digits == null) return undefined;
   const whole = BigInt(digits);
   return BigInt.asIntN(64, whole) === whole ? whole : undefined;
 }
@@ -89,17 +100,23 @@ export function listOfObjects<const S extends Shape>(
   };
 }
 
-/** An object with names that the organization defines. Null values are omitted. */
+/** An object with names that the organization defines. Null values are omitted, also nested ones. */
 export const freeObject: StoredField<z.ZodRecord<z.ZodString, z.ZodUnknown>> = {
   schema: z.record(z.string(), z.unknown()),
   expression: asText,
   serialize: (json) => {
     const stored = parseExactly(json);
-    return isObject(stored)
-      ? Object.fromEntries(Object.entries(stored).filter(([, value]) => hasValue(value)))
-      : {};
+    return isObject(stored) ? withoutNulls(stored) : {};
   },
 };
+
+/** Items of a list keep their positions. */
+function withoutNulls(stored: unknown): unknown {
+  if (Array.isArray(stored)) return stored.map(withoutNulls);
+  if (!isObject(stored)) return stored;
+  const present = Object.entries(stored).filter(([, value]) => hasValue(value));
+  return Object.fromEntries(present.map(([name, value]) => [name, withoutNulls(value)]));
+}
 
 const hasValue = (value: unknown): boolean =>
   value !== null && (typeof value !== 'number' || isNumber(value));

@@ -155,12 +155,13 @@ describe('a customer', () => {
     getCustomer,
   }) => {
     const stored =
-      '{"__proto__": {"a": 1}, "constructor": "c", "": "empty", "ключ": "é\\u2028", "deep": {"a": [{"b": null}]}, "gone": null, "toJSON": 1}';
+      '{"__proto__": {"a": 1}, "constructor": "c", "": "empty", "ключ": "é\\u2028", "deep": {"a": [{"b": null}, null]}, "gone": null, "toJSON": 1}';
     const odd = await addCustomer({ attributes: stored });
     const response = await get(`/v1/customers/${publicId(odd)}`);
     const { gone, ...rest } = JSON.parse(stored);
     expect(gone).toBeNull();
-    expect(response.json().attributes).toStrictEqual(rest);
+    // A null member is omitted; a null of a list keeps its place.
+    expect(response.json().attributes).toStrictEqual({ ...rest, deep: { a: [{}, null] } });
     const empty = await addCustomer({ attributes: '{}', default_address: '{}' });
     expect(await getCustomer(empty)).toMatchObject({ attributes: {}, default_address: {} });
   });

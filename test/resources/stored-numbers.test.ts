@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { writeCoupons } from '../../src/resources/purchase-table.ts';
 import { test } from '../support/fixtures.ts';
 import { addRow } from '../support/rows.ts';
 
@@ -44,6 +45,14 @@ describe('numbers of stored JSON', () => {
     expect(await shown('customer', 'customers', 'attributes', attributes)).toEqual(['{"some":1}']);
   });
 
+  it('are shown beside nested values that are omitted', async ({ database, shop, get }) => {
+    const attributes = '{"a":{"none":null,"huge":1e400,"b":[{"none":null,"c":1.50},null]},"d":{}}';
+    const values = { organization_id: shop.organizationId, attributes };
+    const id = encodeId('customer', await addRow(database.pool, 'customers', values));
+    const { body } = await get(`/v1/customers/${id}`);
+    expect(body).toContain('"attributes":{"a":{"b":[{"c":1.50},null]},"d":{}}');
+  });
+
   it.for(numbers)('are texts with all digits in an address: %s', async (number, { shown }) => {
     const address = `{"number":${number}}`;
     expect(await shown('customer', 'customers', 'default_address', address)).toEqual([
@@ -64,6 +73,28 @@ describe('numbers of stored JSON', () => {
       expect(await shown(...shownTemplates, templates)).toEqual([templates, templates]);
     },
   );
+
+  it('are those of plain decimal text in metrics', async ({ shown }) => {
+    const metrics = '{"sent":"12","delivered":" 3","opened":"1e3","clicked":"0x10"}';
+    expect(await shown('email_campaign', 'email_campaigns', 'metrics', metrics)).toEqual([
+      '{"sent":12}',
+      '{"sent":12}',
+    ]);
+  });
+
+  it.for([
+    ['"3"', '3'],
+    ['"-10.50"', '-10.50'],
+    ['"12345678901234567890"', '12345678901234567890'],
+    ['"03"', undefined],
+    ['"R$ 3"', undefined],
+    [`"1${'0'.repeat(400)}"`, undefined],
+  ] as const)('are those of plain decimal text in coupons: %s', ([stored, value]) => {
+    const coupons = writeCoupons(`[{"code":"A","value":${stored}}]`);
+    expect(coupons).toBe(
+      value === undefined ? '[{"code":"A"}]' : `[{"code":"A","value":${value}}]`,
+    );
+  });
 
   it('do not change the ETag from one request to the next', async ({ database, shop, get }) => {
     const values = { organization_id: shop.organizationId, attributes: `{"a":${numbers[0]}}` };

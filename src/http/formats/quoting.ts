@@ -1,10 +1,10 @@
 /** The characters that RFC 4180 requires quotes for. */
 export const quotedCharacters = ['"', ',', '\r', '\n'] as const;
 /**
- * Text that a spreadsheet evaluates as a formula, also with full-width signs. The expression means
+ * Text that a spreadsheet evaluates as a formula, also with full-width signs or after a line feed. It means
  * the same in JavaScript and DuckDB (RE2), and has no single quotes.
  */
-export const formulaPattern = String.raw`^[=+\-@\t\r＝＋－＠]`;
+export const formulaPattern = String.raw`^[=+\-@\t\r\n＝＋－＠]`;
 
 const needsQuotes = new RegExp(`[${quotedCharacters.join('')}]`);
 const isFormula = new RegExp(formulaPattern);

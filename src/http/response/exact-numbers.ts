@@ -56,6 +56,12 @@ function isExactDouble(token: string): boolean {
   return !Number.isFinite(double) || String(double) === token;
 }
 
+/** Text of a plain decimal number as `parseExactly` returns the number; undefined for other text. */
+export function numberIn(text: string): number | string | undefined {
+  if (!/^-?(0|[1-9]\d*)(\.\d+)?$/.test(text)) return undefined;
+  return isExactDouble(text) ? Number(text) : mark + text;
+}
+
 /** Whether a value from `parseExactly` is text rather than a number. */
 export const isText = (value: unknown): value is string =>
   typeof value === 'string' && !value.startsWith(mark);

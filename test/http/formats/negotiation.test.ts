@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../../src/domain/public-id.ts';
+import { quotings } from '../../../src/http/formats/quoting.ts';
 import { createTestApi, type TestApi } from '../../support/api.ts';
 import { test as it } from '../../support/fixtures.ts';
 import { addCustomer, addPurchase } from '../../support/shop.ts';
@@ -168,6 +169,7 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
     expect(text).toContain(`,'=1+1,`);
     expect(text).toContain(`,'-5,`);
     expect(text).toContain(',plain,');
+    expect(quotings.spreadsheet('\n=1+1')).toBe(`"'\n=1+1"`);
   });
 
   it('returns no rows of an empty list, and one row of totals without a grouping', async () => {
