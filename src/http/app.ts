@@ -69,6 +69,8 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   app.setErrorHandler((error, request, reply) => sendError(observer, error, request, reply));
   app.setNotFoundHandler(refuseRoute);
+  // Node would drop headers beyond the 2,000th, such as Host. Their size is limited.
+  app.server.maxHeadersCount = 0;
   refuseUnsupported(app.server);
   closeStalledConnections(app.server);
   limitConnections(app.server, {

@@ -21,6 +21,19 @@ const old = [
 ];
 
 describe('/readyz', () => {
+  it('occupies one connection, however many call it', async ({ database, onTestFinished }) => {
+    const pool = createPool(database.url, { max: 5, applicationName: 'test' });
+    const app = createCheckedApp({ services: testServices(pool, createPostgresEngine(pool)) });
+    onTestFinished(async () => {
+      await app.close();
+      await pool.end();
+    });
+    for (const found of await Promise.all(Array.from({ length: 20 }, () => readiness(app)))) {
+      expect(found).toEqual(ready);
+    }
+    expect(pool.totalCount).toBe(1);
+  });
+
   it('is 503 while Postgres is frozen, and 200 again afterwards', { tags: ['slow'] }, async ({
     newDirectory,
   }) => {

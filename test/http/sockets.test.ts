@@ -102,8 +102,15 @@ describe('over a socket', () => {
       const response = await exchange(bytes());
       expectInvalidRequest(response);
       expect(response.body).not.toContain('zzzz');
+      expect(response.body).toContain('take more than 16 KiB');
     },
   );
+
+  it('a request may have 2,500 headers', async () => {
+    const many = 'a:\r\n'.repeat(2_500);
+    const response = await exchange(`GET /v1/me HTTP/1.1\r\n${many}${authorization}\r\n`);
+    expect(response.status).toBe(200);
+  });
 
   it('the server still responds after all malformed requests', async () => {
     for (const [, bytes] of [...malformed, ...oversized]) await exchange(bytes());

@@ -7,6 +7,10 @@ import { responseInFlight } from '../server/responses-in-flight.ts';
 import { newRequestId } from './request-id.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
+const tooLarge = new ApiError(
+  'invalid_request',
+  'The URL and the headers of the request take more than 16 KiB.',
+);
 const tooSlow = new ApiError('invalid_request', 'The request did not arrive in time.');
 
 /** The time in which a client can read the error before the socket closes. */
@@ -55,7 +59,11 @@ export function handleClientError(error: Error, socket: Duplex): void {
   // Fastify's type lacks these properties of Node's error.
   const { rawPacket, code } = error as { rawPacket?: unknown; code?: unknown };
   const isHead = Buffer.isBuffer(rawPacket) && rawPacket.toString('latin1', 0, 5) === 'HEAD ';
-  refuseMalformed(socket, isHead, code === 'ERR_HTTP_REQUEST_TIMEOUT' ? tooSlow : malformed);
+  const errors: Readonly<Record<string, ApiError>> = {
+    ERR_HTTP_REQUEST_TIMEOUT: tooSlow,
+    HPE_HEADER_OVERFLOW: tooLarge,
+  };
+  refuseMalformed(socket, isHead, errors[String(code)] ?? malformed);
 }
 
 /** Refuses requests to which Node would respond without a body. */

@@ -35,17 +35,31 @@ type HealthOptions = {
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
   const method = ['GET', 'HEAD'];
   app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
+  const findProblem = shared(
+    async () => (await findDatabaseProblem(options)) ?? (await findLag(options)),
+  );
 
   app.route({
     method,
     url: '/readyz',
     handler: async (_request, reply) => {
-      const problem = (await findDatabaseProblem(options)) ?? (await findLag(options));
+      const problem = await findProblem();
       return problem === null
         ? { status: 'ok' }
         : reply.code(503).send({ status: 'unavailable', problem });
     },
   });
+}
+
+/** Concurrent callers share one check: many must not occupy the connections that check keys. */
+function shared<Result>(check: () => Promise<Result>): () => Promise<Result> {
+  let running: Promise<Result> | null = null;
+  return () => {
+    running ??= check().finally(() => {
+      running = null;
+    });
+    return running;
+  };
 }
 
 const isSilent = 'Postgres does not respond';
