@@ -1,5 +1,15 @@
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import { OperatorError } from './operator-error.ts';
 
 /** Makes all files that this process and its children create readable only by their user. */
 export function keepFilesPrivate(): void {
@@ -35,6 +45,42 @@ function restrictFolder(folder: string): void {
     ignoringErrors(() => chmodSync(join(entry.parentPath, entry.name), mode));
   }
   chmodSync(folder, 0o700);
+}
+
+const sharedFolders = ['purchases', 'purchases/ticks', 'purchases/requests', 'purchases/damaged'];
+
+/**
+ * Throws if this process cannot use the folders of another user, or would create files in them that the
+ * other user cannot read, as root would.
+ */
+export function requireSameUser(dataDirectory: string): void {
+  const user = process.getuid?.();
+  for (const folder of sharedFolders.map((name) => join(dataDirectory, name))) {
+    const owner = ownerOf(folder);
+    if (owner === null || owner === user || (user !== 0 && isUsable(folder))) continue;
+    throw new OperatorError(
+      `${folder} belongs to the user with the id ${owner}, and this process runs as the user ${user}: ` +
+        'run the API, the worker and all commands as one user, who owns the folder.',
+    );
+  }
+}
+
+/** Null if there is no such folder, or none that this process can see. */
+function ownerOf(folder: string): number | null {
+  try {
+    return statSync(folder).uid;
+  } catch {
+    return null;
+  }
+}
+
+function isUsable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Writes a secret to a new file, because others may read an existing one. */

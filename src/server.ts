@@ -17,7 +17,7 @@ import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
-import { makeDataDirectory, restrictFolders } from './private-files.ts';
+import { makeDataDirectory, requireSameUser, restrictFolders } from './private-files.ts';
 import { resources } from './resources/resources.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings.ts';
 
@@ -74,6 +74,11 @@ export async function startServer(
     memoryLimit: settings.duckdbMemoryLimit,
     onError: (organizationId, error) =>
       log.error({ organization: String(organizationId), err: error }, 'cannot serve a generation'),
+    onReplacementFailed: (error) =>
+      log.error(
+        { err: error },
+        'cannot replace an invalid DuckDB instance; Postgres serves purchases',
+      ),
   });
   const registry = settings.metricsListen === null ? null : createRegistry();
   const pools = { keys: keyDatabase, lists: database, purchases: fallbackDatabase };
@@ -156,8 +161,9 @@ async function openClickHouseEngine(
   return createClickHouseEngine(clickhouse, queue);
 }
 
-/** Throws if DATA_DIR is not writable. */
+/** Throws if DATA_DIR is not writable, or is another user's. */
 export function requireWritable(dataDirectory: string): void {
+  requireSameUser(dataDirectory);
   try {
     makeDataDirectory(dataDirectory);
     restrictFolders(dataDirectory);

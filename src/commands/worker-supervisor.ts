@@ -1,12 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Logger } from 'pino';
+import { backoffMs } from '../backoff.ts';
 import { builtProgram } from '../package-files.ts';
 import { childEnvironment } from '../settings.ts';
 
 // A separate program, because `src` does not import `sync`.
 const workerProgram = builtProgram('sync/main.ts');
-const restartAfterMs = 1_000;
+const maxPauseMs = 30_000;
+/** After this time, an end counts as the first one. */
+const stableAfterMs = 60_000;
 
 type SupervisedWorker = {
   /** Resolves once every organization's file is up to date. */
@@ -22,9 +25,11 @@ export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWor
     setUpToDate = resolve;
   });
   let restart: NodeJS.Timeout | undefined;
+  let ends = 0;
   let child: ChildProcess = start();
 
   function start(): ChildProcess {
+    const startedAt = performance.now();
     const started = fork(workerProgram, [], {
       env: childEnvironment(databaseUrl),
       // In its own session, the worker gets no Ctrl-C of the terminal, only `stop`.
@@ -34,10 +39,12 @@ export function superviseWorker(databaseUrl: string, log: Logger): SupervisedWor
     started.once('message', setUpToDate);
     started.once('exit', (code, signal) => {
       if (stopping) return;
-      log.error({ code, signal }, 'the sync worker ended; starting it again');
+      ends = performance.now() - startedAt > stableAfterMs ? 1 : ends + 1;
+      const pauseMs = Math.round(backoffMs(ends, maxPauseMs));
+      log.error({ code, signal, pauseMs }, 'the sync worker ended; starting it again');
       restart = setTimeout(() => {
         child = start();
-      }, restartAfterMs);
+      }, pauseMs);
     });
     // A process that cannot start emits no `exit`.
     started.once('error', (error) => log.error({ err: error }, 'cannot start the sync worker'));

@@ -23,10 +23,11 @@ export function sendDamageReport(
   replaceFileSync(path, name, `${path}.${process.pid}${draftSuffix}`);
 }
 
-/** Removes the reports, and returns the names of the damaged files by organization. */
+/** Removes the reports, also those that cannot be read, and returns the names of the damaged files by organization. */
 export function takeDamageReports(
   dataDirectory: string,
   isMine: (organizationId: bigint) => boolean,
+  onError: (path: string, error: unknown) => void = () => {},
 ): Map<bigint, string> {
   const directory = reportsDirectory(dataDirectory);
   const taken = new Map<bigint, string>();
@@ -34,10 +35,15 @@ export function takeDamageReports(
     const id = decodeId('organization', fileName);
     if (id === null || !isMine(id)) continue;
     const path = join(directory, fileName);
-    const content = readFileSync(path, 'utf8');
-    // Before the work begins, so that the next call returns a later report.
-    rmSync(path, { force: true });
-    taken.set(id, content);
+    try {
+      taken.set(id, readFileSync(path, 'utf8'));
+      // Before the work begins, so that the next call returns a later report.
+      rmSync(path, { force: true });
+    } catch (error) {
+      // Other reports must not wait for it. Without its content, any file may be the damaged one.
+      taken.set(id, taken.get(id) ?? 'CURRENT');
+      onError(path, error);
+    }
   }
   return taken;
 }

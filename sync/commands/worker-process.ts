@@ -6,7 +6,7 @@ import { createLog } from '../../src/log.ts';
 import { OperatorError } from '../../src/operator-error.ts';
 import { createPool, type Database, destroyConnections } from '../../src/postgres/pool.ts';
 import { requireDatabase } from '../../src/postgres/require-database.ts';
-import { restrictFolders } from '../../src/private-files.ts';
+import { requireSameUser, restrictFolders } from '../../src/private-files.ts';
 import { everyOrganization, type Shard } from '../../src/purchase-store/shard.ts';
 import { requireDatabaseUrl, type Settings } from '../../src/settings.ts';
 import { CaptureError, describeFailure } from '../failure.ts';
@@ -40,6 +40,7 @@ export async function withWorkerContext(
 ): Promise<void> {
   const { dataDirectory } = settings;
   const databaseUrl = requireDatabaseUrl(settings);
+  if (server === 'primary') requireSameUser(dataDirectory);
   const bars = createProgressBars();
   const log = createLog('sync', settings.logLevel, bars?.logDestination);
   const onReport = bars?.show ?? (() => {});
@@ -142,15 +143,18 @@ export async function followChanges(
     const lock = await waitAsStandby(context, options.shard ?? everyOrganization, stopped);
     if (lock === null) return;
     breakConnectionsWith(lock, context);
+    const folder = watchFolder(context);
     try {
-      const ending = AbortSignal.any([stopped, lock.lost]);
+      const ending = AbortSignal.any([stopped, lock.lost, folder.lost]);
       const openWaiting = openWhenFree(open, ending);
       await withWorker(context, options, openWaiting, (worker) => worker.run(ending));
     } catch (error) {
       if (!(error instanceof OwnershipError)) throw error;
     } finally {
+      folder.stop();
       await lock.release();
     }
+    folder.lost.throwIfAborted();
     if (stopped.aborted) return;
     if (lock.lost.aborted) {
       log.warn('the connection that holds the lock was lost; locking again');
@@ -159,6 +163,20 @@ export async function followChanges(
       await sleep(restartPauseMs, undefined, { signal: stopped }).catch(() => {});
     }
   }
+}
+
+const folderIntervalMs = 1_000;
+
+/** The lock is that of the folder's id: after its deletion, another worker could publish there too. */
+function watchFolder({ settings: { dataDirectory }, folderId }: WorkerContext) {
+  const lost = new AbortController();
+  const timer = setInterval(async () => {
+    const id = await readDataFolderId(dataDirectory).catch(() => folderId);
+    if (id === folderId) return;
+    const message = `DATA_DIR ${dataDirectory} was deleted or replaced while the worker ran.`;
+    lost.abort(new OperatorError(`${message} Its next start loads all organizations.`));
+  }, folderIntervalMs);
+  return { lost: lost.signal, stop: () => clearInterval(timer) };
 }
 
 /** A failure that ends the lock's connection may leave other connections without a response. */

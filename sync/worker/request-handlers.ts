@@ -25,6 +25,8 @@ export function createRequestHandlers(options: {
 }) {
   const { dataDirectory, shard, store, builds, signal, log } = options;
   const takenRequests: TakenRequests = new Map();
+  /** Reports that were logged. */
+  const unreadable = new Set<string>();
   /** Monotonic milliseconds until which reports of an organization are ignored. */
   const ignoredUntil = new Map<bigint, number>();
 
@@ -46,7 +48,11 @@ export function createRequestHandlers(options: {
   const rebuildDamaged = (): void => {
     let reports: ReadonlyMap<bigint, string>;
     try {
-      reports = takeDamageReports(dataDirectory, options.isMine);
+      reports = takeDamageReports(dataDirectory, options.isMine, (path, error) => {
+        if (unreadable.has(path)) return;
+        unreadable.add(path);
+        log.error({ file: path, err: error }, 'cannot read or remove a report of damaged files');
+      });
     } catch (error) {
       log.debug({ err: error }, 'cannot read reports of damaged files');
       return;

@@ -3,6 +3,7 @@ import {
   mkdirSync,
   readdirSync,
   rmdirSync,
+  rmSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -10,9 +11,10 @@ import {
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { encodeId } from '../../src/domain/public-id.ts';
+import { decodeId, encodeId } from '../../src/domain/public-id.ts';
 import { createPool, withConnection } from '../../src/postgres/pool.ts';
 import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
+import { sendDamageReport, takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { prepareSession } from '../../sync/lock/session.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
@@ -70,6 +72,25 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     while (existsSync(old as string)) await sleep(20);
     expect(existsSync(recent as string)).toBe(true);
     await stop();
+  });
+
+  it('is not hidden by a report of damage that cannot be read', ({ directory }) => {
+    sendDamageReport(directory, 7n, 'base-1');
+    sendDamageReport(directory, 9n, 'base-2');
+    const [first] = readdirSync(join(purchasesDirectory(directory), 'damaged')).sort();
+    const id = decodeId('organization', String(first));
+    const path = join(purchasesDirectory(directory), 'damaged', String(first));
+    rmSync(path);
+    mkdirSync(path);
+    const failed: string[] = [];
+    const reports = takeDamageReports(
+      directory,
+      () => true,
+      (file) => failed.push(file),
+    );
+    expect(reports.size).toBe(2);
+    expect(reports.get(id as bigint)).toBe('CURRENT');
+    expect(failed).toEqual([path]);
   });
 
   it('gets no response if the command removes it before the worker reads it', async ({

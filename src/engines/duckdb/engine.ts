@@ -28,7 +28,10 @@ import { purchaseTimeSeries } from './time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &
-  Pick<DuckDBOptions, 'threads' | 'memoryLimit'>;
+  Pick<DuckDBOptions, 'threads' | 'memoryLimit'> & {
+    /** Called at most once a minute while an invalid instance cannot be replaced. */
+    readonly onReplacementFailed?: (error: unknown) => void;
+  };
 
 /** The part of DuckDB's memory that open organizations may take. Queries need the rest. */
 const shareOfOpen = 0.75;
@@ -69,11 +72,17 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     parts = await openParts(options, lost.organizations.all);
     await lost.close();
   };
-  /** A failure does not matter: the next query fails too, and tries again. */
+  let reportedAt = Number.NEGATIVE_INFINITY;
+  /** After a failure, the next query fails too, and tries again. */
+  const onReplacementFailed = (error: unknown): void => {
+    if (performance.now() - reportedAt < reportIntervalMs) return;
+    reportedAt = performance.now();
+    options.onReplacementFailed?.(error);
+  };
   const onInvalid = (invalid: EngineParts): void => {
     if (invalid !== parts) return;
     replacing ??= replace(invalid)
-      .catch(() => {})
+      .catch(onReplacementFailed)
       .finally(() => {
         replacing = null;
       });
@@ -97,6 +106,8 @@ export async function createDuckDBEngine(options: DuckDBEngineOptions): Promise<
     },
   };
 }
+
+const reportIntervalMs = 60_000;
 
 let openedInstances = 0;
 

@@ -1,0 +1,66 @@
+import { chownSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, vi } from 'vitest';
+import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
+import { isolatedTest as it } from '../support/fixtures.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
+
+describe('the data folder', { timeout: 60_000 }, () => {
+  it.skipIf(process.getuid?.() !== 0)(
+    'is refused to API, worker and commands of another user',
+    { tags: ['slow'] },
+    async ({ directory, execute, program }) => {
+      const folder = join(directory, 'purchases');
+      mkdirSync(folder);
+      chownSync(folder, 12_345, 12_345);
+      const sentence =
+        `${folder} belongs to the user with the id 12345, and this process runs as the user 0: ` +
+        'run the API, the worker and all commands as one user, who owns the folder.';
+      const api = program('src/commands/api.ts');
+      expect(await api.exited()).toBe(1);
+      expect(api.output()).toContain(sentence);
+      for (const command of ['run', 'rebuild']) {
+        expect(await execute('sync', [command])).toMatchObject({
+          code: 1,
+          output: expect.stringContaining(sentence),
+        });
+      }
+    },
+  );
+
+  it('ends its worker with a sentence if it is deleted', { tags: ['slow'] }, async ({
+    directory,
+    program,
+    shop,
+  }) => {
+    expect(shop.organizationId).toBeGreaterThan(0n);
+    const worker = program('sync/main.ts', ['run']);
+    await worker.printed(/"msg":"built"/);
+    rmSync(join(directory, 'purchases'), { recursive: true });
+    expect(await worker.exited()).toBe(1);
+    expect(worker.output()).toContain(
+      `DATA_DIR ${directory} was deleted or replaced while the worker ran.`,
+    );
+  });
+});
+
+describe('a worker that ends again and again under npm start', { timeout: 60_000 }, () => {
+  it('is started again after longer and longer pauses', { tags: ['slow'] }, async ({
+    directory,
+    onTestFinished,
+  }) => {
+    vi.stubEnv('DATA_DIR', directory);
+    vi.stubEnv('DATABASE_WAIT_SECONDS', '0');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const pauses: number[] = [];
+    const log = createRecordedLog((line) => {
+      const { pauseMs } = JSON.parse(line);
+      if (pauseMs !== undefined) pauses.push(pauseMs);
+    });
+    const worker = superviseWorker('postgres://nobody@127.0.0.1:1/none', log);
+    onTestFinished(() => worker.stop());
+    await vi.waitFor(() => expect(pauses).toHaveLength(3), { timeout: 50_000 });
+    expect(pauses[0]).toBeLessThanOrEqual(1_000);
+    expect(pauses[2]).toBeGreaterThanOrEqual(2_000);
+  });
+});
