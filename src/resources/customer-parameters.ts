@@ -89,16 +89,25 @@ const filterConditions = (organizationId: bigint): FilterConditions<Sql, Custome
   segment_id: (value) => isInSegment(value, organizationId),
 });
 
-/**
- * Whether the stored number has these digits, or only one of the two numbers has a country code.
- * The index contains reversed digits.
- */
+/** Whether the stored number has these digits, also if one of the two begins with a trunk zero. */
 function hasPhone(digits: string): Sql {
+  const hasTrunkZero = /^0[1-9]/.test(digits) && digits.length > minNationalDigits;
+  if (!hasTrunkZero) return isSameNumber(digits);
+  return sql`(${isSameNumber(digits)} or ${isSameNumber(digits.slice(1))})`;
+}
+
+/**
+ * Whether the stored number has these digits, or only one of the two numbers has a country code. The
+ * index contains reversed digits.
+ */
+function isSameNumber(digits: string): Sql {
   const reversed = [...digits].reverse().join('');
   const withoutCode = Array.from({ length: maxCountryCodeDigits }, (_, index) =>
     reversed.slice(0, -1 - index),
   ).filter((national) => national.length >= minNationalDigits);
-  const isEqual = sql`reversed_digits(phone) = any(${[reversed, ...withoutCode]}::text[])`;
+  const withTrunkZero = withoutCode.map((national) => `${national}0`);
+  const equal = [reversed, ...withoutCode, ...withTrunkZero];
+  const isEqual = sql`reversed_digits(phone) = any(${equal}::text[])`;
   if (digits.length < minNationalDigits) return isEqual;
   const maxDigits = digits.length + maxCountryCodeDigits;
   return sql`(${isEqual} or (

@@ -163,6 +163,16 @@ describe('the filters of the customer list', () => {
     expect(await found('+5521912345678')).toEqual([national, withCode]);
     expect(await found('+351 21 91234-5678')).toEqual([otherCode, national]);
     expect(await found('+49 21 91234-5678')).toEqual([national]);
+    // A trunk zero, sent or stored.
+    expect(await found('(021) 91234-5678')).toEqual([otherCode, national, withCode]);
+    const phone = '(031) 91234-5678';
+    ids[phone] = await addRow(database.pool, 'customers', {
+      organization_id: otherOrganizationId,
+      phone,
+    });
+    for (const sent of ['+55 31 91234-5678', '31 91234 5678', '031 91234 5678']) {
+      expect(await found(sent)).toEqual([phone]);
+    }
   });
 
   it('find no phone by a part of it, nor by more digits than a country code has', async ({
