@@ -24,11 +24,16 @@ import {
 import { describeFailure, type Failure } from './failure.ts';
 import { createWorkerMetrics } from './metrics/metrics.ts';
 import { shardOption } from './shard-option.ts';
+import { isHealthy } from './status/health.ts';
 import { readStatus } from './status/status.ts';
 import { formatStatus } from './status/status-table.ts';
 import type { WorkerOptions } from './worker/worker.ts';
 
-type Options = { readonly organization?: string; readonly json?: boolean };
+type Options = {
+  readonly organization?: string;
+  readonly json?: boolean;
+  readonly check?: boolean;
+};
 
 /** In addition to the worker's instance, which may use DUCKDB_MEMORY_LIMIT. */
 const lowPriority = { threads: 1, memoryLimit: '256MiB' };
@@ -115,6 +120,7 @@ program
   .command('status')
   .description('show the worker, the freshness of each organization, and failures')
   .option('--organization <id>', 'only this organization (org_…)')
+  .option('--check', 'exit with 1 if something needs an operator')
   .option('--json', 'print JSON')
   .action(async (options: Options) => {
     await withWorkerContext(readSettings(), { server: 'any' }, (context) =>
@@ -171,11 +177,12 @@ async function printStatus(context: WorkerContext, options: Options): Promise<vo
     failure = describeFailure(error);
     return [];
   });
-  const { dataDirectory, syncPollIntervalMs } = settings;
+  const { dataDirectory, syncPollIntervalMs, readyMaxLagMs } = settings;
   const read = await withPublishedStatus(settings, (readPublished) =>
     readStatus(database, dataDirectory, folderId, organizations, syncPollIntervalMs, readPublished),
   );
   const status = { ...read, failure: failure ?? read.failure };
   console.log(options.json === true ? JSON.stringify(status, null, 2) : formatStatus(status));
-  if (status.failure !== null) process.exitCode = exitCodes.failed;
+  const isCheckPassed = options.check !== true || isHealthy(status, readyMaxLagMs / 1000);
+  if (status.failure !== null || !isCheckPassed) process.exitCode = exitCodes.failed;
 }

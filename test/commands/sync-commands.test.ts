@@ -7,7 +7,9 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { encodeBatch } from '../../src/purchase-store/log.ts';
+import { isHealthy } from '../../sync/status/health.ts';
 import { readPublishedFiles } from '../../sync/status/published.ts';
+import type { OrganizationStatus, Status } from '../../sync/status/status.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createReaderRole } from '../support/role.ts';
 import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
@@ -77,6 +79,7 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
 
       const worker = program('sync/main.ts', ['run']);
       await worker.printed(/"built"/);
+      expect(await status('--check')).toContain('live');
       // Refused after several attempts.
       const second = execute('sync', ['once']);
       const { workers, organizations } = JSON.parse(await status('--json'));
@@ -97,6 +100,8 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
       const [{ asOf }] = JSON.parse(await status('--json')).organizations;
       while ((await shown()) !== asOf) await sleep(10);
       expect(await status()).toContain(`  ${asOf}  `);
+      const checked = await execute('sync', ['status', '--check'], { DATABASE_URL: reader.url });
+      expect(checked).toMatchObject({ code: 1, output: expect.stringContaining('stopped') });
     } finally {
       await reader.drop();
     }
@@ -191,6 +196,80 @@ describe('the status of an organization', () => {
       expect(await read()).toBe('damaged');
     },
   );
+});
+
+describe('status --check', () => {
+  const worker: Status['workers'][number] = {
+    name: 'pid 1',
+    shard: { number: 1, of: 1 },
+    since: null,
+    isCommand: false,
+    polledAt: null,
+    failure: null,
+  };
+  const organization: OrganizationStatus = {
+    organization: 'org_1',
+    name: 'Shop',
+    state: 'live',
+    percent: null,
+    rowsPerSecond: null,
+    secondsLeft: null,
+    purchases: 1,
+    changes: 0,
+    fileBytes: 1,
+    asOf: null,
+    pendingChanges: 0,
+    lagSeconds: 9,
+    verified: null,
+    failure: null,
+  };
+  const live: Status = {
+    workers: [worker],
+    organizations: [organization],
+    horizonHolders: [],
+    captureProblem: null,
+    failure: null,
+  };
+  const problem = { message: 'It fails.', advice: 'Correct it.' };
+  const at = '2026-01-01T00:00:00Z';
+  const failure = { ...problem, at, attempts: 1, retryAt: at };
+  const verified = { at, purchases: 1, differences: 1, repairedBy: [] };
+  const withOrganization = (changed: Partial<OrganizationStatus>): Status => ({
+    ...live,
+    organizations: [organization, { ...organization, ...changed }],
+  });
+
+  it.for([
+    ['no worker runs', { ...live, workers: [] }],
+    ['a worker fails', { ...live, workers: [{ ...worker, failure: { ...problem, since: at } }] }],
+    ['changes are not captured', { ...live, captureProblem: problem }],
+    ['the status is incomplete', { ...live, failure: problem }],
+    ['an organization has no worker', withOrganization({ state: 'stopped' })],
+    ['the files of an organization are damaged', withOrganization({ state: 'damaged' })],
+    ['an organization fails', withOrganization({ state: 'failed' })],
+    ['a load fails and is retried', withOrganization({ state: 'loading', failure })],
+    ['purchases differ', withOrganization({ verified: { ...verified, state: 'differs' } })],
+    ['files are unreadable', withOrganization({ verified: { ...verified, state: 'unreadable' } })],
+    ['purchases are older than allowed', withOrganization({ lagSeconds: 61 })],
+  ] as const)('fails if %s', ([, status]) => {
+    expect(isHealthy(status, 60)).toBe(false);
+  });
+
+  it.for([
+    ['all organizations are live', live],
+    ['an organization is loaded', withOrganization({ state: 'loading', lagSeconds: null })],
+    ['an organization is rebuilt', withOrganization({ state: 'rebuilding' })],
+    [
+      'the last verification was equal',
+      withOrganization({ verified: { ...verified, state: 'equal' } }),
+    ],
+  ] as const)('succeeds if %s', ([, status]) => {
+    expect(isHealthy(status, 60)).toBe(true);
+  });
+
+  it('allows any age of purchases without READY_MAX_LAG_SECONDS', () => {
+    expect(isHealthy(withOrganization({ lagSeconds: 1e6 }), 0)).toBe(true);
+  });
 });
 
 describe('npm run api', { timeout: 60_000 }, () => {
