@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { describe, expect } from 'vitest';
+import { constraints } from '../src/postgres/constraints.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { test } from './support/fixtures.ts';
 import { sqlOf } from './support/markdown.ts';
@@ -32,10 +33,60 @@ describe('migrate', () => {
   it('does nothing the second time', async ({ database }) => {
     expect(await migrate(database.url)).toEqual({
       applied: [],
+      restored: [],
       isCaptureRestored: false,
       captureProblem: null,
       mixedTables: [],
     });
+  });
+
+  it('restores each constraint and index as the migrations create it', async ({ database }) => {
+    const { pool, url } = database;
+    const definitions = async () => {
+      const { rows } = await pool.query(
+        `select conname as name, replace(pg_get_constraintdef(oid), ' NOT VALID', '') as definition
+         from pg_constraint where connamespace = current_schema()::regnamespace
+         union all
+         select indexname, indexdef from pg_indexes where schemaname = current_schema()
+         order by 1, 2`,
+      );
+      return rows;
+    };
+    const before = await definitions();
+    // Foreign keys before the indexes that they need.
+    for (const { statement, table, name } of constraints.toReversed()) {
+      const isIndex = statement.startsWith('create');
+      await pool.query(
+        isIndex ? `drop index ${name}` : `alter table ${table} drop constraint ${name}`,
+      );
+    }
+    const { restored } = await migrate(url);
+    expect(restored).toHaveLength(constraints.length);
+    expect(await definitions()).toEqual(before);
+  });
+
+  it('restores what was dropped with a column, once the column is there again', async ({
+    database: { pool, url },
+  }) => {
+    await pool.query(`
+      alter table purchases drop column utm_term, drop column coupons;
+      alter table purchases add column utm_term text, add column coupons jsonb;
+      alter table template_campaigns drop column channel`);
+    await expect(migrate(url)).rejects.toThrow(
+      'Cannot restore template_campaigns_channel_check on template_campaigns: ' +
+        'column "channel" does not exist. Add the column again.',
+    );
+    await pool.query('alter table template_campaigns add column channel text');
+    expect(await migrate(url)).toMatchObject({
+      applied: [],
+      restored: [
+        'template_campaigns_channel_check on template_campaigns',
+        'purchases_coupons_check on purchases',
+        'coupons_at_most_65536_bytes on purchases',
+        'texts_at_most_1024_bytes on purchases',
+      ],
+    });
+    expect(await migrate(url)).toMatchObject({ restored: [] });
   });
 
   it('applies each file once if it runs twice concurrently', async ({ database }) => {

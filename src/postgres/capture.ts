@@ -17,11 +17,14 @@ export type CaptureFacts = {
   readonly columns: readonly {
     readonly name: string;
     readonly type: string;
-    /** Changes with each ALTER of the column, even if a later one reverts it. */
-    readonly version: string;
+    /** Another column of this name has another number, which Postgres never assigns again. */
+    readonly number: number;
+    /** MD5 of the expression of a generated column. */
+    readonly expression: string | null;
   }[];
   readonly triggers: readonly {
     readonly name: string;
+    readonly calls: string;
     readonly enabled: string;
     readonly type: number;
     readonly is_conditional: boolean;
@@ -52,14 +55,16 @@ export const captureFacts = `(
       select json_agg(json_build_object(
         'name', attname,
         'type', format_type(coalesce(nullif(typbasetype, 0), pg_type.oid), null),
-        'version', attnum || '/' || atttypid || '/' || pg_attribute.xmin || '/' || coalesce((
+        'number', attnum,
+        'expression', (
           select md5(adbin::text) from pg_attrdef
-          where adrelid = attrelid and adnum = attnum and attgenerated <> ''), '')) order by attnum)
+          where adrelid = attrelid and adnum = attnum and attgenerated <> '')) order by attnum)
       from pg_attribute join pg_type on pg_type.oid = atttypid
       where attrelid = purchases.oid and attname in (${names})),
     'triggers', (
       select coalesce(json_agg(json_build_object(
         'name', tgname,
+        'calls', proname,
         'enabled', tgenabled,
         'type', tgtype,
         'is_conditional', tgqual is not null or array_length(tgattr::int2[], 1) > 0,
@@ -76,29 +81,42 @@ export const captureFacts = `(
             - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
         order by tgname), '[]')
       from pg_trigger join pg_proc on pg_proc.oid = tgfoid
-      where tgrelid = purchases.oid and tgname like 'log\\_%\\_purchases'))
+      where tgrelid = purchases.oid
+        and (tgname like 'log\\_%\\_purchases' or tgname = 'purchases_without_parent')))
   from pg_class as purchases
   where purchases.oid = to_regclass('purchases'))`;
 
-/** Changes whenever purchases may have changed without a log entry. */
+/**
+ * Changes whenever purchases may have changed without a log entry. A new type is not such a change:
+ * Postgres writes a new file, unless all stored bytes stay the same.
+ */
 export function captureFingerprint(facts: CaptureFacts): string {
   if (facts === null) return 'none';
-  const { table, columns, triggers, ...rest } = facts;
+  const { table, triggers, ...rest } = facts;
+  const columns = facts.columns.map(({ type: _, ...column }) => column);
   const definitions = triggers.map(({ is_unsettled: _, ...definition }) => definition);
   const digest = (value: unknown) =>
     createHash('md5').update(JSON.stringify(value)).digest('hex').slice(0, 16);
-  return `${table}/${digest([columns, rest])} ${digest(definitions)}`;
+  return `${table}/${digest({ ...rest, columns })} ${digest(definitions)}`;
 }
 
 /** Bits of pg_trigger.tgtype. */
 const [row, onInsert, onDelete, onUpdate] = [1, 4, 8, 16] as const;
 
-/** A trigger has the name of its function. `enabled` is O for origin, R for replica. */
+/** `enabled` is O for origin, R for replica, D for disabled. */
 const expectedTriggers = [
-  { name: 'log_deleted_purchases', type: onDelete, enabled: 'O' },
-  { name: 'log_inserted_purchases', type: onInsert, enabled: 'O' },
-  { name: 'log_replicated_purchases', type: row | onInsert | onUpdate | onDelete, enabled: 'R' },
-  { name: 'log_updated_purchases', type: onUpdate, enabled: 'O' },
+  ...[
+    { name: 'log_deleted_purchases', type: onDelete, enabled: 'O' },
+    { name: 'log_inserted_purchases', type: onInsert, enabled: 'O' },
+    { name: 'log_replicated_purchases', type: row | onInsert | onUpdate | onDelete, enabled: 'R' },
+    { name: 'log_updated_purchases', type: onUpdate, enabled: 'O' },
+  ].map((trigger) => ({ ...trigger, calls: trigger.name })),
+  {
+    name: 'purchases_without_parent',
+    type: row | onDelete,
+    enabled: 'D',
+    calls: 'log_deleted_purchases',
+  },
 ] as const;
 
 const bodies = new Map(
@@ -192,14 +210,16 @@ function triggerProblem(facts: CaptureFacts): CaptureProblem | null {
 }
 
 function triggerFault(
-  { name, type, enabled }: (typeof expectedTriggers)[number],
+  { calls, type, enabled }: (typeof expectedTriggers)[number],
   found: NonNullable<CaptureFacts>['triggers'][number] | undefined,
 ): string | null {
   if (found === undefined) return 'is missing';
-  if (found.enabled === 'D') return 'is disabled';
-  if (found.enabled !== enabled) return `has tgenabled ${found.enabled} and should have ${enabled}`;
+  if (found.enabled !== enabled) {
+    if (found.enabled === 'D') return 'is disabled';
+    return `has tgenabled ${found.enabled} and should have ${enabled}`;
+  }
   if (found.type !== type || found.is_conditional) return 'has another definition';
-  const isFunctionIntact = found.body === bodies.get(name) && found.is_definer;
+  const isFunctionIntact = found.body === bodies.get(calls) && found.is_definer;
   if (!isFunctionIntact || !found.writes_to_log) return 'calls a function with another definition';
   return null;
 }

@@ -8,6 +8,7 @@ import {
   captureProblem,
   captureSql,
 } from './capture.ts';
+import { restoreConstraints } from './constraints.ts';
 import { validateSameOrganization } from './same-organization.ts';
 import { migrationsFolder, migrationsTable } from './schema.ts';
 
@@ -17,6 +18,8 @@ const advisoryLock = 7_390_214_655_001n;
 type Migration = {
   /** The files that were applied. */
   readonly applied: readonly string[];
+  /** The constraints and indexes that were created again. */
+  readonly restored: readonly string[];
   /** Whether the capture triggers were created again. */
   readonly isCaptureRestored: boolean;
   /** The remaining reason why changes are not captured; null if there is none. */
@@ -26,8 +29,8 @@ type Migration = {
 };
 
 /**
- * Migrates the schema and restores the capture triggers in one transaction, then validates foreign
- * keys. A concurrent call waits, and then has nothing to do.
+ * Migrates the schema and restores capture triggers, constraints and indexes in one transaction,
+ * then validates foreign keys. A concurrent call waits, and then has nothing to do.
  */
 export async function migrate(databaseUrl: string): Promise<Migration> {
   const client = new pg.Client({
@@ -52,10 +55,12 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
       throw nameTaken(error, rows[0]?.name) ?? error;
     });
     const capture = await restoreCapture(client);
+    const restored = capture.captureProblem === null ? await restoreConstraints(client) : [];
     await client.query('commit');
     return {
       applied: applied.map((migration) => migration.filename.replace(/^.*\//, '')),
       ...capture,
+      restored,
       mixedTables: await validateSameOrganization(client),
     };
   } finally {
