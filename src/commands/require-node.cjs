@@ -2,16 +2,24 @@
 // with a stack trace.
 const { engines } = require('../../package.json');
 
-const rank = (version) =>
-  version
-    .split('.')
-    .map(Number)
-    .reduce((sum, part) => sum * 1000 + part, 0);
-
-const needed = /\d+\.\d+\.\d+/.exec(engines.node)[0];
+// Each is like `^20.20.2`, any later version of the same major version, or like `>=24`.
+const supported = engines.node.split(' || ').map((range) => ({
+  isOpen: range.startsWith('>='),
+  parts: range.replace(/^\D+/, '').split('.').map(Number),
+}));
 const running = process.version.slice(1);
-if (rank(running) < rank(needed)) {
-  console.error(`Node ${running} is too old: ${needed} or later is needed.`);
+const [major, minor, patch] = running.split('.').map(Number);
+
+const isSupported = supported.some(({ isOpen, parts: [needed, minMinor = 0, minPatch = 0] }) =>
+  major === needed
+    ? minor > minMinor || (minor === minMinor && patch >= minPatch)
+    : isOpen && major > needed,
+);
+if (!isSupported) {
+  const names = supported.map(({ isOpen, parts }) =>
+    isOpen ? `${parts[0]} or later` : `${parts[0]} (${parts.join('.')} or later)`,
+  );
+  console.error(`Node ${running} is not supported. Use Node ${names.join(', ')}.`);
   process.exit(1);
 }
 if (!require('node:fs').existsSync(`${__dirname}/../../dist`)) {

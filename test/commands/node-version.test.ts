@@ -15,20 +15,25 @@ describe('a version of Node', () => {
     return { status, stdout, stderr };
   };
 
-  it.each(['v16.20.2', 'v18.20.8', 'v20.15.1', 'v20.20.1'])(
-    'that is too old is refused in one line: %s',
+  it.each(['v16.20.2', 'v18.20.8', 'v20.15.1', 'v20.20.1', 'v21.7.3', 'v22.12.0', 'v23.11.1'])(
+    'that is not supported is refused in one line: %s',
     (version) => {
       expect(checkedAs(version)).toEqual({
         status: 1,
         stdout: '',
-        stderr: `Node ${version.slice(1)} is too old: 20.20.2 or later is needed.\n`,
+        stderr:
+          `Node ${version.slice(1)} is not supported. ` +
+          'Use Node 20 (20.20.2 or later), 22 (22.13.0 or later), 24 or later.\n',
       });
     },
   );
 
-  it.each([process.version, 'v20.20.2', 'v24.0.0', 'v26.1.0'])('is accepted: %s', (version) => {
-    expect(checkedAs(version)).toEqual({ status: 0, stdout: '', stderr: '' });
-  });
+  it.each([process.version, 'v20.20.2', 'v22.13.0', 'v22.23.3', 'v24.0.0', 'v26.1.0'])(
+    'is accepted: %s',
+    (version) => {
+      expect(checkedAs(version)).toEqual({ status: 0, stdout: '', stderr: '' });
+    },
+  );
 
   it('is checked before each command', () => {
     const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
