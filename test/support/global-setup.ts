@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -14,6 +14,7 @@ import { administer, databaseUrl } from './postgres.ts';
  * template.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const removeTemporaryFiles = await useOwnTemporaryFolder();
   execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
   const given = process.env.TEST_DATABASE_URL;
   const server = given === undefined ? await startEmbedded() : { url: given, stop: async () => {} };
@@ -25,7 +26,17 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await administer(server.url, `drop database ${template} with (force)`);
     await server.stop();
+    await removeTemporaryFiles();
   };
+}
+
+/** The system's temporary folder of all tests and their programs, so that a killed one leaves nothing. */
+async function useOwnTemporaryFolder(): Promise<() => Promise<void>> {
+  const directory = await mkdtemp(join(tmpdir(), 'crm-data-service-test-'));
+  // The embedded Postgres of root runs as another user.
+  await chmod(directory, 0o711);
+  process.env.TMPDIR = directory;
+  return () => rm(directory, { recursive: true, force: true, maxRetries: 5 });
 }
 
 async function startEmbedded() {
