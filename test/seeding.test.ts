@@ -46,6 +46,31 @@ describe('seeding', () => {
     expect(await seedDatabase(database.url, { ...none, customers: 0 })).toHaveLength(1);
   });
 
+  it.for([
+    ['nothing in one transaction', true, 0],
+    ['what was named in a transaction for each organization', false, 1],
+  ] as const)(
+    'ends at once if it is stopped, and leaves %s',
+    async ([_, isOneTransaction, left], { database }) => {
+      const stopping = new AbortController();
+      const named: string[] = [];
+      const seeding = seedDatabase(database.url, {
+        ...options,
+        organizations: 3,
+        isOneTransaction,
+        signal: stopping.signal,
+        onSeeded: async ({ name }) => void named.push(name),
+        onProgress: (done) => {
+          if (done > options.purchases) stopping.abort(new Error('stopped'));
+        },
+      });
+      await expect(seeding).rejects.toThrow('stopped');
+      const { rows } = await database.pool.query('select name from organizations');
+      expect(rows.map(({ name }) => name)).toEqual(named);
+      expect(named).toHaveLength(left);
+    },
+  );
+
   it('writes the same rows, ids included, for the same options', { tags: ['slow'] }, async () => {
     const sums: Record<string, string>[] = [];
     for (const seed of [7, 7, 8]) {

@@ -3,6 +3,7 @@ import { encodeId } from '../domain/public-id.ts';
 import { createApiKey } from '../postgres/api-keys.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { createPool } from '../postgres/pool.ts';
+import type { SeededOrganization } from '../seed/seed-database.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';
 import { seedWithProgress, today } from './seed-progress.ts';
@@ -29,14 +30,15 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
   .action(async (options: Options) => {
     const databaseUrl = await commandDatabase({ isPrimary: true, isToMigrate: true });
     await migrate(databaseUrl);
-    const seeded = await seedWithProgress(databaseUrl, options);
     const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service seed' });
     try {
-      for (const { organizationId, name } of seeded) {
+      // An interrupted seeding has named the organizations that are complete.
+      const onSeeded = async ({ organizationId, name }: SeededOrganization) => {
         const key = { organizationId, name: 'Demo', scopes: ['read'] as const, expiresAt: null };
         const { secret } = await createApiKey(database, key);
         console.log(`${encodeId('organization', organizationId)}  ${secret}  ${name}`);
-      }
+      };
+      await seedWithProgress(databaseUrl, { ...options, onSeeded });
     } finally {
       await database.end();
     }

@@ -1,6 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { reserveProblem } from '../disk-reserve.ts';
 import { encodeId } from '../domain/public-id.ts';
 import { startEmbeddedPostgres, stopTimeoutMs } from '../embedded-postgres/cluster.ts';
 import { createLog } from '../log.ts';
@@ -16,6 +18,7 @@ import { embeddedUrlFile, readSettings, type Settings } from '../settings.ts';
 import { boundShutdown, untilAborted, untilStopped } from '../stop-signals.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
+import { explainByRunningStart, removeRunningStart, writeRunningStart } from './running-start.ts';
 import { superviseWorker } from './worker-supervisor.ts';
 
 /** The banner's maximum wait for the worker. Large organizations take minutes to load. */
@@ -27,8 +30,12 @@ const program = createProgram(
   'Runs everything: Postgres (embedded unless DATABASE_URL is set), the sync worker, the API.',
 ).action(async () => {
   const settings = readSettings();
-  requireWritable(settings.dataDirectory);
-  await requireFreePorts(settings);
+  const { dataDirectory } = settings;
+  requireWritable(dataDirectory);
+  const explain = (error: unknown) => {
+    throw explainByRunningStart(dataDirectory, error);
+  };
+  await requireFreePorts(settings).catch(explain);
   const stopped = untilStopped();
   const started: (() => Promise<void>)[] = [];
   /** Aborted if the embedded Postgres ends by itself. */
@@ -39,7 +46,10 @@ const program = createProgram(
   const timeoutMs = 2 * settings.shutdownTimeoutMs + closeTimeoutMs + stopTimeoutMs;
   boundShutdown(ended, timeoutMs, log);
   try {
-    const databaseUrl = await startDatabase(settings, started, databaseEnded);
+    requireReserve(settings, log);
+    const databaseUrl = await startDatabase(settings, started, databaseEnded).catch(explain);
+    writeRunningStart(dataDirectory, null);
+    started.push(async () => removeRunningStart(dataDirectory));
     const isUsable = await requireDatabase(
       databaseUrl,
       { isPrimary: true, isToMigrate: true, statementTimeoutMs: settings.queryTimeoutMs },
@@ -48,9 +58,10 @@ const program = createProgram(
     databaseEnded.signal.throwIfAborted();
     if (!isUsable) return;
     const isGiven = settings.databaseUrl !== undefined;
-    const access = await prepareDatabase(databaseUrl, isGiven);
+    const access = await prepareDatabase(databaseUrl, isGiven, ended);
     const server = await startServer(settings, databaseUrl, createLog('api', settings.logLevel));
     started.push(() => server.close());
+    writeRunningStart(dataDirectory, server.url);
     const worker = superviseWorker(databaseUrl, log);
     started.push(() => worker.stop());
     // The banner follows the log lines of short loads.
@@ -62,14 +73,23 @@ const program = createProgram(
     // Worker and API need Postgres. A supervisor can restart all of them.
     databaseEnded.signal.throwIfAborted();
   } catch (error) {
-    // The end of Postgres causes other errors.
-    throw databaseEnded.signal.aborted ? databaseEnded.signal.reason : error;
+    // The end of Postgres causes other errors, and so does the end of a seed.
+    if (databaseEnded.signal.aborted) throw databaseEnded.signal.reason;
+    if (!stopped.aborted) throw error;
   } finally {
     for (const stop of started.reverse()) await stop();
   }
 });
 
 await runProgram(program);
+
+/** Throws if the embedded Postgres would fill the disk. Another database may be on another disk. */
+function requireReserve({ dataDirectory, databaseUrl }: Settings, log: Logger): void {
+  const problem = reserveProblem(dataDirectory);
+  if (problem === null) return;
+  if (databaseUrl === undefined) throw new OperatorError(problem);
+  log.warn(problem);
+}
 
 /** Returns DATABASE_URL, or starts the embedded Postgres and writes its URL to a file. */
 async function startDatabase(
@@ -112,9 +132,13 @@ type Access = { readonly organization: Organization | null; readonly secret: str
 
 /**
  * Migrates the schema. Adds demo data and a key if the database has no organizations. A database
- * of DATABASE_URL must also have had no tables.
+ * of DATABASE_URL must also have had no tables. If `ended` is aborted, nothing is added.
  */
-async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<Access> {
+async function prepareDatabase(
+  databaseUrl: string,
+  isGiven: boolean,
+  ended: AbortSignal,
+): Promise<Access> {
   const database = createPool(databaseUrl, { max: 1, applicationName: 'crm-data-service start' });
   try {
     const mayAddDemo = !isGiven || !(await hasTables(database));
@@ -124,7 +148,13 @@ async function prepareDatabase(databaseUrl: string, isGiven: boolean): Promise<A
     console.log('The database is empty: adding demo data.');
     // Loaded only here: with faker, it takes memory that the API does not need.
     const { seedWithProgress, today } = await import('./seed-progress.ts');
-    await seedWithProgress(databaseUrl, { ...demo, until: today() });
+    // In one transaction: after a kill, the next start finds an empty database again.
+    await seedWithProgress(databaseUrl, {
+      ...demo,
+      until: today(),
+      isOneTransaction: true,
+      signal: ended,
+    });
     const [organization] = await listOrganizations(database);
     if (organization === undefined) throw new Error('there is no organization to try');
     const { secret } = await createApiKey(database, {

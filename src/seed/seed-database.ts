@@ -19,37 +19,56 @@ export type SeedOptions = {
   until: Date;
   /** Purchases of all organizations. */
   onProgress?: (done: number, total: number) => void;
+  /** Called for each organization after its commit. */
+  onSeeded?: (organization: SeededOrganization) => Promise<void>;
+  /** Commits all organizations together. */
+  isOneTransaction?: boolean;
+  /** Ends the seeding at once, and rolls back what is not committed. */
+  signal?: AbortSignal;
 };
 export type SeededOrganization = { organizationId: bigint; name: string };
 
 /** Bounds what Postgres queues for the triggers and foreign keys of one statement. */
 const purchasesPerCopy = 50_000;
 
-/** Adds demo data to a migrated database, in one transaction for each organization. */
+/** Adds demo data to a migrated database, by default in one transaction for each organization. */
 export async function seedDatabase(
   databaseUrl: string,
   options: SeedOptions,
 ): Promise<SeededOrganization[]> {
   const { organizations, customers, purchases, seed, until, onProgress } = options;
+  const { onSeeded, isOneTransaction = false, signal } = options;
   if (purchases > 0 && customers === 0) throw new RangeError('purchases need customers');
   const client = new pg.Client({ connectionString: databaseUrl });
   // If the connection is lost, the query fails too.
   client.on('error', () => {});
   await client.connect();
+  const end = () => void client.end().catch(() => {});
+  signal?.addEventListener('abort', end, { once: true });
   try {
+    signal?.throwIfAborted();
     const seeded: SeededOrganization[] = [];
+    // If a statement fails before the commit, the end of the connection rolls back.
+    if (isOneTransaction) await client.query('begin');
     for (let index = 0; index < organizations; index++) {
       const shop = createShop(seed, index, until);
-      // If this fails before the commit, the end of the connection rolls it back.
-      await client.query('begin');
+      if (!isOneTransaction) await client.query('begin');
       const organizationId = await seedOrganization(client, shop, options, (done) =>
         onProgress?.(index * purchases + done, organizations * purchases),
       );
+      const organization = { organizationId: BigInt(organizationId), name: shop.name };
+      seeded.push(organization);
+      if (isOneTransaction) continue;
       await client.query('commit');
-      seeded.push({ organizationId: BigInt(organizationId), name: shop.name });
+      await onSeeded?.(organization);
     }
+    if (isOneTransaction) await client.query('commit');
     return seeded;
+  } catch (error) {
+    // The end of the connection causes other errors.
+    throw signal?.aborted ? signal.reason : error;
   } finally {
+    signal?.removeEventListener('abort', end);
     await client.end();
   }
 }

@@ -1,7 +1,4 @@
-import { statfsSync } from 'node:fs';
-
-/** Disk space that the worker keeps free for other processes. */
-export const reserveBytes = 64 * 2 ** 20;
+import { freeBytes, reserveBytes } from '../../src/disk-reserve.ts';
 
 /**
  * The bytes that DuckDB may write for each byte of purchases: a spilled temp table, the
@@ -11,8 +8,7 @@ export const duckdbWriteFactor = 3;
 
 /** Throws an error with the code ENOSPC if the disk lacks `bytes` besides the reserve. A full disk stops Postgres. */
 export function requireSpace(directory: string, bytes: number): void {
-  const { bavail, bsize } = statfsSync(directory);
-  const free = bavail * bsize;
+  const free = freeBytes(directory);
   if (free >= bytes + reserveBytes) return;
   const needed = Math.ceil((bytes + reserveBytes) / 2 ** 20);
   const error = new Error(

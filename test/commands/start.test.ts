@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { describe, expect } from 'vitest';
+import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { openPaths } from '../support/open-paths.ts';
 import { childrenOf } from '../support/processes.ts';
@@ -56,6 +57,13 @@ describe('npm start', { timeout: 120_000 }, () => {
     return { secret: stdout, url };
   };
 
+  const fails = async (program: Program, line: RegExp) => {
+    expect(await program.exited()).toBe(1);
+    const lines = program.output().trim().split('\n');
+    expect(lines.at(-1)).toMatch(line);
+    expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
+  };
+
   it('starts everything in an empty folder, shows writes, and starts again on the same data', {
     tags: ['slow'],
   }, async ({ directory, start }) => {
@@ -89,6 +97,15 @@ describe('npm start', { timeout: 120_000 }, () => {
     const until = async (expected: number) => {
       while ((await count()) !== expected) await sleep(20);
     };
+
+    const other = start();
+    await fails(
+      other,
+      new RegExp(
+        `^npm start already runs for DATA_DIR ${directory} \\(process ${first.child.pid}\\): ` +
+          `the API is at ${new URL(String(url)).origin}\\.`,
+      ),
+    );
 
     const databaseUrl = /postgres:\/\/\S+?(?=\.?\n)/.exec(first.output())?.[0] as string;
     const client = new pg.Client({ connectionString: databaseUrl });
@@ -211,12 +228,36 @@ describe('npm start', { timeout: 120_000 }, () => {
     while ((await processesOf(directory)).length > 0) await sleep(50);
   });
 
-  const fails = async (program: Program, line: RegExp) => {
-    expect(await program.exited()).toBe(1);
-    const lines = program.output().trim().split('\n');
-    expect(lines.at(-1)).toMatch(line);
-    expect(lines.filter((text) => /^\s+at /.test(text))).toEqual([]);
-  };
+  it('stops at once while it adds demo data, of which nothing remains', { tags: ['slow'] }, async ({
+    newDirectory,
+    start,
+  }) => {
+    await chmod(newDirectory, 0o755);
+    for (const _ of [1, 2]) {
+      const program = start({ DATA_DIR: newDirectory });
+      await program.printed(/adding demo data/);
+      expect(await program.end('SIGINT')).toBe(0);
+      expect(program.output()).not.toMatch(/Ctrl-C stops everything|Seeded 100000 of/);
+    }
+    expect(await processesOf(newDirectory)).toEqual([]);
+  });
+
+  it('names the free space and the reserve of a full disk at each start', {
+    tags: ['slow'],
+  }, async ({ newDirectory, skip, start }) => {
+    const disk = await mountDisk(join(newDirectory, 'disk'), 32);
+    if (!disk.canBeFilled) skip();
+    try {
+      for (const _ of [1, 2]) {
+        await fails(
+          start({ DATA_DIR: disk.path }),
+          /^The disk that holds DATA_DIR \S+ is full: 3\d MiB are free, and 64 MiB must stay free as a reserve\. Free space\.$/,
+        );
+      }
+    } finally {
+      await disk.unmount();
+    }
+  });
 
   it('reports in one line that the port is in use', { tags: ['slow'] }, async ({
     directory,

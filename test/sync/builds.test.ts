@@ -2,10 +2,10 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
+import { reserveBytes } from '../../src/disk-reserve.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import type { Builder } from '../../sync/builds/builder.ts';
-import { reserveBytes } from '../../sync/files/disk-space.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { recordedLog } from '../http/recorded-log.ts';
 import { mountDisk, withUnnoticedFullDisk } from '../support/disk.ts';
