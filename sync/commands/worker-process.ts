@@ -14,6 +14,7 @@ import { dataFolderId, readDataFolderId } from '../files/data-folder.ts';
 import { OwnershipError } from '../files/ownership.ts';
 import { prepareSession } from '../lock/session.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
+import { readMappingFailures } from '../status/mapping-failures.ts';
 import { createProgressBars } from '../status/progress-bars.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { type OpenStore, openStore } from './stores.ts';
@@ -256,7 +257,11 @@ async function withWorker(
     ...options,
   });
   try {
-    options.observer?.followed({ state: worker.state, instance });
+    options.observer?.followed({
+      state: worker.state,
+      instance,
+      readMappingFailures: () => readMappingFailures(database),
+    });
     await work(worker);
   } finally {
     options.observer?.followed(null);

@@ -1,4 +1,5 @@
 import type { DuckDBInstance } from '@duckdb/node-api';
+import type { MappingFailures } from '../status/mapping-failures.ts';
 import type { OrganizationState } from '../status/worker-state.ts';
 import type { StoredSize } from '../tick/store.ts';
 import type { Repair } from '../verification/repair.ts';
@@ -26,7 +27,11 @@ export type Stage = (typeof stages)[number];
 export type WorkerObserver = {
   /** This process has the lock and follows changes; null: no longer. */
   followed(
-    worker: { state(): ObservedWorker; readonly instance: DuckDBInstance | null } | null,
+    worker: {
+      state(): ObservedWorker;
+      readonly instance: DuckDBInstance | null;
+      readMappingFailures(): Promise<MappingFailures | null>;
+    } | null,
   ): void;
   polled(milliseconds: number): void;
   /** A tick with changes was published. */

@@ -1,11 +1,13 @@
 import { formatTable } from '../../src/commands/plain-table.ts';
 import { formatDuration } from '../../src/domain/duration.ts';
+import type { MappingFailures } from './mapping-failures.ts';
 import type { OrganizationStatus, Status } from './status.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
 /** The status as text: the workers, a table of organizations, and the failures. */
 export function formatStatus(status: Status): string {
-  const { workers, organizations, horizonHolders, captureProblem, failure } = status;
+  const { workers, organizations, horizonHolders, captureProblem, mappingFailures, failure } =
+    status;
   return [
     ...(workers.length === 0
       ? ['No worker is running for this data folder: start one with `npm run sync`.']
@@ -16,6 +18,7 @@ export function formatStatus(status: Status): string {
     ...(captureProblem === null || workers.some(isFailureOf(captureProblem.message))
       ? []
       : [`${captureProblem.message} ${captureProblem.advice}`]),
+    ...(mappingFailures === null ? [] : [describeMapping(mappingFailures)]),
     ...organizations.flatMap(describeDamage),
     ...organizations.flatMap(describeFailure),
     ...horizonHolders.map(
@@ -24,6 +27,14 @@ export function formatStatus(status: Status): string {
         ` and the pruning of the change log.${query === null ? '' : ` Its statement: ${query}`}`,
     ),
   ].join('\n');
+}
+
+function describeMapping({ refused, deviating, since }: MappingFailures): string {
+  return (
+    `Of the shop's tables, ${refused} rows were refused and ${deviating} rows deviate, since ` +
+    `${since.toISOString()}: see the table mapping_failures, correct the cause, and run ` +
+    '`call retry_mapping()` (docs/other-tables.md).'
+  );
 }
 
 function describeWorker({ name, shard, since, failure }: WorkerStatus): string[] {

@@ -10,6 +10,7 @@ import {
   type VerificationRecord,
 } from '../verification/verification-record.ts';
 import { type HorizonHolder, readHorizonHolders } from './horizon.ts';
+import { type MappingFailures, readMappingFailures } from './mapping-failures.ts';
 import {
   type PublishedStatus,
   type PublishedStore,
@@ -62,6 +63,8 @@ export type Status = {
   readonly horizonHolders: readonly HorizonHolder[];
   /** Why changes of purchases are not captured, and the remedy; null if they are captured. */
   readonly captureProblem: { readonly message: string; readonly advice: string } | null;
+  /** Rows of a shop's tables that are not mapped; null if there are none. */
+  readonly mappingFailures: MappingFailures | null;
   /** Why Postgres or ClickHouse refused a part of the status. */
   readonly failure: Failure | null;
 };
@@ -102,6 +105,7 @@ export async function readStatus(
   return {
     workers,
     horizonHolders: await orElse(readHorizonHolders(database), []),
+    mappingFailures: await orElse(readMappingFailures(database), null),
     captureProblem: captureProblem && {
       message: captureProblem.message,
       advice: captureProblem.advice,

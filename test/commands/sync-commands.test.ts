@@ -228,6 +228,7 @@ describe('status --check', () => {
     organizations: [organization],
     horizonHolders: [],
     captureProblem: null,
+    mappingFailures: null,
     failure: null,
   };
   const problem = { message: 'It fails.', advice: 'Correct it.' };
@@ -243,6 +244,10 @@ describe('status --check', () => {
     ['no worker runs', { ...live, workers: [] }],
     ['a worker fails', { ...live, workers: [{ ...worker, failure: { ...problem, since: at } }] }],
     ['changes are not captured', { ...live, captureProblem: problem }],
+    [
+      'rows of mapped tables are missing',
+      { ...live, mappingFailures: { refused: 0, deviating: 1, since: new Date(0) } },
+    ],
     ['the status is incomplete', { ...live, failure: problem }],
     ['an organization has no worker', withOrganization({ state: 'stopped' })],
     ['the files of an organization are damaged', withOrganization({ state: 'damaged' })],

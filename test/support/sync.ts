@@ -9,6 +9,7 @@ import { createFileBuilder, type FileBuilderOptions } from '../../sync/builds/fi
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createFileStore, type FileStore, type FileStoreOptions } from '../../sync/files/store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
+import { readMappingFailures } from '../../sync/status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 
@@ -58,7 +59,11 @@ export async function createTestWorker(
     observer,
     ...options,
   });
-  observer.followed({ state: worker.state, instance });
+  observer.followed({
+    state: worker.state,
+    instance,
+    readMappingFailures: () => readMappingFailures(database),
+  });
   return {
     ...worker,
     syncAll: async () => worker.once((await listOrganizations(database)).map(({ id }) => id)),
