@@ -161,6 +161,15 @@ describe('a seeded database', () => {
     expect(await count(wrong, [OPTIONS.until])).toBe(0);
   });
 
+  it('ends within a day like any other, with complete purchases', async ({ count }) => {
+    expect(await count('purchases where created_at = $1', [OPTIONS.until])).toBe(0);
+    const sinceMidnight = `purchases where created_at > date_trunc('day', $1::timestamptz, 'UTC')`;
+    expect(await count(sinceMidnight, [OPTIONS.until])).toBeGreaterThan(0);
+    const incomplete = `(select distinct on (organization_id) payment_status from purchases
+      order by organization_id, id desc) as latest where payment_status is null`;
+    expect(await count(incomplete)).toBe(0);
+  });
+
   it('has no old purchase with a pending payment', async ({ count }) => {
     const old = `purchases where payment_status in ('pending', 'authorized')
       and created_at < $1::timestamptz - interval '30 days'`;

@@ -1,11 +1,6 @@
 import { Presets, SingleBar } from 'cli-progress';
 import { type SeededOrganization, type SeedOptions, seedDatabase } from '../seed/seed-database.ts';
 
-/** The default day on which demo data end. */
-export function today(): Date {
-  return new Date(new Date().toISOString().slice(0, 10));
-}
-
 /** Seeds the database, and shows the progress. */
 export async function seedWithProgress(
   databaseUrl: string,

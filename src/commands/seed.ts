@@ -6,7 +6,7 @@ import { createPool } from '../postgres/pool.ts';
 import type { SeededOrganization } from '../seed/seed-database.ts';
 import { createProgram, runProgram, wholeNumberOption } from './command-line.ts';
 import { commandDatabase } from './database.ts';
-import { seedWithProgress, today } from './seed-progress.ts';
+import { seedWithProgress } from './seed-progress.ts';
 
 type Options = {
   readonly organizations: number;
@@ -26,7 +26,7 @@ const program = createProgram('npm run seed --', 'Adds organizations full of dem
     wholeNumberOption(0, 2 ** 31 - 1),
     42,
   )
-  .option('--until <date>', 'the day the data ends, such as 2026-01-31', readDay, today())
+  .option('--until <date>', 'the day the data ends, such as 2026-01-31', readDay, new Date())
   .action(async (options: Options) => {
     const databaseUrl = await commandDatabase({ isPrimary: true, isToMigrate: true });
     await migrate(databaseUrl);

@@ -147,11 +147,11 @@ async function prepareDatabase(
     if (existing !== null || !mayAddDemo) return { organization: existing, secret: null };
     console.log('The database is empty: adding demo data.');
     // Loaded only here: with faker, it takes memory that the API does not need.
-    const { seedWithProgress, today } = await import('./seed-progress.ts');
+    const { seedWithProgress } = await import('./seed-progress.ts');
     // In one transaction: after a kill, the next start finds an empty database again.
     await seedWithProgress(databaseUrl, {
       ...demo,
-      until: today(),
+      until: new Date(),
       isOneTransaction: true,
       signal: ended,
     });

@@ -30,7 +30,10 @@ export function createCalendar(start: number, until: number, yearlyGrowth: numbe
   const weights: number[] = [];
   for (let day = start; day < until; day += dayMs) {
     const weight = dayWeight(new Date(day)) * yearlyGrowth ** ((day - start) / (365 * dayMs));
-    for (const hourWeight of hourWeights) weights.push(weight * hourWeight);
+    for (const [hour, hourWeight] of hourWeights.entries()) {
+      const elapsed = Math.max(0, Math.min(1, (until - day) / hourMs - hour));
+      weights.push(weight * hourWeight * elapsed);
+    }
   }
   return { start, until, pickHour: createWeightedPicker(weights) };
 }
@@ -40,8 +43,8 @@ export function drawInstants(calendar: Calendar, count: number, random: RandomSo
   const { start, until, pickHour } = calendar;
   const instants = new Float64Array(count);
   for (let index = 0; index < count; index++) {
-    const at = start + Math.floor((pickHour(random) + random.fraction()) * hourMs);
-    instants[index] = Math.min(until, at);
+    const hour = start + pickHour(random) * hourMs;
+    instants[index] = hour + Math.floor(random.fraction() * Math.min(hourMs, until - hour));
   }
   return instants.sort();
 }

@@ -68,7 +68,7 @@ export function* purchaseRows(
       ...amounts,
       ...pickUtm(at),
     };
-    const hasOnlyRequiredValues = index % 500 === 499;
+    const hasOnlyRequiredValues = index % 500 === 249;
     yield {
       customer_id: firstCustomerId + pickBuyer(at),
       purchase_value_in_cents: amounts.total_amount_in_cents,

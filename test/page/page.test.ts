@@ -15,7 +15,7 @@ describe.runIf(hasBrowser)('the page', () => {
     fullShop,
     api,
   }) => {
-    const { page, enter } = await open(january);
+    const { page, enter } = await open(january, { locale: 'pt-BR' });
     await enter(fullShop.secret);
     expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
     const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
@@ -33,18 +33,46 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await page.locator('#chart canvas').count()).toBe(1);
     await page.getByText('Show as a table').click();
     const days = page.locator('#chart-table tbody tr');
-    expect(await days.count()).toBe(31);
+    expect(await days.count()).toBe(28);
     expect(await days.nth(26).textContent()).toBe('Jan 27, 2026R$26.00R$0.00');
   });
 
-  it('compares with as many days before', { tags: ['slow'] }, async ({ open, fullShop }) => {
-    const { page, enter } = await open(
-      '/#period=custom&from=2026-01-15&to=2026-01-28&timezone=UTC',
-    );
+  it('compares with the same elapsed time before, and draws the unfinished period dashed', {
+    tags: ['slow'],
+  }, async ({ open, fullShop }) => {
+    const { page, enter, loaded } = await open('/#period=last7&timezone=America/Sao_Paulo');
+    const text = async (selector: string) =>
+      (await page.locator(selector).allTextContents()).map((one) => one.replaceAll('\u2009', ' '));
+    await page.clock.setFixedTime('2026-01-27T18:20:00Z');
     await enter(fullShop.secret);
-    // 14 to 26 reais after 0 to 13.
-    const change = page.locator('#totals button', { hasText: 'Revenue' }).locator('.card-change');
-    expect(await change.textContent()).toBe('+185.7% from the previous period');
+    const before = 'Jan 14 – 20, 2026, until 3:20 PM';
+    expect(await text('#dates-shown')).toEqual([`Jan 21 – 27, 2026 compared with ${before}`]);
+    // 21 to 26 reais after 14 to 19. Those of the 20th came at 9 PM.
+    expect((await text('#totals .card-change'))[0]).toBe(`+42.4% from R$99.00 in ${before}`);
+    expect(await text('#legend li')).toEqual(['Jan 21 – 27, 2026, until 3:20 PM', before]);
+    await page.locator('#chart .u-over').hover({ position: { x: 5, y: 20 } });
+    expect(await text('#chart .tooltip')).toEqual(['Jan 21, 2026 R$21.00Jan 14, 2026 R$14.00']);
+    await page.getByRole('button', { name: /^Average ticket/ }).click();
+    await page.locator('#interval').selectOption('Hour');
+    await loaded();
+    await page.getByText('Show as a table').click();
+    const hours = page.locator('#chart-table tbody tr');
+    // Hours that have not begun are not shown, and nothing has no average.
+    expect(await hours.count()).toBe(6 * 24 + 16);
+    expect(await hours.last().textContent()).toBe('Jan 27, 3:00 PM, until 3:20 PM––');
+  });
+
+  it('counts every payment status, says so, and counts the paid ones alone after one click', {
+    tags: ['slow'],
+  }, async ({ open, fullShop }) => {
+    const { page, enter, loaded } = await open(january);
+    await enter(fullShop.secret);
+    expect(await page.locator('#totals .card-statuses').first().textContent()).toBe('all statuses');
+    await page.getByRole('button', { name: 'Only paid' }).click();
+    await loaded();
+    expect(stateOf(page)).toMatchObject({ status: 'paid' });
+    expect(await card(page, 'Purchases').textContent()).toBe('9');
+    expect(await page.locator('#totals .card-statuses').first().textContent()).toBe('paid');
   });
 
   it('keeps period, filters, dimension and measure in the URL, also back, after a reload and in a shared link', {
@@ -55,7 +83,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(stateOf(page)).toMatchObject({ period: 'last30', timezone: 'America/Sao_Paulo' });
     await page.getByText('7 days').click();
     await loaded();
-    expect(await page.locator('#dates-shown').textContent()).toMatch(/^Jan 22\W+28, 2026$/);
+    expect(await page.locator('#dates-shown').textContent()).toMatch(/^Jan 22\W+28, 2026 compared/);
     await page.getByRole('button', { name: 'Add filter' }).click();
     await page.getByLabel('Filter', { exact: true }).selectOption('Payment status');
     await page.getByLabel('Value').selectOption('paid');
@@ -82,7 +110,9 @@ describe.runIf(hasBrowser)('the page', () => {
       await page.goBack();
       await card(page, 'Purchases').getByText(purchases, { exact: true }).waitFor();
     }
-    expect(await page.locator('#chips li').count()).toBe(0);
+    expect(await page.locator('#chips li').allTextContents()).toEqual([
+      'Payment statusallOnly paid',
+    ]);
     expect(stateOf(page)).toMatchObject({ period: 'last30' });
     await page.goForward();
     await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();

@@ -3,10 +3,10 @@ import {
   arePeriodsInOrder,
   type Interval,
   intervalLengths,
-  maxPeriods,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
+import { maxPeriods } from '../../domain/period-limit.ts';
 import type { PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { creationQuarter, quarterHour } from '../../purchase-store/quarter-hours.ts';

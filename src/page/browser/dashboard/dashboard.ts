@@ -1,8 +1,8 @@
-import { byId, showView } from '../display/elements.ts';
-import { formatDays } from '../display/format.ts';
+import { byId, element, showView } from '../display/elements.ts';
+import { formatDays, formatSpan } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
 import { createChart } from '../statistics/chart.ts';
-import { daysOf } from '../view/period.ts';
+import { daysOf, previousSpan } from '../view/period.ts';
 import { initialContext, requestsOf, type ViewContext } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { connectControls } from './controls.ts';
@@ -46,9 +46,8 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     const { signal } = loading;
     const initial = initialContext();
     context = initial;
-    const days = daysOf(state, initial.at);
     showControls(state);
-    byId('dates-shown').textContent = days === null ? 'All time' : formatDays(days);
+    showDates(initial.at);
     renderRequests(requests());
     results.ariaBusy = 'true';
     const data = await loadDashboard(state, initial, signal);
@@ -59,9 +58,23 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     // The page may ask for another key now.
     if (!results.isConnected) return;
     const onMorePurchases = (purchaseCount: number) => updateContext({ purchaseCount });
-    const view = { data, state, chart, requests: requests(), change, onMorePurchases, onProblem };
-    await renderResults(view).catch(onProblem);
+    const { at } = initial;
+    const actions = { change, onMorePurchases, onProblem };
+    await renderResults({ data, state, at, chart, requests: requests(), ...actions }).catch(
+      onProblem,
+    );
     if (!signal.aborted) results.ariaBusy = 'false';
+  }
+
+  function showDates(at: number): void {
+    const days = daysOf(state, at);
+    const previous = previousSpan(state, at);
+    byId('dates-shown').replaceChildren(
+      days === null ? 'All time' : formatDays(days),
+      ...(previous === null
+        ? []
+        : [element('small', {}, ` compared with ${formatSpan(previous, state.timezone)}`)]),
+    );
   }
 
   function updateContext(patch: Partial<ViewContext>): void {

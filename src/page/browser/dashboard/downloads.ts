@@ -1,4 +1,5 @@
 import { byId, moveFocus, runOnce } from '../display/elements.ts';
+import { language } from '../display/format.ts';
 import { type ProblemHandling, showProblem } from '../display/problems.ts';
 import type { Requests } from '../view/requests.ts';
 import { download } from './download.ts';
@@ -12,7 +13,7 @@ const names = {
   parquet: 'purchases.parquet',
 } as const satisfies Partial<Record<keyof Requests, string>>;
 
-const megabytes = new Intl.NumberFormat(undefined, {
+const megabytes = new Intl.NumberFormat(language, {
   style: 'unit',
   unit: 'megabyte',
   maximumFractionDigits: 1,

@@ -65,7 +65,12 @@ export function connectFilters(
         add.focus();
       }),
     );
-    byId('chips').replaceChildren(...chips);
+    byId('chips').replaceChildren(
+      ...(values.status === undefined
+        ? [allStatuses(() => change({ ...read(), status: 'paid' }))]
+        : []),
+      ...chips,
+    );
   };
 }
 
@@ -111,6 +116,17 @@ function readValue(filter: Filter, text: string): string | null {
   // Spaces may be part of a label.
   const value = filter.kind === 'text' ? text.trim() : text;
   return value === '' ? null : value;
+}
+
+/** Revenue counts purchases of every status, so the page says so. */
+function allStatuses(onlyPaid: () => void): HTMLElement {
+  return element(
+    'li',
+    {},
+    element('span', { className: 'chip-name' }, 'Payment status'),
+    element('span', { className: 'chip-value' }, 'all'),
+    element('button', { type: 'button', id: 'only-paid', onclick: onlyPaid }, 'Only paid'),
+  );
 }
 
 function chipOf(name: string, value: string, remove: () => void): HTMLElement {

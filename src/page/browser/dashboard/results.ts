@@ -1,6 +1,6 @@
 import { pageLimits } from '../../../domain/purchase-query.ts';
 import { announce, byId, element, moveFocus } from '../display/elements.ts';
-import { formatCount } from '../display/format.ts';
+import { formatCount, formatSpan } from '../display/format.ts';
 import { renderPurchases } from '../display/purchase-list.ts';
 import type { Chart } from '../statistics/chart.ts';
 import { showFreshness } from '../statistics/freshness.ts';
@@ -9,6 +9,7 @@ import { renderRanking } from '../statistics/ranking.ts';
 import { renderSeries } from '../statistics/series-view.ts';
 import { renderTotals } from '../statistics/totals.ts';
 import { filterNamed } from '../view/filters.ts';
+import { previousSpan } from '../view/period.ts';
 import type { Requests } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 import type { DashboardData } from './load.ts';
@@ -16,6 +17,8 @@ import type { DashboardData } from './load.ts';
 type DashboardView = {
   readonly data: DashboardData;
   readonly state: ViewState;
+  /** When the data were requested. */
+  readonly at: number;
   readonly chart: Chart;
   readonly requests: Requests;
   change(patch: Partial<ViewState>): void;
@@ -50,7 +53,7 @@ function renderLatest({ data, state, requests, ...view }: DashboardView): void {
   }
 }
 
-function renderStatistics({ data, state, change }: DashboardView): void {
+function renderStatistics({ data, state, at, change }: DashboardView): void {
   const { ranking, previous, currencies } = data;
   if (ranking === null) {
     byId('totals').replaceChildren();
@@ -59,14 +62,17 @@ function renderStatistics({ data, state, change }: DashboardView): void {
   }
   const stats = ranking.body;
   const { measure } = state;
+  const span = previousSpan(state, at);
   renderTotals(byId('totals'), {
     current: stats,
     previous,
+    previousName: span === null ? '' : formatSpan(span, state.timezone),
+    statuses: state.filters.status ?? 'all statuses',
     currencies,
     measure,
     onMeasure: (measure) => change({ measure }),
   });
-  showFreshness(ranking.asOf);
+  showFreshness(ranking.asOf, state.timezone);
   showMixedCurrencies(stats.mixed_currencies, state.group_by, () =>
     change({ group_by: 'currency' }),
   );
@@ -88,14 +94,14 @@ function selectionOf(
   return (key) => change({ filters: { ...filters, [dimension]: key } });
 }
 
-async function renderChart({ data, state, chart, change }: DashboardView): Promise<void> {
+async function renderChart({ data, state, at, chart, change }: DashboardView): Promise<void> {
   const container = byId('chart');
   const isEmpty = data.ranking !== null && Number(data.ranking.body.purchase_count) === 0;
   container.ariaHidden = String(data.series !== null && !isEmpty);
   // The button of an empty view is about to disappear.
   moveFocus(container, byId('chart-title'));
   if (data.series !== null && !isEmpty) {
-    await renderSeries(chart, state.measure, data.series.current, data.series.previous);
+    await renderSeries(chart, { state, at, ...data.series });
     return;
   }
   chart.clear();

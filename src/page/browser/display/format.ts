@@ -1,10 +1,14 @@
 import type { ExactInteger } from '../api/exact-json.ts';
+import { dayAt, startOfDay } from '../view/calendar.ts';
+import type { Interval } from '../view/interval.ts';
+import type { Days, Span } from '../view/period.ts';
 
-/** Text in the browser's language. */
+/** The language of page.html, whatever that of the browser is. */
+export const language = 'en-US';
 
-const counts = new Intl.NumberFormat();
-const percents = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
-const changes = new Intl.NumberFormat(undefined, {
+const counts = new Intl.NumberFormat(language);
+const percents = new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 1 });
+const changes = new Intl.NumberFormat(language, {
   style: 'percent',
   maximumFractionDigits: 1,
   signDisplay: 'exceptZero',
@@ -23,18 +27,22 @@ function moneyFormat(currency: string | null, options: Intl.NumberFormatOptions)
   if (known !== undefined) return known;
   const isCode = currency !== null && /^[A-Za-z]{3}$/.test(currency);
   const style = isCode ? { style: 'currency' as const, currency } : {};
-  const created = new Intl.NumberFormat(undefined, { ...options, ...style });
+  const created = new Intl.NumberFormat(language, { ...options, ...style });
   moneyFormats.set(key, created);
   return created;
 }
 
-/** Exact to the cent: the amount reaches Intl as decimal text, not as a double. */
-export function formatMoney(cents: ExactInteger, currency: string | null): string {
+/** Decimal text with two digits: 1234 cents are 12.34. */
+export function decimalOf(cents: ExactInteger): string {
   const amount = BigInt(cents);
   const absolute = String(amount < 0n ? -amount : amount).padStart(3, '0');
-  const decimal = `${amount < 0n ? '-' : ''}${absolute.slice(0, -2)}.${absolute.slice(-2)}`;
+  return `${amount < 0n ? '-' : ''}${absolute.slice(0, -2)}.${absolute.slice(-2)}`;
+}
+
+/** Exact to the cent: the amount reaches Intl as decimal text, not as a double. */
+export function formatMoney(cents: ExactInteger, currency: string | null): string {
   const twoDigits = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
-  return moneyFormat(currency, twoDigits).format(decimal as Intl.StringNumericLiteral);
+  return moneyFormat(currency, twoDigits).format(decimalOf(cents) as Intl.StringNumericLiteral);
 }
 
 /** Short text for an axis. */
@@ -45,43 +53,60 @@ export const formatShortCount = (count: number): string =>
   moneyFormat(null, { notation: 'compact', maximumFractionDigits: 1 }).format(count);
 
 const day = { day: 'numeric', month: 'short', year: 'numeric' } as const;
+const minute = { hour: 'numeric', minute: '2-digit' } as const;
+
+const format = (instant: Date | number, options: Intl.DateTimeFormatOptions): string =>
+  new Intl.DateTimeFormat(language, options).format(instant);
 
 export const formatInstant = (instant: string, timeZone?: string): string =>
-  new Intl.DateTimeFormat(undefined, {
+  format(new Date(instant), {
     ...day,
     hour: '2-digit',
     minute: '2-digit',
     ...(timeZone === undefined ? {} : { timeZone }),
-  }).format(new Date(instant));
+  });
 
-export const formatTime = (instant: Date): string =>
-  new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(instant);
+export const formatTime = (instant: Date, timeZone: string): string =>
+  format(instant, { timeStyle: 'medium', timeZone });
 
-export const formatDays = ({ from, to }: { readonly from: string; readonly to: string }): string =>
-  new Intl.DateTimeFormat(undefined, { ...day, timeZone: 'UTC' }).formatRange(
+export const formatDays = ({ from, to }: Days): string =>
+  new Intl.DateTimeFormat(language, { ...day, timeZone: 'UTC' }).formatRange(
     new Date(from),
     new Date(to),
   );
 
-/** The name of a period of a time series. */
-export function formatPeriod(startsAt: string, interval: string, timeZone: string): string {
-  const fields = {
-    hour: { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
-    month: { month: 'short', year: 'numeric' },
-  } as const;
-  const shown = fields[interval as keyof typeof fields] ?? day;
-  const text = new Intl.DateTimeFormat(undefined, { ...shown, timeZone }).format(
-    new Date(startsAt),
-  );
-  return interval === 'week' ? `Week of ${text}` : text;
+/** The time of day at which something ends; nothing for the end of a day. */
+function untilTime(end: number, timeZone: string): string {
+  const isEndOfDay = startOfDay(dayAt(end, timeZone), timeZone).getTime() === end;
+  return isEndOfDay ? '' : `, until ${format(end, { ...minute, timeZone })}`;
 }
 
-/** As above, for an axis. */
-export function formatTick(startsAt: string, interval: string, timeZone: string): string {
-  const fields = {
-    hour: { hour: '2-digit', minute: '2-digit' },
-    month: { month: 'short', year: '2-digit' },
-  } as const;
-  const shown = fields[interval as keyof typeof fields] ?? { day: 'numeric', month: 'short' };
-  return new Intl.DateTimeFormat(undefined, { ...shown, timeZone }).format(new Date(startsAt));
+export const formatSpan = ({ days, end }: Span, timeZone: string): string =>
+  `${formatDays(days)}${untilTime(end, timeZone)}`;
+
+/** The name of a period of a time series. */
+export function formatInterval({ start, end, isCut }: Interval, name: string, timeZone: string) {
+  const until = isCut ? untilTime(end, timeZone) : '';
+  if (name === 'hour') {
+    return `${format(start, { day: 'numeric', month: 'short', ...minute, timeZone })}${until}`;
+  }
+  const days = { from: dayAt(start, timeZone), to: dayAt(end - 1, timeZone) };
+  const isWholeMonth = name === 'month' && !isCut && days.from.endsWith('-01');
+  if (isWholeMonth) return format(start, { month: 'short', year: 'numeric', timeZone });
+  return `${formatDays(days)}${until}`;
+}
+
+/** Texts for an axis: with the day where hours are of several days, and the year where days are of several years. */
+export function formatTicks(starts: readonly number[], name: string, timeZone: string): string[] {
+  const spans = (length: number) =>
+    new Set([starts[0], starts.at(-1)].map((at) => dayAt(at ?? 0, timeZone).slice(0, length)))
+      .size > 1;
+  const monthAndDay = { day: 'numeric', month: 'short' } as const;
+  const fields: Intl.DateTimeFormatOptions =
+    name === 'hour'
+      ? { hour: 'numeric', ...(spans(10) ? monthAndDay : { minute: '2-digit' }) }
+      : name === 'month'
+        ? { month: 'short', year: 'numeric' }
+        : { ...monthAndDay, ...(spans(4) ? { year: 'numeric' } : {}) };
+  return starts.map((start) => format(start, { ...fields, timeZone }));
 }

@@ -1,21 +1,14 @@
 import type uPlot from 'uplot';
 import { unreachable } from '../api/api.ts';
 import { element } from '../display/elements.ts';
+import { type ChartLine, isolated, partsOf } from './chart-line.ts';
 
 /** Draws lines over periods. The table beside the chart has the same values for screen readers. */
 
-export type ChartLine = {
-  readonly label: string;
-  readonly values: readonly (number | null)[];
-  /** The exact value as text. */
-  text(index: number): string;
-  /** A colour of page.css, such as `--line-1`. */
-  readonly color: string;
-  readonly isDashed: boolean;
-};
-
 type ChartData = {
-  readonly periods: readonly string[];
+  /** Above the values in the tooltip. */
+  title(index: number): string;
+  /** One for each period. */
   readonly ticks: readonly string[];
   readonly lines: readonly ChartLine[];
   formatAxis(value: number): string;
@@ -24,7 +17,7 @@ type ChartData = {
 export type Chart = { draw(data: ChartData): Promise<void>; clear(): void };
 
 const height = 260;
-const tickWidth = 76;
+const tickGap = 28;
 
 /** The library is loaded with the first chart. */
 async function loadLibrary(): Promise<typeof uPlot> {
@@ -46,8 +39,8 @@ export function createChart(container: HTMLElement): Chart {
     const library = await loadLibrary();
     clear();
     container.replaceChildren();
-    const values = data.lines.map(({ values }) => [...values]);
-    const positions = data.periods.map((_, index) => index);
+    const values = data.lines.flatMap(partsOf);
+    const positions = data.ticks.map((_, index) => index);
     plot = new library(optionsOf(data, container), [positions, ...values], container);
     shown = data;
   };
@@ -67,8 +60,8 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: color('--muted'), font, ticks: { show: false } };
   const grid = { stroke: color('--border'), width: 1 };
-  const isPoint = data.periods.length === 1;
-  const isSingle = data.lines.filter(({ isDashed }) => !isDashed).length === 1;
+  const isPoint = data.ticks.length === 1;
+  const isFilled = data.lines.filter(({ color }) => color !== '--line-previous').length === 1;
   return {
     width: container.clientWidth,
     height,
@@ -84,7 +77,7 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
         size: 34,
         gap: 9,
         grid: { show: false },
-        splits: (plot) => ticksOf(data.periods.length, plot.width),
+        splits: (plot) => ticksOf(data.ticks, plot.width),
         values: (_plot, splits) => splits.map((index) => data.ticks[index] ?? ''),
       },
       {
@@ -97,15 +90,20 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
     ],
     series: [
       {},
-      ...data.lines.map((line): uPlot.Series => {
-        const stroke = color(line.color);
-        return {
-          stroke,
+      ...data.lines.flatMap((line, index): uPlot.Series[] => {
+        const part = {
+          stroke: color(line.color),
           width: 2,
-          points: { show: isPoint },
-          ...(line.isDashed ? { dash: [5, 5] } : {}),
-          ...(isSingle && !line.isDashed ? { fill: color('--line-fill') } : {}),
+          points: {
+            // The dashed part of one value is a point of the whole line.
+            filter: (plot: uPlot, part: number) => {
+              const whole = isolated(line.values);
+              return isolated([...(plot.data[part] ?? [])]).filter((one) => whole.includes(one));
+            },
+          },
+          ...(isFilled && index === 0 ? { fill: color('--line-fill') } : {}),
         };
+        return [part, { ...part, dash: [4, 4] }];
       }),
     ],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
@@ -114,7 +112,9 @@ function optionsOf(data: ChartData, container: HTMLElement): uPlot.Options {
 }
 
 /** Indexes that leave room for their labels. */
-function ticksOf(count: number, width: number): number[] {
+function ticksOf(labels: readonly string[], width: number): number[] {
+  const count = labels.length;
+  const tickWidth = 7 * Math.max(...labels.map(({ length }) => length)) + tickGap;
   const step = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / tickWidth))));
   return Array.from({ length: Math.ceil(count / step) }, (_, index) => index * step);
 }
@@ -131,9 +131,10 @@ function addTooltip(plot: uPlot, data: ChartData): void {
       const rows = data.lines.map((line) => {
         const mark = element('i');
         mark.style.setProperty('background', `var(${line.color})`);
-        return element('div', {}, mark, `${line.label} `, element('strong', {}, line.text(index)));
+        const name = `${line.names[index] ?? ''} `;
+        return element('div', {}, mark, name, element('strong', {}, line.text(index)));
       });
-      tooltip.replaceChildren(data.periods[index] ?? '', ...rows);
+      tooltip.replaceChildren(data.title(index), ...rows);
       const space = plot.over.clientWidth;
       const position = plot.valToPos(index, 'x');
       const isRight = position > space / 2;

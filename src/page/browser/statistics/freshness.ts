@@ -1,8 +1,8 @@
 import type { Snapshot } from '../api/api.ts';
 import { byId } from '../display/elements.ts';
-import { formatTime } from '../display/format.ts';
+import { formatTime, language } from '../display/format.ts';
 
-const relative = new Intl.RelativeTimeFormat(undefined, { style: 'short', numeric: 'auto' });
+const relative = new Intl.RelativeTimeFormat(language, { style: 'short', numeric: 'auto' });
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
@@ -13,7 +13,7 @@ const units = [
 let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Shows the instant of the data, and how long ago it was. */
-export function showFreshness(asOf: Snapshot<unknown>['asOf']): void {
+export function showFreshness(asOf: Snapshot<unknown>['asOf'], timeZone: string): void {
   clearInterval(timer);
   const container = byId('freshness');
   container.textContent = '';
@@ -22,7 +22,7 @@ export function showFreshness(asOf: Snapshot<unknown>['asOf']): void {
   const show = () => {
     if (!container.isConnected) clearInterval(timer);
     const age = asOf.ageMs + performance.now() - receivedAt;
-    container.textContent = `Data as of ${formatTime(asOf.instant)} (${formatAge(age)})`;
+    container.textContent = `Data as of ${formatTime(asOf.instant, timeZone)} (${formatAge(age)})`;
     container.classList.toggle('old', age > 300_000);
   };
   show();

@@ -4,58 +4,62 @@ import { groupLabel } from '../display/dimensions.ts';
 import { byId, element } from '../display/elements.ts';
 import {
   formatCount,
+  formatInterval,
   formatMoney,
-  formatPeriod,
   formatShortCount,
   formatShortMoney,
-  formatTick,
+  formatSpan,
+  formatTicks,
 } from '../display/format.ts';
 import { numberCell, tableOf } from '../display/table.ts';
-import { isMoney, type MeasureName } from '../view/view-state.ts';
-import type { Chart, ChartLine } from './chart.ts';
+import { type Interval, intervalAt } from '../view/interval.ts';
+import { currentSpan, previousSpan, type Span } from '../view/period.ts';
+import { isMoney, type MeasureName, type ViewState } from '../view/view-state.ts';
+import type { Chart } from './chart.ts';
+import type { ChartLine } from './chart-line.ts';
 import { measureLabels } from './totals.ts';
 
+type SeriesView = {
+  readonly state: ViewState;
+  /** When the series were requested. */
+  readonly at: number;
+  readonly current: TimeSeries;
+  readonly previous: TimeSeries | null;
+};
+
 /** The measure over time: as a chart, with its legend, and as a table. */
-export async function renderSeries(
-  chart: Chart,
-  measure: MeasureName,
-  current: TimeSeries,
-  previous: TimeSeries | null,
-): Promise<void> {
-  const { interval, timezone, series } = current;
+export async function renderSeries(chart: Chart, view: SeriesView): Promise<void> {
+  const { state, at, current } = view;
+  const { measure } = state;
+  const { interval, timezone } = current;
   byId('chart-title').textContent = `${measureLabels[measure]} over time`;
-  const periods = series[0]?.periods ?? [];
-  const names = periods.map(({ starts_at }) => formatPeriod(starts_at, interval, timezone));
-  const isGrouped = current.series.length > 1;
-  const lines: ChartLine[] = series.map(({ key, periods }, index) =>
+  const span = currentSpan(state, at);
+  const series = current.series.map(({ key, periods }) => ({ key, periods: begun(periods, at) }));
+  const intervals = (series[0]?.periods ?? []).map(({ starts_at: start }) =>
+    intervalAt(start, current, span, at),
+  );
+  const names = intervals.map((one) => formatInterval(one, interval, timezone));
+  const isGrouped = series.length > 1;
+  const lines = series.map(({ key, periods }, index) =>
     lineOf(measure, periods, {
-      label: isGrouped ? groupLabel('currency', key) : 'This period',
+      label: isGrouped ? groupLabel('currency', key) : nameOf(span, timezone, 'All time'),
+      names: isGrouped ? names.map(() => groupLabel('currency', key)) : names,
       currency: isGrouped ? key : current.currency,
       color: `--line-${index + 1}`,
+      isUnfinished: intervals.at(-1)?.isCut ?? false,
     }),
   );
-  const before = previous?.series[0]?.periods ?? [];
-  const isComparable =
-    !isMoney(measure) ||
-    previous?.currency === current.currency ||
-    Number(previous?.purchase_count) === 0;
-  if (!isGrouped && before.length > 0 && isComparable) {
-    const line = lineOf(
-      measure,
-      names.map((_, index) => before[index]),
-      {
-        label: 'Previous period',
-        currency: current.currency,
-        color: '--line-previous',
-      },
-    );
-    lines.push({ ...line, isDashed: true });
-  }
+  const before = isGrouped ? null : previousLine(view, intervals.length);
+  if (before !== null) lines.push(before);
   renderLegend(lines);
   renderTable(names, lines);
   await chart.draw({
-    periods: names,
-    ticks: periods.map(({ starts_at }) => formatTick(starts_at, interval, timezone)),
+    title: (index) => (isGrouped ? (names[index] ?? '') : ''),
+    ticks: formatTicks(
+      intervals.map(({ start }) => start),
+      interval,
+      timezone,
+    ),
     lines,
     formatAxis: (value) =>
       isMoney(measure)
@@ -64,29 +68,76 @@ export async function renderSeries(
   });
 }
 
+/** Without the empty periods that have not begun. */
+function begun(periods: readonly Period[], at: number): readonly Period[] {
+  const isShown = ({ starts_at, purchase_count }: Period) =>
+    Date.parse(starts_at) <= at || Number(purchase_count) > 0;
+  return periods.slice(0, periods.findLastIndex(isShown) + 1);
+}
+
+const nameOf = (span: Span | null, timeZone: string, otherwise: string): string =>
+  span === null ? otherwise : formatSpan(span, timeZone);
+
+/** Null if the amounts have another currency, or there is no previous period. */
+function previousLine(
+  { state, at, current, previous }: SeriesView,
+  count: number,
+): ChartLine | null {
+  const { measure } = state;
+  const periods = previous?.series[0]?.periods ?? [];
+  const isComparable =
+    !isMoney(measure) ||
+    previous?.currency === current.currency ||
+    Number(previous?.purchase_count) === 0;
+  const span = previousSpan(state, at);
+  if (periods.length === 0 || !isComparable || span === null) return null;
+  const { interval, timezone } = current;
+  const shown = Array.from({ length: count }, (_, index) => periods[index]);
+  const intervals = shown.map((one): Interval | null =>
+    one === undefined ? null : intervalAt(one.starts_at, current, span, at),
+  );
+  return lineOf(measure, shown, {
+    label: nameOf(span, timezone, ''),
+    names: intervals.map((one) => (one === null ? '' : formatInterval(one, interval, timezone))),
+    currency: current.currency,
+    color: '--line-previous',
+    isUnfinished: false,
+  });
+}
+
+type LineProperties = Pick<ChartLine, 'label' | 'names' | 'color' | 'isUnfinished'> & {
+  readonly currency: string | null;
+};
+
 function lineOf(
   measure: MeasureName,
   periods: readonly (Period | undefined)[],
-  { currency, ...line }: { label: string; color: string; currency: string | null },
+  { currency, ...line }: LineProperties,
 ): ChartLine {
   const format = (value: ExactInteger) =>
     isMoney(measure) ? formatMoney(value, currency) : formatCount(value);
+  const values = periods.map((period) => {
+    const isNothing = period === undefined || Number(period.purchase_count) === 0;
+    // Nothing has no average.
+    return isNothing && (period === undefined || measure === 'average_ticket_in_cents')
+      ? null
+      : period[measure];
+  });
   return {
     ...line,
-    isDashed: false,
     // A pixel needs no exact value.
-    values: periods.map((period) => (period === undefined ? null : Number(period[measure]))),
+    values: values.map((value) => (value === null ? null : Number(value))),
     text: (index) => {
-      const period = periods[index];
-      return period === undefined ? '–' : format(period[measure]);
+      const value = values[index] ?? null;
+      return value === null ? '–' : format(value);
     },
   };
 }
 
 function renderLegend(lines: readonly ChartLine[]): void {
   byId('legend').replaceChildren(
-    ...lines.map(({ label, color, isDashed }) => {
-      const mark = element('i', { className: isDashed ? 'dashed' : '' });
+    ...lines.map(({ label, color }) => {
+      const mark = element('i');
       mark.style.setProperty('color', `var(${color})`);
       return element('li', {}, mark, label);
     }),

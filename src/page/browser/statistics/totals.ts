@@ -12,8 +12,11 @@ export const measureLabels: Readonly<Record<MeasureName, string>> = {
 
 type TotalsView = {
   readonly current: Totals;
-  /** Of as many days just before. */
   readonly previous: Totals | null;
+  /** The name of the period of `previous`. */
+  readonly previousName: string;
+  /** Which purchases count, such as `all statuses`. */
+  readonly statuses: string;
   /** The groups by currency, if there are several. */
   readonly currencies: Stats | null;
   readonly measure: MeasureName;
@@ -33,7 +36,12 @@ export function renderTotals(container: HTMLElement, view: TotalsView): void {
           ariaPressed: String(measure === view.measure),
           onclick: () => view.onMeasure(measure),
         },
-        element('span', { className: 'card-label' }, measureLabels[measure]),
+        element(
+          'span',
+          { className: 'card-label' },
+          `${measureLabels[measure]} `,
+          element('span', { className: 'card-statuses' }, view.statuses),
+        ),
         element('span', { className: 'card-value' }, ...amountsOf(measure, view)),
         changeOf(measure, view),
       );
@@ -49,6 +57,7 @@ const currenciesShown = 3;
 /** Amounts of several currencies stay apart: their sum would mean nothing. */
 function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (Node | string)[] {
   if (!isMoney(measure)) return [formatCount(current[measure])];
+  if (hasNoAverage(measure, current)) return ['–'];
   if (!current.mixed_currencies) return [formatMoney(current[measure], current.currency)];
   if (currencies === null) return ['–'];
   const name = measure as 'revenue_in_cents' | 'average_ticket_in_cents';
@@ -62,22 +71,32 @@ function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (
   ];
 }
 
-function changeOf(measure: MeasureName, { current, previous }: TotalsView): HTMLElement {
+const hasNoAverage = (measure: MeasureName, { purchase_count: count }: Totals): boolean =>
+  measure === 'average_ticket_in_cents' && BigInt(count) === 0n;
+
+function changeOf(measure: MeasureName, view: TotalsView): HTMLElement {
+  const { current, previous, previousName } = view;
   const show = (className: string, ...text: (Node | string)[]) =>
     element('span', { className: `card-change ${className}` }, ...text);
   if (previous === null) return show('', '');
   if (isMoney(measure) && !haveOneCurrency(current, previous)) {
     return show('', 'several currencies');
   }
+  if (hasNoAverage(measure, current) || hasNoAverage(measure, previous)) return show('', '–');
   const [now, before] = [BigInt(current[measure]), BigInt(previous[measure])];
+  const text = isMoney(measure)
+    ? formatMoney(previous[measure], previous.currency)
+    : formatCount(previous[measure]);
   if (before === 0n) return show('', now === 0n ? 'as before' : 'none before');
   const change = Number(now - before) / Math.abs(Number(before));
   const direction = change === 0 ? '' : change > 0 ? 'up' : 'down';
-  return show(
+  const shown = show(
     direction,
     formatChange(change),
-    element('span', { className: 'visually-hidden' }, ' from the previous period'),
+    element('span', { className: 'visually-hidden' }, ` from ${text} in ${previousName}`),
   );
+  shown.title = `${text} in ${previousName}`;
+  return shown;
 }
 
 /** Periods without purchases have no currency. */

@@ -1,7 +1,7 @@
 import { trackingLabels } from '../../../domain/purchase.ts';
 import { pageLimits } from '../../../domain/purchase-query.ts';
 import { pathOf } from '../api/api.ts';
-import { boundsOf, daysBefore, daysOf, intervalFor } from './period.ts';
+import { boundsOf, daysOf, intervalFor, previousSpan } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
 /** The API requests of a view, as paths. Downloads and lines for `curl` have the same paths. */
@@ -37,7 +37,8 @@ export function requestsOf(state: ViewState, context: ViewContext): Requests {
   const { timezone, group_by, group_limit, filters } = state;
   const days = daysOf(state, context.at);
   const selection = { ...boundsOf(days, timezone), ...filters };
-  const before = days === null ? null : boundsOf(daysBefore(days), timezone);
+  const previous = previousSpan(state, context.at);
+  const before = previous && boundsOf(previous.days, timezone, previous.end);
   const interval = state.interval === 'auto' ? intervalFor(days) : state.interval;
   const stats = (parameters: object) => pathOf('/purchases/stats', { ...parameters });
   const series = (parameters: object) =>
