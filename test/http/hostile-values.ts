@@ -82,6 +82,8 @@ export function parameterValue(
       return idOf(resource, own, other);
     case 'customer_id':
       return idOf('customer', own, other);
+    case 'ids':
+      return fc.array(idOf('customer', own, other), { minLength: 1 }).map((ids) => ids.join(','));
     case 'tag_id':
       return idOf('tag', own, other);
     case 'segment_id':

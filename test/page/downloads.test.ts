@@ -115,7 +115,7 @@ describe.runIf(hasBrowser)('the page', () => {
         ['All purchases, as Parquet', ''],
       ]);
       expect(titles).toEqual([...bodies.keys()]);
-      const env = { ...process.env, API_KEY: fullShop.secret };
+      const env = { ...process.env, KEY: fullShop.secret };
       for (const [index, title] of titles.entries()) {
         const line = lines[index] as string;
         const { stdout } = await run('sh', ['-c', line], { cwd: folder.path, env });

@@ -15,7 +15,7 @@ describe.runIf(hasBrowser)('the page', () => {
     fullShop,
     api,
   }) => {
-    const { page, enter } = await open(january, { locale: 'pt-BR' });
+    const { page, requests, enter } = await open(january, { locale: 'pt-BR' });
     await enter(fullShop.secret);
     expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
     const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
@@ -25,10 +25,14 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(await card(page, 'Customers').textContent()).toBe('27');
     expect(await card(page, 'Average ticket').textContent()).toBe('R$13.00');
     expect(await ranking(page).count()).toBe(1);
-    expect(await ranking(page).textContent()).toBe(`${hostile} sourceR$351.00100%27R$13.00`);
-    expect(await page.locator('#purchases tbody tr').count()).toBe(10);
+    expect(await ranking(page).textContent()).toBe(`${hostile} sourceR$351.00new100%27R$13.00`);
+    const purchases = page.locator('#purchases tbody tr');
+    expect(await purchases.count()).toBe(10);
+    // Names come with one request for all rows.
+    expect(await purchases.first().locator('a').textContent()).toBe(`${hostile} name`);
+    expect(requests.filter((request) => request.url().includes('/v1/customers?')).length).toBe(1);
     await page.getByRole('button', { name: 'Load more' }).click();
-    await page.locator('#purchases tbody tr').nth(19).waitFor();
+    await purchases.nth(19).waitFor();
     expect(await page.locator('#freshness').textContent()).toMatch(/^Data as of .+\(.+\)$/);
     expect(await page.locator('#chart canvas').count()).toBe(1);
     await page.getByText('Show as a table').click();
@@ -47,12 +51,15 @@ describe.runIf(hasBrowser)('the page', () => {
     await enter(fullShop.secret);
     const before = 'Jan 14 – 20, 2026, until 3:20 PM';
     expect(await text('#dates-shown')).toEqual([`Jan 21 – 27, 2026 compared with ${before}`]);
+    expect(await ranking(page).textContent()).toContain('R$141.00+42.4%100%');
     // 21 to 26 reais after 14 to 19. Those of the 20th came at 9 PM.
     expect((await text('#totals .card-change'))[0]).toBe(`+42.4% from R$99.00 in ${before}`);
     expect(await text('#legend li')).toEqual(['Jan 21 – 27, 2026, until 3:20 PM', before]);
     await page.locator('#chart .u-over').hover({ position: { x: 5, y: 20 } });
     expect(await text('#chart .tooltip')).toEqual(['Jan 21, 2026 R$21.00Jan 14, 2026 R$14.00']);
     await page.getByRole('button', { name: /^Average ticket/ }).click();
+    await loaded();
+    expect(await ranking(page).textContent()).toContain('sourceR$23.50+42.4%100%R$141.00');
     await page.locator('#interval').selectOption('Hour');
     await loaded();
     await page.getByText('Show as a table').click();
@@ -94,7 +101,8 @@ describe.runIf(hasBrowser)('the page', () => {
     await loaded();
     await page.getByRole('button', { name: /^bling/ }).click();
     await loaded();
-    const state = { period: 'last7', status: 'paid', group_by: 'platform', platform: 'bling' };
+    const state = { period: 'last7', status: 'paid', group_by: 'utm_source', platform: 'bling' };
+    // The ranking goes on to a dimension of which more than one row is left.
     expect(stateOf(page)).toMatchObject(state);
     await page.reload();
     await loaded();
@@ -118,6 +126,26 @@ describe.runIf(hasBrowser)('the page', () => {
     await card(page, 'Purchases').getByText('5', { exact: true }).waitFor();
   });
 
+  it('lists the latest purchases of a UTM value too, newest first', { tags: ['slow'] }, async ({
+    open,
+    fullShop,
+  }) => {
+    const source = encodeURIComponent(`${hostile} source`);
+    const { page, requests, enter } = await open(`/#period=all&timezone=UTC&utm_source=${source}`);
+    await enter(fullShop.secret);
+    const values = page.locator('#purchases tbody td:last-child');
+    const reais = (from: number, to: number) =>
+      Array.from({ length: from - to + 1 }, (_, index) => `R$${from - index}.00`);
+    expect(await values.allTextContents()).toEqual(reais(26, 17));
+    for (const shown of [20, 27]) {
+      await page.getByRole('button', { name: 'Load more' }).click();
+      await values.nth(shown - 1).waitFor();
+    }
+    expect(await values.allTextContents()).toEqual(reais(26, 0));
+    expect(await page.locator('#purchases a').last().textContent()).toBe(`${hostile} name`);
+    expect(requests.filter((request) => request.url().includes('/export')).length).toBe(1);
+  });
+
   it('keeps amounts of several currencies apart, exact to the cent', { tags: ['slow'] }, async ({
     open,
     mixedSecret,
@@ -132,8 +160,8 @@ describe.runIf(hasBrowser)('the page', () => {
     await page.getByRole('button', { name: 'Rank by currency' }).click();
     await loaded();
     expect(await ranking(page).allTextContents()).toEqual([
-      'BRLR$90,071,992,547,409.93–1R$90,071,992,547,409.93',
-      'EUR€1.00–1€1.00',
+      'BRLR$90,071,992,547,409.93new–1R$90,071,992,547,409.93',
+      'EUR€1.00new–1€1.00',
     ]);
     expect(await page.locator('#mixed-currencies').isVisible()).toBe(false);
   });

@@ -20,6 +20,30 @@ const it = test
     return response.json<Item>();
   });
 
+it('lists the customers of ids, of the organization alone', async ({
+  addCustomer,
+  database,
+  otherShop,
+  get,
+}) => {
+  const [first, second] = [await addCustomer({}), await addCustomer({})];
+  const other = await addRow(database.pool, 'customers', {
+    organization_id: otherShop.organizationId,
+  });
+  const list = async (...ids: string[]) => {
+    const response = await get(`/v1/customers?ids=${ids.join()}`);
+    expect(response.statusCode, response.body).toBe(200);
+    return response.json<{ data: Item[] }>().data.map(({ id }) => id);
+  };
+  const given = [first, other, second].map(publicId);
+  expect(await list(...given, 'cus_nobody')).toEqual([second, first].map(publicId));
+  expect(await list(publicId(first))).toEqual([publicId(first)]);
+  const refused = await get(`/v1/customers?ids=${publicId(first)},`);
+  expect(refused.json().error).toMatchObject({ type: 'validation_error', param: 'ids' });
+  const tooMany = await get(`/v1/customers?ids=${Array(101).fill(publicId(first)).join()}`);
+  expect(tooMany.statusCode).toBe(422);
+});
+
 describe('a customer', () => {
   let id: bigint;
   let tagIds: bigint[];

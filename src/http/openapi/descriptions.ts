@@ -33,6 +33,7 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
   timezone:
     'The time zone of `group_by=day` and of time series, as an IANA name, with daylight saving time; without effect on other statistics. Before 1900 and after 2099, days are in UTC. An addition.',
   is_subscribed: 'Customers that are, or are not, subscribed.',
+  ids: 'These customers: up to 100 ids with commas between them. An addition.',
   email: 'Exactly this address, case-insensitive.',
   phone:
     'The number, with or without its country code, whether the stored number has it or not; only digits are compared. Numbers of fewer than 8 digits match as a whole only.',

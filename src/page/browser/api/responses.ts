@@ -36,11 +36,20 @@ export type TimeSeries = Totals & {
 export type Purchase = {
   readonly id: string;
   readonly customer_id: string;
+  /** Added by the page. */
+  readonly customer_name?: string;
   readonly purchase_value_in_cents: ExactInteger;
   readonly created_at: string;
   readonly order_number?: string;
   readonly payment_status?: string;
   readonly currency?: string;
+};
+
+export type Customer = {
+  readonly id: string;
+  readonly name?: string;
+  readonly email?: string;
+  readonly phone?: string;
 };
 
 export type Page<Item> = { readonly data: readonly Item[]; readonly has_more: boolean };

@@ -2,6 +2,7 @@ import { byId, element, showView } from '../display/elements.ts';
 import { formatDays, formatSpan } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
 import { createChart } from '../statistics/chart.ts';
+import { nextDimension } from '../view/filters.ts';
 import { daysOf, previousSpan } from '../view/period.ts';
 import { initialContext, requestsOf, type ViewContext } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
@@ -10,6 +11,14 @@ import { connectDownloads } from './downloads.ts';
 import { loadDashboard } from './load.ts';
 import { renderRequests } from './request-lines.ts';
 import { renderResults } from './results.ts';
+
+/** A new filter by the dimension that is ranked selects the next dimension. */
+function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
+  const next = { ...state, ...patch };
+  const isSingle = patch.filters?.[next.group_by] !== undefined;
+  if (!isSingle || state.filters[next.group_by] !== undefined) return next;
+  return { ...next, group_by: nextDimension(next.group_by, next.filters), group_limit: '10' };
+}
 
 /** Totals, chart, ranking and purchases of a period. */
 export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): void {
@@ -35,7 +44,7 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
   void show();
 
   function change(patch: Partial<ViewState>): void {
-    state = { ...state, ...patch };
+    state = changed(state, patch);
     history.pushState(null, '', hashOf(state));
     void show();
   }

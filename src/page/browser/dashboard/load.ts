@@ -1,6 +1,7 @@
 import { get, type Snapshot } from '../api/api.ts';
-import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
-import { requestsOf, type ViewContext } from '../view/requests.ts';
+import { listLatest, listPurchases, type PurchasePages, withNames } from '../api/purchases.ts';
+import type { Stats, TimeSeries } from '../api/responses.ts';
+import { latestRequestsOf, requestsOf, type ViewContext } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 
 /** The parts of the dashboard. A part that failed is null. */
@@ -10,7 +11,7 @@ export type DashboardData = {
   /** The groups by currency, if there are several. */
   readonly currencies: Stats | null;
   readonly series: { readonly current: TimeSeries; readonly previous: TimeSeries | null } | null;
-  readonly purchases: Page<Purchase> | null;
+  readonly purchases: PurchasePages | null;
   readonly hasSeveralCurrencies: boolean;
   readonly problems: readonly unknown[];
 };
@@ -22,19 +23,24 @@ export async function loadDashboard(
 ): Promise<DashboardData> {
   const requests = requestsOf(state, context);
   const problems: unknown[] = [];
+  const fail = (error: unknown) => {
+    if (!signal.aborted) problems.push(error);
+    return null;
+  };
   const read = async <Body>(path: string | null | undefined): Promise<Snapshot<Body> | null> => {
     if (path == null) return null;
-    return get<Body>(path, signal).catch((error) => {
-      if (!signal.aborted) problems.push(error);
-      return null;
-    });
+    return get<Body>(path, signal).catch(fail);
   };
+  const listed =
+    requests.purchases === null
+      ? listLatest(latestRequestsOf(state, context), context.purchaseCount, signal)
+      : listPurchases(requests.purchases, signal);
   const [ranking, previous, current, before, purchases] = await Promise.all([
     read<Stats>(requests.ranking),
     read<Stats>(requests.previous?.totals),
     read<TimeSeries>(requests.series),
     read<TimeSeries>(requests.previous?.series),
-    read<Page<Purchase>>(requests.purchases),
+    listed.then((pages) => withNames(pages, signal)).catch(fail),
   ]);
   const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;
   const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;
@@ -45,7 +51,7 @@ export async function loadDashboard(
     previous: previous?.body ?? null,
     currencies: currencies?.body ?? null,
     series: series && { current: series.body, previous: before?.body ?? null },
-    purchases: purchases?.body ?? null,
+    purchases,
     hasSeveralCurrencies,
     problems,
   };

@@ -16,7 +16,7 @@ export function renderRequests(requests: Requests): void {
       if (path === null) return [];
       const saveAs = name === 'parquet' ? '-o purchases.parquet ' : '';
       // URLs contain no character that double quotes would not protect.
-      const line = `curl ${saveAs}-H "Authorization: Bearer $API_KEY" "${location.origin}${path}"`;
+      const line = `curl -f ${saveAs}-H "Authorization: Bearer $KEY" "${location.origin}${path}"`;
       const copy = element('button', { type: 'button', className: 'quiet' }, 'Copy');
       copy.ariaLabel = `Copy the request: ${title}`;
       copy.addEventListener('click', async () => {

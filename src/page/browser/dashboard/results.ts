@@ -34,22 +34,19 @@ export async function renderResults(view: DashboardView): Promise<void> {
 
 function renderLatest({ data, state, requests, ...view }: DashboardView): void {
   const container = byId('purchases');
-  const { purchases: path } = requests;
-  const { purchases: page } = data;
+  const { purchases: pages } = data;
   const download = byId<HTMLButtonElement>('download-purchases');
   download.textContent = 'CSV';
-  download.disabled = path === null;
-  if (path === null) {
-    const text = 'Purchases cannot be listed by UTM values. The download below has all of them.';
-    container.replaceChildren(element('p', { className: 'empty' }, text));
-  } else if (page === null) showNotLoaded(container);
+  download.disabled = requests.purchases === null;
+  if (pages === null) showNotLoaded(container);
   else {
     const onMore = (count: number) => {
-      if (count > pageLimits.max) download.textContent = `CSV of the latest ${pageLimits.max}`;
+      if (count > pageLimits.max && !download.disabled)
+        download.textContent = `CSV of the latest ${pageLimits.max}`;
       view.onMorePurchases(count);
     };
     const { onProblem } = view;
-    renderPurchases(container, { path, page, timeZone: state.timezone, onMore, onProblem });
+    renderPurchases(container, { pages, timeZone: state.timezone, onMore, onProblem });
   }
 }
 
@@ -78,6 +75,8 @@ function renderStatistics({ data, state, at, change }: DashboardView): void {
   );
   renderRanking(byId('ranking'), {
     stats,
+    previous,
+    measure,
     onSelect: selectionOf(state, change),
     onMore: () => change({ group_limit: '50' }),
   });

@@ -1,12 +1,11 @@
-import { get } from '../api/api.ts';
-import type { Page, Purchase } from '../api/responses.ts';
+import type { PurchasePages } from '../api/purchases.ts';
+import type { Purchase } from '../api/responses.ts';
 import { element, moveFocus, runOnce } from './elements.ts';
 import { formatInstant, formatMoney } from './format.ts';
 import { numberCell, tableOf } from './table.ts';
 
 type PurchaseList = {
-  readonly path: string;
-  readonly page: Page<Purchase>;
+  readonly pages: PurchasePages;
   readonly timeZone?: string;
   readonly isOfCustomer?: boolean;
   /** After another page is shown. */
@@ -16,7 +15,8 @@ type PurchaseList = {
 
 /** Purchases, newest first, with a button for the next page. */
 export function renderPurchases(container: HTMLElement, list: PurchaseList): void {
-  const { page, isOfCustomer = false } = list;
+  const { isOfCustomer = false } = list;
+  const { page } = list.pages;
   if (page.data.length === 0) {
     container.replaceChildren(element('p', { className: 'empty' }, 'There are no purchases.'));
     return;
@@ -30,20 +30,20 @@ export function renderPurchases(container: HTMLElement, list: PurchaseList): voi
   const table = tableOf('Purchases', columns, rows);
   container.replaceChildren(table);
   const body = table.querySelector('tbody');
-  if (page.has_more && body !== null) container.append(moreButton(body, page, list));
+  if (page.has_more && body !== null) container.append(moreButton(body, list));
 }
 
-function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList): HTMLElement {
-  let last = page.data.at(-1)?.id;
+function moreButton(body: HTMLElement, list: PurchaseList): HTMLElement {
+  let shown = list.pages;
   const button = element('button', { type: 'button', className: 'quiet more' }, 'Load more');
   const loadMore = async () => {
     try {
-      const next = await get<Page<Purchase>>(`${list.path}&starting_after=${last}`);
+      const next = await shown.next();
       if (!body.isConnected) return;
-      body.append(...next.body.data.map((purchase) => rowOf(purchase, list)));
+      body.append(...next.page.data.map((purchase) => rowOf(purchase, list)));
       list.onMore?.(body.childElementCount);
-      last = next.body.data.at(-1)?.id;
-      if (next.body.has_more) return;
+      shown = next;
+      if (next.page.has_more) return;
       moveFocus(button, body.closest('.scroll') as HTMLElement);
       button.remove();
     } catch (error) {
@@ -56,17 +56,18 @@ function moreButton(body: HTMLElement, page: Page<Purchase>, list: PurchaseList)
 
 function rowOf(purchase: Purchase, { timeZone, isOfCustomer = false }: PurchaseList): HTMLElement {
   const { id, customer_id: customer, created_at: createdAt, payment_status: status } = purchase;
-  const date = element('span', { className: 'muted' }, formatInstant(createdAt, timeZone));
-  const link = element('a', { className: 'id', href: `/app/customers/${customer}` }, customer);
+  const date = element('span', { className: 'line muted' }, formatInstant(createdAt, timeZone));
+  const href = `/app/customers/${customer}`;
+  const link = element('a', { href }, purchase.customer_name ?? customer);
   return element(
     'tr',
     {},
     element(
       'td',
       {},
-      element('span', { className: 'line', title: id }, purchase.order_number ?? id),
-      date,
+      element('span', { title: id }, purchase.order_number ?? id),
       ...(isOfCustomer ? [] : [' ', link]),
+      date,
     ),
     element('td', {}, status === undefined ? '–' : badge(status)),
     numberCell(formatMoney(purchase.purchase_value_in_cents, purchase.currency ?? null)),

@@ -1,6 +1,6 @@
 import { element } from './elements.ts';
 
-type Column = { readonly name: string; readonly isNumber?: boolean };
+type Column = { readonly name: string; readonly isNumber?: boolean; readonly title?: string };
 
 /** A table that scrolls sideways in a narrow place, also by keyboard. */
 export function tableOf(
@@ -8,8 +8,8 @@ export function tableOf(
   columns: readonly Column[],
   rows: readonly HTMLElement[],
 ): HTMLElement {
-  const head = columns.map(({ name, isNumber = false }) =>
-    element('th', { scope: 'col', className: isNumber ? 'number' : '' }, name),
+  const head = columns.map(({ name, isNumber = false, title = '' }) =>
+    element('th', { scope: 'col', className: isNumber ? 'number' : '', title }, name),
   );
   return element(
     'div',

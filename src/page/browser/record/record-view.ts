@@ -1,6 +1,7 @@
 import { get, pathOf } from '../api/api.ts';
 import type { ExactInteger } from '../api/exact-json.ts';
-import type { Page, Purchase } from '../api/responses.ts';
+import { listPurchases } from '../api/purchases.ts';
+import type { Page } from '../api/responses.ts';
 import { announce, byId, element, showView } from '../display/elements.ts';
 import { formatCount, formatMoney } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
@@ -77,10 +78,10 @@ function panel(title: string, kind: string, record: RecordObject): HTMLElement {
 
 async function loadPurchases(id: string): ReturnType<Load> {
   const path = pathOf(`/customers/${id}/purchases`, { limit: '25' });
-  const { body: page } = await get<Page<Purchase>>(path);
+  const pages = await listPurchases(path);
   return (onProblem) => {
     const content = element('div');
-    renderPurchases(content, { path, page, isOfCustomer: true, onProblem });
+    renderPurchases(content, { pages, isOfCustomer: true, onProblem });
     const link = element('a', { href: `/#period=all&customer_id=${id}` }, 'Totals and time series');
     const head = element('div', { className: 'panel-head' }, element('h2', {}, 'Purchases'), link);
     return element('section', { className: 'panel' }, head, content);

@@ -2,6 +2,7 @@ import type { Stats, Totals } from '../api/responses.ts';
 import { element } from '../display/elements.ts';
 import { formatChange, formatCount, formatMoney } from '../display/format.ts';
 import { isMoney, type MeasureName, measureNames } from '../view/view-state.ts';
+import { changeBetween, directionOf, haveOneCurrency } from './change.ts';
 
 export const measureLabels: Readonly<Record<MeasureName, string>> = {
   revenue_in_cents: 'Revenue',
@@ -87,9 +88,9 @@ function changeOf(measure: MeasureName, view: TotalsView): HTMLElement {
   const text = isMoney(measure)
     ? formatMoney(previous[measure], previous.currency)
     : formatCount(previous[measure]);
-  if (before === 0n) return show('', now === 0n ? 'as before' : 'none before');
-  const change = Number(now - before) / Math.abs(Number(before));
-  const direction = change === 0 ? '' : change > 0 ? 'up' : 'down';
+  const change = changeBetween(now, before);
+  if (change === null) return show('', now === 0n ? 'as before' : 'none before');
+  const direction = directionOf(change);
   const shown = show(
     direction,
     formatChange(change),
@@ -97,11 +98,4 @@ function changeOf(measure: MeasureName, view: TotalsView): HTMLElement {
   );
   shown.title = `${text} in ${previousName}`;
   return shown;
-}
-
-/** Periods without purchases have no currency. */
-function haveOneCurrency(...periods: readonly Totals[]): boolean {
-  const filled = periods.filter(({ purchase_count: count }) => BigInt(count) > 0n);
-  const isMixed = filled.some(({ mixed_currencies: isMixed }) => isMixed);
-  return !isMixed && new Set(filled.map(({ currency }) => currency)).size <= 1;
 }

@@ -23,6 +23,18 @@ export const filters: readonly Filter[] = [
 export const filterNamed = (name: string): Filter | undefined =>
   filters.find((filter) => filter.name === name);
 
+const dimensionOrder = [...trackingLabels, 'platform', 'status'];
+
+/** What to rank by after a value of a dimension is selected: a ranking of one row says nothing. */
+export function nextDimension(
+  dimension: string,
+  selected: Readonly<Record<string, string>>,
+): string {
+  const after = dimensionOrder.indexOf(dimension) + 1;
+  const order = [...dimensionOrder.slice(after), ...dimensionOrder.slice(0, after)];
+  return order.find((name) => selected[name] === undefined) ?? 'day';
+}
+
 /** Reads an amount such as 12.34 or 12,34. Null if it is no amount. */
 export function centsOf(text: string): string | null {
   const match = /^\s*(\d{1,16})(?:[.,](\d{1,2}))?\s*$/.exec(text);
