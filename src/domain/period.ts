@@ -1,4 +1,5 @@
 import { earliestInstant } from './instant.ts';
+import { maxPeriods } from './period-limit.ts';
 import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
 
 /**
@@ -8,9 +9,6 @@ import { type ZoneOffset, zoneOffsets } from './time-zone.ts';
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const;
 export type Interval = (typeof intervals)[number];
-
-/** The maximum number of periods of a time series. */
-export const maxPeriods = 1_000;
 
 const hour = 3_600_000_000n;
 const day = 24n * hour;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { formatInstant } from '../domain/instant.ts';
-import { type Interval, intervals, maxPeriods, TooManyPeriodsError } from '../domain/period.ts';
+import { type Interval, intervals, TooManyPeriodsError } from '../domain/period.ts';
+import { maxPeriods } from '../domain/period-limit.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
 import { ApiError } from '../http/response/errors.ts';
 import { dateTime, named } from '../http/response/wire.ts';

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
 import {
   type Interval,
-  maxPeriods,
   periodKeyAt,
   periodsBetween,
   TooManyPeriodsError,
 } from '../../src/domain/period.ts';
+import { maxPeriods } from '../../src/domain/period-limit.ts';
 import { localDayReader } from '../support/local-day.ts';
 
 const instant = (text: string) => parseInstant(text, 'down') as bigint;

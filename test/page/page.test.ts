@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
+import { addKey, addOrganization } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january } from './opened-page.ts';
 
@@ -183,6 +184,61 @@ describe.runIf(hasBrowser)('the page', () => {
     await page.getByRole('button', { name: 'Refresh' }).click();
     await loaded();
     expect(await freshness.getAttribute('class')).toBe('freshness');
+  });
+
+  it('shows how to write the first purchase of an organization', { tags: ['slow'] }, async ({
+    open,
+    database,
+    worker,
+  }) => {
+    const organizationId = await addOrganization(database.pool, "Ana's shop");
+    const { secret } = await addKey(database.pool, organizationId);
+    await worker.syncAll();
+    const { page, enter, loaded } = await open('/#period=all&timezone=UTC');
+    await enter(secret);
+    await database.pool.query((await page.locator('.first-purchase pre').textContent()) ?? '');
+    await worker.syncAll();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await loaded();
+    expect(await card(page, 'Revenue').textContent()).toBe('R$129.90');
+  });
+
+  it('begins a custom period with the days that are shown, and refuses an end before its begin', {
+    tags: ['slow'],
+  }, async ({ open, fullShop }) => {
+    const { page, enter, loaded } = await open('/#period=all&timezone=UTC');
+    await enter(fullShop.secret);
+    await page.getByText('Custom', { exact: true }).click();
+    await loaded();
+    expect(stateOf(page)).toMatchObject({ from: '2026-01-01', to: '2026-01-28' });
+    await page.getByLabel('to', { exact: true }).fill('2025-12-31');
+    expect(await page.locator('#period-problem').textContent()).toMatch(/must not end before/);
+    expect(stateOf(page)).toMatchObject({ to: '2026-01-28' });
+    await page.getByLabel('From', { exact: true }).fill('2025-12-01');
+    await loaded();
+    expect(await page.locator('#period-problem').isVisible()).toBe(false);
+    expect(stateOf(page)).toMatchObject({ from: '2025-12-01', to: '2025-12-31' });
+  });
+
+  it('has a line for each group of the ranking, and the intervals that are possible', {
+    tags: ['slow'],
+  }, async ({ open, fullShop, api }) => {
+    const { page, enter, loaded } = await open(`${january}&group_by=platform&interval=hour`);
+    await enter(fullShop.secret);
+    await page.getByLabel('by Platform').check();
+    await loaded();
+    const { groups } = (
+      await api.get('/v1/purchases/stats?group_by=platform&group_limit=5', fullShop.secret)
+    ).json();
+    expect(await page.locator('#legend li').allTextContents()).toEqual(
+      groups.map(({ key }: { key: string }) => key),
+    );
+    const hour = page.locator('#interval option[value=hour]');
+    expect(await hour.isDisabled()).toBe(false);
+    await page.getByText('90 days').click();
+    await loaded();
+    expect(await hour.isDisabled()).toBe(true);
+    expect(stateOf(page)).toMatchObject({ interval: 'auto', split: 'groups' });
   });
 
   it('says what to do if nothing matches', { tags: ['slow'] }, async ({ open, fullShop }) => {

@@ -28,6 +28,8 @@ export type Period = Amounts & {
 };
 
 export type TimeSeries = Totals & {
+  readonly group_by: string | null;
+  readonly series_truncated: boolean;
   readonly interval: string;
   readonly timezone: string;
   readonly series: readonly { readonly key: string | null; readonly periods: readonly Period[] }[];

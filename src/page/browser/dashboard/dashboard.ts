@@ -1,9 +1,11 @@
+import type { TimeSeries } from '../api/responses.ts';
 import { byId, element, showView } from '../display/elements.ts';
 import { formatDays, formatSpan } from '../display/format.ts';
 import { clearProblems, type ProblemHandling, showProblem } from '../display/problems.ts';
 import { createChart } from '../statistics/chart.ts';
+import { dayAt } from '../view/calendar.ts';
 import { nextDimension } from '../view/filters.ts';
-import { daysOf, previousSpan } from '../view/period.ts';
+import { type Days, daysOf, isPossible, previousSpan } from '../view/period.ts';
 import { initialContext, requestsOf, type ViewContext } from '../view/requests.ts';
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { connectControls } from './controls.ts';
@@ -12,12 +14,27 @@ import { loadDashboard } from './load.ts';
 import { renderRequests } from './request-lines.ts';
 import { renderResults } from './results.ts';
 
+/** From the first purchase to the present day. */
+function daysOfData(series: TimeSeries | undefined, now: number): Days | null {
+  const first = series?.series[0]?.periods[0];
+  if (series === undefined || first === undefined) return null;
+  const { timezone } = series;
+  return { from: dayAt(Date.parse(first.starts_at), timezone), to: dayAt(now, timezone) };
+}
+
 /** A new filter by the dimension that is ranked selects the next dimension. */
 function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
   const next = { ...state, ...patch };
+  const days = daysOf(next);
+  const interval = isPossible(next.interval, days) ? next.interval : 'auto';
   const isSingle = patch.filters?.[next.group_by] !== undefined;
-  if (!isSingle || state.filters[next.group_by] !== undefined) return next;
-  return { ...next, group_by: nextDimension(next.group_by, next.filters), group_limit: '10' };
+  if (!isSingle || state.filters[next.group_by] !== undefined) return { ...next, interval };
+  return {
+    ...next,
+    interval,
+    group_by: nextDimension(next.group_by, next.filters),
+    group_limit: '10',
+  };
 }
 
 /** Totals, chart, ranking and purchases of a period. */
@@ -33,7 +50,7 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
   const handling = { onKeyRefused, retry: () => void show() };
   const onProblem = (error: unknown) => showProblem(error, handling);
   const showControls = connectControls(() => state, change);
-  connectDownloads(requests, onKeyRefused);
+  connectDownloads(requests, () => state.timezone, onKeyRefused);
   byId('refresh').addEventListener('click', () => void show());
   history.replaceState(null, '', hashOf(state));
   // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
@@ -55,13 +72,14 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     const { signal } = loading;
     const initial = initialContext();
     context = initial;
-    showControls(state);
+    showControls(state, daysOf(state, initial.at));
     showDates(initial.at);
     renderRequests(requests());
     results.ariaBusy = 'true';
     const data = await loadDashboard(state, initial, signal);
     if (signal.aborted || !results.isConnected) return;
     updateContext({ ...initial, hasSeveralCurrencies: data.hasSeveralCurrencies });
+    showControls(state, daysOf(state, initial.at) ?? daysOfData(data.series?.current, initial.at));
     clearProblems();
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.

@@ -9,17 +9,20 @@ type Download = {
   readonly name: string;
   /** A file of any size. Browsers that can write it to disk as it arrives do so. */
   readonly isLarge: boolean;
+  /** Changes the text of the file. */
+  readonly convert: TransformStream<string, string> | null;
   readonly signal: AbortSignal;
   onProgress(bytes: number): void;
 };
 
 /** Saves a response as a file. The key is sent in a header, so a plain link cannot be used. */
-export async function download({ path, name, isLarge, ...rest }: Download): Promise<void> {
+export async function download({ path, name, isLarge, convert, ...rest }: Download): Promise<void> {
   const { showSaveFilePicker: pick } = window as { showSaveFilePicker?: SavePicker };
   // The picker needs the user's click, so it precedes the request.
   const file = isLarge && pick !== undefined ? await pick({ suggestedName: name }) : null;
   const response = await send(path, rest.signal);
-  const body = countBytes(response, rest.onProgress);
+  const bytes = countBytes(response, rest.onProgress);
+  const body = convert === null ? bytes : converted(bytes, convert);
   try {
     if (file === null) offer(await new Response(body).blob(), name);
     // A failure discards what has been written.
@@ -31,16 +34,34 @@ export async function download({ path, name, isLarge, ...rest }: Download): Prom
   }
 }
 
-function countBytes(response: Response, onProgress: (bytes: number) => void): ReadableStream {
+function converted(
+  bytes: ReadableStream,
+  convert: TransformStream<string, string>,
+): ReadableStream {
+  // The decoder drops the byte order mark, which spreadsheets need.
+  const text = new TransformStream<string, string>({
+    start: (controller) => controller.enqueue('\ufeff'),
+  });
+  return bytes
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(convert)
+    .pipeThrough(text)
+    .pipeThrough(new TextEncoderStream());
+}
+
+function countBytes(
+  response: Response,
+  onProgress: (bytes: number) => void,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   let bytes = 0;
-  const count = new TransformStream<Uint8Array, Uint8Array>({
+  const count = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
     transform: (chunk, controller) => {
       bytes += chunk.byteLength;
       onProgress(bytes);
       controller.enqueue(chunk);
     },
   });
-  return (response.body as ReadableStream<Uint8Array>).pipeThrough(count);
+  return (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).pipeThrough(count);
 }
 
 function offer(blob: Blob, name: string): void {

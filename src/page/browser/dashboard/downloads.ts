@@ -3,6 +3,7 @@ import { language } from '../display/format.ts';
 import { type ProblemHandling, showProblem } from '../display/problems.ts';
 import type { Requests } from '../view/requests.ts';
 import { download } from './download.ts';
+import { spreadsheetOf } from './spreadsheet.ts';
 
 /** The names of the files that the buttons download, by the name of the request. */
 const names = {
@@ -21,6 +22,7 @@ const megabytes = new Intl.NumberFormat(language, {
 
 export function connectDownloads(
   requests: () => Requests,
+  timeZone: () => string,
   onKeyRefused: ProblemHandling['onKeyRefused'],
 ): void {
   const progress = byId('download-progress');
@@ -42,7 +44,11 @@ export function connectDownloads(
         if (isLarge) progress.textContent = megabytes.format(bytes / 1e6);
       };
       try {
-        await download({ path, name: names[kind], isLarge, signal: aborting.signal, onProgress });
+        const interval =
+          new URL(request, location.origin).searchParams.get('interval') ?? undefined;
+        const convert = kind === 'parquet' ? null : spreadsheetOf(timeZone(), interval);
+        const { signal } = aborting;
+        await download({ path, name: names[kind], isLarge, convert, signal, onProgress });
         if (isLarge) progress.textContent += ' saved';
       } catch (error) {
         progress.textContent = '';

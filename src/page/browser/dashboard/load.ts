@@ -1,6 +1,6 @@
-import { get, type Snapshot } from '../api/api.ts';
+import { get, pathOf, type Snapshot } from '../api/api.ts';
 import { listLatest, listPurchases, type PurchasePages, withNames } from '../api/purchases.ts';
-import type { Stats, TimeSeries } from '../api/responses.ts';
+import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
 import { latestRequestsOf, requestsOf, type ViewContext } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 
@@ -12,6 +12,8 @@ export type DashboardData = {
   readonly currencies: Stats | null;
   readonly series: { readonly current: TimeSeries; readonly previous: TimeSeries | null } | null;
   readonly purchases: PurchasePages | null;
+  /** Whether the organization has no purchase at all. */
+  readonly isUnused: boolean;
   readonly hasSeveralCurrencies: boolean;
   readonly problems: readonly unknown[];
 };
@@ -46,7 +48,10 @@ export async function loadDashboard(
   const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;
   const { series: path } = requestsOf(state, { ...context, hasSeveralCurrencies });
   const series = path === requests.series ? current : await read<TimeSeries>(path);
+  const isEmpty = ranking !== null && Number(ranking.body.purchase_count) === 0;
+  const any = isEmpty ? await read<Page<Purchase>>(pathOf('/purchases', { limit: '1' })) : null;
   return {
+    isUnused: any?.body.data.length === 0,
     ranking,
     previous: previous?.body ?? null,
     currencies: currencies?.body ?? null,

@@ -12,6 +12,7 @@ import { filterNamed } from '../view/filters.ts';
 import { previousSpan } from '../view/period.ts';
 import type { Requests } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
+import { noMatch, noPurchases } from './empty.ts';
 import type { DashboardData } from './load.ts';
 
 type DashboardView = {
@@ -106,22 +107,9 @@ async function renderChart({ data, state, at, chart, change }: DashboardView): P
   chart.clear();
   byId('chart-table').replaceChildren();
   byId('legend').replaceChildren();
-  if (isEmpty) container.replaceChildren(emptyState(state, change));
-  else showNotLoaded(container);
-}
-
-function emptyState(state: ViewState, change: DashboardView['change']): HTMLElement {
-  const button = (label: string, patch: Partial<ViewState>) =>
-    element('button', { type: 'button', onclick: () => change(patch) }, label);
-  return element(
-    'div',
-    { className: 'empty' },
-    element('p', {}, 'No purchase matches. Choose a longer period, or remove a filter.'),
-    ...(state.period === 'all' ? [] : [button('Show all time', { period: 'all' })]),
-    ...(Object.keys(state.filters).length === 0
-      ? []
-      : [button('Remove all filters', { filters: {} })]),
-  );
+  if (isEmpty) {
+    container.replaceChildren(data.isUnused ? noPurchases() : noMatch(state, change));
+  } else showNotLoaded(container);
 }
 
 const showNotLoaded = (container: HTMLElement): void =>

@@ -1,5 +1,6 @@
 import type { ExactInteger } from '../api/exact-json.ts';
 import { dayAt, startOfDay } from '../view/calendar.ts';
+import { decimalOf } from '../view/decimal.ts';
 import type { Interval } from '../view/interval.ts';
 import type { Days, Span } from '../view/period.ts';
 
@@ -30,13 +31,6 @@ function moneyFormat(currency: string | null, options: Intl.NumberFormatOptions)
   const created = new Intl.NumberFormat(language, { ...options, ...style });
   moneyFormats.set(key, created);
   return created;
-}
-
-/** Decimal text with two digits: 1234 cents are 12.34. */
-export function decimalOf(cents: ExactInteger): string {
-  const amount = BigInt(cents);
-  const absolute = String(amount < 0n ? -amount : amount).padStart(3, '0');
-  return `${amount < 0n ? '-' : ''}${absolute.slice(0, -2)}.${absolute.slice(-2)}`;
 }
 
 /** Exact to the cent: the amount reaches Intl as decimal text, not as a double. */

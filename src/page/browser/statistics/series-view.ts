@@ -39,19 +39,21 @@ export async function renderSeries(chart: Chart, view: SeriesView): Promise<void
     intervalAt(start, current, span, at),
   );
   const names = intervals.map((one) => formatInterval(one, interval, timezone));
-  const isGrouped = series.length > 1;
+  const { group_by: dimension } = current;
+  const isGrouped = dimension !== null;
+  const currencyOf = (key: string | null) => (dimension === 'currency' ? key : current.currency);
   const lines = series.map(({ key, periods }, index) =>
     lineOf(measure, periods, {
-      label: isGrouped ? groupLabel('currency', key) : nameOf(span, timezone, 'All time'),
-      names: isGrouped ? names.map(() => groupLabel('currency', key)) : names,
-      currency: isGrouped ? key : current.currency,
+      label: isGrouped ? groupLabel(dimension, key) : nameOf(span, timezone, 'All time'),
+      names: isGrouped ? names.map(() => groupLabel(dimension, key)) : names,
+      currency: currencyOf(key),
       color: `--line-${index + 1}`,
       isUnfinished: intervals.at(-1)?.isCut ?? false,
     }),
   );
   const before = isGrouped ? null : previousLine(view, intervals.length);
   if (before !== null) lines.push(before);
-  renderLegend(lines);
+  renderLegend(lines, current.series_truncated);
   renderTable(names, lines);
   await chart.draw({
     title: (index) => (isGrouped ? (names[index] ?? '') : ''),
@@ -63,7 +65,7 @@ export async function renderSeries(chart: Chart, view: SeriesView): Promise<void
     lines,
     formatAxis: (value) =>
       isMoney(measure)
-        ? formatShortMoney(value / 100, isGrouped ? null : current.currency)
+        ? formatShortMoney(value / 100, dimension === 'currency' ? null : current.currency)
         : formatShortCount(value),
   });
 }
@@ -134,13 +136,14 @@ function lineOf(
   };
 }
 
-function renderLegend(lines: readonly ChartLine[]): void {
+function renderLegend(lines: readonly ChartLine[], isTruncated: boolean): void {
   byId('legend').replaceChildren(
     ...lines.map(({ label, color }) => {
       const mark = element('i');
       mark.style.setProperty('color', `var(${color})`);
       return element('li', {}, mark, label);
     }),
+    ...(isTruncated ? [element('li', {}, 'the largest')] : []),
   );
 }
 

@@ -34,6 +34,20 @@ function localTime(instant: number, timeZone: string): number {
   return Date.UTC(year, month - 1, day, hour, minute, second);
 }
 
+const quarterMs = 900_000;
+/** Clocks change at quarters of an hour: one conversion serves all instants of a quarter. */
+const offsets = new Map<string, number>();
+
+/** The local time of an instant, such as `2026-01-31 23:59:59`. */
+export function localIso(instant: number, timeZone: string): string {
+  const quarter = Math.floor(instant / quarterMs) * quarterMs;
+  const key = `${timeZone} ${quarter}`;
+  const offset = offsets.get(key) ?? localTime(quarter, timeZone) - quarter;
+  if (offsets.size > 100_000) offsets.clear();
+  offsets.set(key, offset);
+  return new Date(instant + offset).toISOString().slice(0, 19).replace('T', ' ');
+}
+
 export const dayAt = (instant: number, timeZone: string): string =>
   new Date(localTime(instant, timeZone)).toISOString().slice(0, 10);
 

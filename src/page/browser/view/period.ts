@@ -1,3 +1,4 @@
+import { maxPeriods } from '../../../domain/period-limit.ts';
 import { addDays, countDays, dayAt, endOfDay, startOfDay } from './calendar.ts';
 
 export const periods = {
@@ -109,6 +110,15 @@ export const boundsOf = (days: Days | null, timeZone: string, end?: number) =>
             ? endOfDay(days.to, timeZone)
             : new Date(end - 1).toISOString().replace('Z', '999Z'),
       };
+
+const hoursOf: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168, month: 672 };
+
+/** Whether the API returns a time series of the days by this interval. */
+export function isPossible(interval: string, days: Days | null): boolean {
+  const hours = hoursOf[interval];
+  if (hours === undefined || days === null) return true;
+  return (countDays(days.from, days.to) * 24) / hours < maxPeriods;
+}
 
 /** An interval that gives a readable number of periods. */
 export function intervalFor(days: Days | null): string {

@@ -51,6 +51,15 @@ export const initialContext = (): ViewContext => ({
   purchaseCount: 10,
 });
 
+/** By what the chart is split; null for one line. Amounts of several currencies stay apart. */
+function chartDimension(
+  { measure, split, group_by }: ViewState,
+  hasSeveralCurrencies: boolean,
+): string | null {
+  if (hasSeveralCurrencies && isMoney(measure)) return 'currency';
+  return split === 'groups' && group_by !== 'day' ? group_by : null;
+}
+
 export function requestsOf(state: ViewState, context: ViewContext): Requests {
   const { timezone, group_by, group_limit, filters } = state;
   const days = daysOf(state, context.at);
@@ -61,11 +70,14 @@ export function requestsOf(state: ViewState, context: ViewContext): Requests {
   const stats = (parameters: object) => pathOf('/purchases/stats', { ...parameters });
   const series = (parameters: object) =>
     pathOf('/purchases/timeseries', { interval, timezone, ...parameters });
-  const isSplit = context.hasSeveralCurrencies && isMoney(state.measure);
+  const dimension = chartDimension(state, context.hasSeveralCurrencies);
   const file = (format: string) => pathOf('/purchases/export', { ...selection, format });
   return {
     ranking: stats({ group_by, group_limit, timezone, ...selection }),
-    series: series(isSplit ? { group_by: 'currency', group_limit: '5', ...selection } : selection),
+    series: series({
+      ...(dimension === null ? {} : { group_by: dimension, group_limit: '5' }),
+      ...selection,
+    }),
     previous:
       before === null
         ? null

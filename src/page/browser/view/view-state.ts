@@ -14,6 +14,8 @@ export type ViewState = {
   readonly group_limit: '10' | '50';
   readonly interval: string;
   readonly measure: MeasureName;
+  /** The lines of the chart: one, or one for each of the largest groups of the ranking. */
+  readonly split: 'none' | 'groups';
   /** Values by the name of the filter. */
   readonly filters: Readonly<Record<string, string>>;
 };
@@ -46,6 +48,7 @@ export function readState(hash = location.hash): ViewState {
     group_limit: oneOf('group_limit', ['10', '50'], '10') as '10' | '50',
     interval: oneOf('interval', Object.keys(intervals), 'auto'),
     measure: oneOf('measure', measureNames, 'revenue_in_cents') as MeasureName,
+    split: oneOf('split', ['none', 'groups'], 'none') as ViewState['split'],
     filters: Object.fromEntries(
       filters.flatMap(({ name }) => {
         const value = given.get(name) ?? '';

@@ -1,0 +1,2 @@
+/** The maximum number of periods of a time series. */
+export const maxPeriods = 1_000;

@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { spreadsheetOf } from '../../src/page/browser/dashboard/spreadsheet.ts';
+
+async function convert(chunks: readonly string[], timeZone: string, interval?: string) {
+  const converted = new Blob([...chunks])
+    .stream()
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(pieces())
+    .pipeThrough(spreadsheetOf(timeZone, interval));
+  let text = '';
+  for await (const chunk of converted) text += chunk;
+  return text;
+}
+
+/** The same text in chunks of three characters. */
+const pieces = () =>
+  new TransformStream<string, string>({
+    transform(chunk, controller) {
+      for (const piece of chunk.match(/[\s\S]{1,3}/g) ?? []) controller.enqueue(piece);
+    },
+  });
+
+it('has amounts in units, exact, and the times of a time zone', async () => {
+  const csv = [
+    'id,purchase_value_in_cents,created_at,coupons,discount_in_cents\r\n',
+    'pur_1,9007199254740993,2026-01-10T02:59:59.999999Z,"[{""code"":""A,B\r\n""}]",\r\n',
+    '"",5,2026-01-10T03:00:00.000000Z,,-120\r\n',
+  ];
+  expect(await convert(csv, 'America/Sao_Paulo')).toBe(
+    [
+      'id,purchase_value,created_at (America/Sao_Paulo),coupons,discount\r\n',
+      'pur_1,90071992547409.93,2026-01-09 23:59:59,"[{""code"":""A,B\r\n""}]",\r\n',
+      '"",0.05,2026-01-10 00:00:00,,-1.20\r\n',
+    ].join(''),
+  );
+});
+
+it('has the days of periods, and the times of hours', async () => {
+  const csv = ['starts_at,key,revenue_in_cents\r\n', '2026-07-01T22:00:00.000000Z,,0\r\n'];
+  const header = 'starts_at (Europe/Berlin),key,revenue\r\n';
+  expect(await convert(csv, 'Europe/Berlin', 'day')).toBe(`${header}2026-07-02,,0.00\r\n`);
+  expect(await convert(csv, 'Europe/Berlin', 'hour')).toBe(
+    `${header}2026-07-02 00:00:00,,0.00\r\n`,
+  );
+});
