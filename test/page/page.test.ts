@@ -177,11 +177,17 @@ describe.runIf(hasBrowser)('the page', () => {
     await enter(fullShop.secret);
     const freshness = page.locator('#freshness');
     expect(await freshness.getAttribute('class')).toBe('freshness');
+    // A refresh each minute fails: the data of before stay, with a sign.
+    await context.setOffline(true);
     await context.clock.fastForward('10:00');
-    expect(await freshness.getAttribute('class')).toBe('freshness old');
+    await page.locator('.freshness.failed').waitFor();
+    expect(await freshness.getAttribute('class')).toBe('freshness old failed');
     expect(await freshness.textContent()).toMatch(/ \(1\d min\. ago\)$/);
+    expect(await card(page, 'Revenue').textContent()).toBe('R$351.00');
+    await context.setOffline(false);
     await worker.syncAll();
     await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.locator('.freshness:not(.failed)').waitFor();
     await loaded();
     expect(await freshness.getAttribute('class')).toBe('freshness');
   });
@@ -239,6 +245,23 @@ describe.runIf(hasBrowser)('the page', () => {
     await loaded();
     expect(await hour.isDisabled()).toBe(true);
     expect(stateOf(page)).toMatchObject({ interval: 'auto', split: 'groups' });
+  });
+
+  it('has the same rows at the same place after a look at a record', { tags: ['slow'] }, async ({
+    open,
+    fullShop,
+  }) => {
+    const { page, enter, loaded } = await open(january);
+    await enter(fullShop.secret);
+    await page.getByRole('button', { name: 'Load more' }).click();
+    const rows = page.locator('#purchases tbody tr');
+    await rows.nth(19).waitFor();
+    await rows.nth(15).locator('a').click();
+    await page.getByRole('heading', { name: `${hostile} name` }).waitFor();
+    await page.goBack();
+    await loaded();
+    expect(await rows.count()).toBe(20);
+    await page.waitForFunction('scrollY > 100');
   });
 
   it('says what to do if nothing matches', { tags: ['slow'] }, async ({ open, fullShop }) => {

@@ -37,6 +37,11 @@ function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
   };
 }
 
+const refreshMs = 60_000;
+
+/** What the history keeps of a page that its user leaves. */
+type Left = { readonly purchaseCount: number; readonly scrollY: number };
+
 /** Totals, chart, ranking and purchases of a period. */
 export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): void {
   showView('dashboard-view');
@@ -47,18 +52,39 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
   let context = initialContext();
   const requests = () => requestsOf(state, context);
   let loading = new AbortController();
-  const handling = { onKeyRefused, retry: () => void show() };
+  /** The view whose data are shown. */
+  let shown: string | null = null;
+  const refresh = () => void show(context.purchaseCount);
+  const handling = { onKeyRefused, retry: refresh };
   const onProblem = (error: unknown) => showProblem(error, handling);
   const showControls = connectControls(() => state, change);
   connectDownloads(requests, () => state.timezone, onKeyRefused);
-  byId('refresh').addEventListener('click', () => void show());
-  history.replaceState(null, '', hashOf(state));
+  byId('refresh').addEventListener('click', refresh);
+  const left = history.state as Left | null;
+  history.replaceState(left, '', hashOf(state));
+  window.onpagehide = () => {
+    const { purchaseCount } = context;
+    if (results.isConnected) history.replaceState({ purchaseCount, scrollY }, '');
+  };
   // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
   window.onpopstate = () => {
     state = readState();
     if (results.isConnected) void show();
   };
-  void show();
+  void show(left?.purchaseCount).then(() => {
+    if (left !== null) scrollTo(0, left.scrollY);
+  });
+  const timer = setInterval(() => {
+    if (!results.isConnected) clearInterval(timer);
+    else if (document.visibilityState === 'visible' && !isInUse()) refresh();
+  }, refreshMs);
+
+  /** Whether a refresh would take away what the user is about to use. */
+  function isInUse(): boolean {
+    const used = document.activeElement;
+    const isBusy = results.ariaBusy === 'true';
+    return isBusy || ['ranking', 'purchases', 'filter-form'].some((id) => byId(id).contains(used));
+  }
 
   function change(patch: Partial<ViewState>): void {
     state = changed(state, patch);
@@ -66,11 +92,11 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     void show();
   }
 
-  async function show(): Promise<void> {
+  async function show(purchaseCount?: number): Promise<void> {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    const initial = initialContext();
+    const initial = initialContext(purchaseCount);
     context = initial;
     showControls(state, daysOf(state, initial.at));
     showDates(initial.at);
@@ -84,6 +110,14 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.
     if (!results.isConnected) return;
+    const view = hashOf(state);
+    if (data.ranking === null && shown === view) {
+      // The data of before are better than none.
+      byId('freshness').classList.add('failed');
+      results.ariaBusy = 'false';
+      return;
+    }
+    shown = view;
     const onMorePurchases = (purchaseCount: number) => updateContext({ purchaseCount });
     const { at } = initial;
     const actions = { change, onMorePurchases, onProblem };

@@ -17,6 +17,7 @@ export function showFreshness(asOf: Snapshot<unknown>['asOf'], timeZone: string)
   clearInterval(timer);
   const container = byId('freshness');
   container.textContent = '';
+  container.classList.remove('failed');
   if (asOf === null) return;
   const receivedAt = performance.now();
   const show = () => {

@@ -45,10 +45,10 @@ export function latestRequestsOf(state: ViewState, context: ViewContext): Latest
 }
 
 /** Before the first response. */
-export const initialContext = (): ViewContext => ({
+export const initialContext = (purchaseCount = 10): ViewContext => ({
   at: Date.now(),
   hasSeveralCurrencies: false,
-  purchaseCount: 10,
+  purchaseCount,
 });
 
 /** By what the chart is split; null for one line. Amounts of several currencies stay apart. */
