@@ -9,6 +9,7 @@ import { clickHouseTest as it } from './fixtures.ts';
 
 describe('a worker that writes to ClickHouse', () => {
   it('loses and duplicates no change if it is killed at any moment', {
+    tags: ['slow'],
     timeout: 600_000,
   }, async ({ clickhouse, database, organizationId, program, published, server, stored }) => {
     const newest = () => newestGeneration(clickhouse, organizationId, undefined).catch(() => null);
