@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 /** A registry with the metrics of the Node process. */
@@ -35,6 +36,31 @@ export function addGauge(
       for (const [labels, value] of readings) this.set(labels, value);
     },
   });
+}
+
+/** A scrape does not wait longer for a query. */
+const maxWaitMs = 1_000;
+
+/**
+ * Reads values that take a query, one query at a time; none after a failure. A scrape that the query
+ * takes too long for has the values of the scrape before if `keepsLast`, and none otherwise.
+ */
+export function queriedReadings(
+  query: () => Promise<Readings>,
+  { keepsLast }: { readonly keepsLast: boolean },
+): () => Promise<Readings> {
+  let querying: Promise<Readings> | null = null;
+  let last: Readings = [];
+  return async () => {
+    querying ??= query()
+      .catch((): Readings => [])
+      .finally(() => {
+        querying = null;
+      });
+    const late = keepsLast ? last : [];
+    last = await Promise.race([querying, sleep(maxWaitMs, late, { ref: false })]);
+    return last;
+  };
 }
 
 /** Makes all label values visible before their first event, so that a rate sees the first one. */

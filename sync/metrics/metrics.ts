@@ -1,7 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
-import { addGauge, addZeros, durationBuckets, type Readings } from '../../src/metrics/registry.ts';
+import {
+  addGauge,
+  addZeros,
+  durationBuckets,
+  queriedReadings,
+  type Readings,
+} from '../../src/metrics/registry.ts';
 import type { MappingFailures } from '../status/mapping-failures.ts';
 import { organizationStates } from '../status/worker-state.ts';
 import { verificationStates } from '../verification/verify.ts';
@@ -96,32 +101,19 @@ function addMappingFailures(
   registry: Registry,
   read: () => Promise<MappingFailures | null | undefined>,
 ): void {
-  let last: Readings = [];
-  let reading: Promise<void> | null = null;
-  const update = async () => {
-    const found = await read().catch(() => undefined);
-    last =
-      found === undefined
-        ? []
-        : (['refused', 'deviating'] as const).map((kind) => [{ kind }, found?.[kind] ?? 0]);
+  const readKinds = async (): Promise<Readings> => {
+    const found = await read();
+    if (found === undefined) return [];
+    return (['refused', 'deviating'] as const).map((kind) => [{ kind }, found?.[kind] ?? 0]);
   };
   addGauge(
     registry,
     'crm_sync_mapping_failures',
     "Rows of a shop's tables that were refused or deviate",
     ['kind'],
-    async () => {
-      // One query at a time, also if it takes longer than a scrape may.
-      reading ??= update().finally(() => {
-        reading = null;
-      });
-      const isRead = await Promise.race([reading.then(() => true), sleep(mappingTimeoutMs, false)]);
-      return isRead ? last : [];
-    },
+    queriedReadings(readKinds, { keepsLast: false }),
   );
 }
-
-const mappingTimeoutMs = 1_000;
 
 /** Empty before the first poll, and if nothing is published. */
 function lagOf({ lastPoll, organizations }: ObservedWorker): number[] {
