@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
-import { mkdir, open, rm, statfs } from 'node:fs/promises';
+import { mkdir, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { freeBytes } from '../disk-reserve.ts';
 
 const readBytes = 128 * 1024;
 /** Of bytes that the reader has not read. */
@@ -30,8 +31,7 @@ export async function* spool(
     let isDiskFull = false;
     for await (const part of parts) {
       if (written - checkedAt >= freeBytesEvery || isDiskFull) {
-        const { bavail, bsize } = await statfs(directory);
-        isDiskFull = bavail * bsize < minFreeBytes;
+        isDiskFull = freeBytes(directory) < minFreeBytes;
         checkedAt = written;
       }
       const mustWait = () => written > read && (isDiskFull || written - read > maxUnreadBytes);
