@@ -1,52 +1,15 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { empty, raw, type Sql } from 'sql-template-tag';
-import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../duckdb/connection.ts';
-import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
-import {
-  creationQuarter,
-  isQuarterHour,
-  quarterHourOf,
-} from '../../purchase-store/quarter-hours.ts';
-import type { StoreCatalogs } from '../../purchase-store/relations.ts';
-import type { Generation } from './generation.ts';
-
-/** What tells of a row of a base whether it is the first matching purchase of its customer. */
-export type FirstPurchases = {
-  /** The column with the quarter of an hour of the previous purchase. */
-  readonly previous: Sql;
-  /** A condition: the purchase is the first one. */
-  readonly isFirst: Sql;
-};
-
-/**
- * For the periods of a series. Statistics count in one scan as fast by grouping dense keys, and faster if the
- * delta adds purchases: open customers then need a scan of their own.
- *
- * Null for filters other than a payment status and a time range that begins with a quarter of an
- * hour: their customers have to be grouped. So have those of an organization without a base.
- */
-export function firstPurchases(
-  { ofBase }: Generation,
-  { paymentStatus, createdSince, createdUntil: _until, ...others }: PurchaseFilters,
-): FirstPurchases | null {
-  const { firstQuarter } = ofBase;
-  if (firstQuarter === null || !isUnfiltered(others)) return null;
-  const since = createdSince === undefined ? firstQuarter : quarterHourOf(createdSince);
-  const isExact = createdSince === undefined || isQuarterHour(createdSince) || since < firstQuarter;
-  if (!isExact) return null;
-  const { name } = paymentStatus === undefined ? previousQuarters.ofAny : previousQuarters.ofStatus;
-  // Quarters before the first purchase say that there is no previous one.
-  const begin = raw(String(Math.max(since, firstQuarter)));
-  return { previous: raw(name), isFirst: sql`${raw(name)} < ${begin}` };
-}
+import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
+import { columnsOf, type Keys, type StoreCatalogs } from '../../purchase-store/relations.ts';
 
 /** Selects the customers of the matching purchases that the delta adds. */
 export const addedCustomers = ({ delta }: StoreCatalogs, matching: Sql = sql`true`): Sql =>
   sql`select customer_key from ${raw(delta)}.change where (sign > 0 and ${matching})`;
 
 /**
- * Selects the number of customers with a matching purchase in the base or in the delta, and the open
+ * Selects the number of customers with a matching purchase in the base or in the delta, and of open
  * ones. DuckDB hashes `count(distinct …)` beside other aggregates, but groups dense keys by direct
  * addressing. The row of sign 0, one customer too many, is always read.
  */
@@ -70,17 +33,18 @@ export function customersPart(catalogs: StoreCatalogs, matching: Sql): Sql {
  */
 type Openness = 'superseded' | 'any';
 
-/** Selects the open customers: their key, and the sum of the signs. `keys` are more columns to group by. */
+/** Selects the open customers of each group: `keys`, the customer's key, and the sum of the signs. */
 export function openCustomers(
   { delta }: StoreCatalogs,
   openness: Openness,
   matching: Sql,
-  keys: Sql = empty,
+  keys: Keys,
 ): Sql {
   const condition = openness === 'any' ? 'min(sign) = max(sign)' : 'max(sign) < 0';
   // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
   return sql`(
-    select ${keys} xor(customer_key, 0) as customer, sum(sign)::bigint as change,
+    select ${columnsOf(keys).definitions} xor(customer_key, 0) as customer,
+      sum(sign)::bigint as change,
       min(${raw(creationQuarter.name)}) as first, max(${raw(creationQuarter.name)}) as last
     from ${raw(delta)}.change
     where sign <> 0 and ${matching}
@@ -88,38 +52,59 @@ export function openCustomers(
   )`;
 }
 
-/** Selects the number of open customers, and of those with the sign 1. */
+/** Selects the number of open customers. */
 export const openPart = (
   catalogs: StoreCatalogs,
   openness: Openness,
   matching: Sql = sql`true`,
-): Sql => sql`(
-    select count(*) as open, count(*) filter (change > 0) as added
-    from ${openCustomers(catalogs, openness, matching)}
-  ) as open_customers`;
+): Sql =>
+  sql`(select count(*) from ${openCustomers(catalogs, openness, matching, {})}) as open_customers`;
 
-/** The numbers that `openPart` selects. */
-export type OpenNumbers = readonly [open: bigint, added: bigint];
+/**
+ * Selects what open customers add to the number of customers: one row for each group, or one row
+ * without keys. `near` may limit the rows of the base to those that can be in these groups.
+ */
+export function openCorrections(
+  catalogs: StoreCatalogs,
+  openness: Openness,
+  matching: Sql,
+  keys: Keys,
+  near: Sql = matching,
+): Sql {
+  const { names, definitions } = columnsOf(keys);
+  const isSameGroup = Object.keys(keys).map((name) => ` and open.${name} = purchase.${name}`);
+  const ofOpen = Object.keys(keys).map((name) => `open.${name}, `);
+  return sql`(
+    with open as materialized ${openCustomers(catalogs, openness, matching, keys)}
+    select ${names} coalesce(sum(customers), 0)::bigint as customers
+    from (
+      select ${names} 1 as customers from open where change > 0
+      union all
+      select ${names} -1 from (
+        select ${raw(ofOpen.join(''))} customer, change
+        from (
+          select ${definitions} customer_key from ${raw(catalogs.base)}.purchase where ${near}
+        ) as purchase
+        join open on customer = customer_key ${raw(isSameGroup.join(''))}
+        group by all having change > 0 or count(*) = -change
+      )
+    )
+    ${raw(ofOpen.length === 0 ? '' : 'group by all')}
+  )`;
+}
 
-/** What open customers add to the number of customers. */
+/** What `open` customers add to the number of customers. */
 export async function countOpen(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   openness: Openness,
-  [open, added]: OpenNumbers,
+  open: bigint,
   matching: Sql = sql`true`,
 ): Promise<bigint> {
   if (open === 0n) return 0n;
   const [row] = await queryRows(
     connection,
-    sql`
-      select count(*) from (
-        select change
-        from ${raw(catalogs.base)}.purchase
-        join ${openCustomers(catalogs, openness, matching)} on customer_key = customer
-        where ${matching}
-        group by customer, change having change > 0 or count(*) = -change
-      )`,
+    sql`select customers from ${openCorrections(catalogs, openness, matching, {})}`,
   );
-  return added - (row?.[0] as bigint);
+  return row?.[0] as bigint;
 }

@@ -7,10 +7,19 @@ import {
   periodOffsets,
 } from '../../domain/period.ts';
 import { maxPeriods } from '../../domain/period-limit.ts';
-import type { PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
+import {
+  isUnfiltered,
+  type PurchaseFilters,
+  type PurchaseTimeSeriesQuery,
+} from '../../domain/purchase-query.ts';
 import type { ZoneOffset } from '../../domain/time-zone.ts';
-import { creationQuarter, quarterHour } from '../../purchase-store/quarter-hours.ts';
-import { firstPurchases } from './customers.ts';
+import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
+import {
+  creationQuarter,
+  isQuarterHour,
+  quarterHour,
+  quarterHourOf,
+} from '../../purchase-store/quarter-hours.ts';
 import { type Generation, timeBounds } from './generation.ts';
 import { areInQuarterHours, localUnits, unitKey } from './local-time.ts';
 
@@ -19,13 +28,12 @@ export type Periods = {
   /** The key of a purchase's period. */
   readonly period: Sql;
   /** Null if customers have to be grouped. */
-  readonly first: FirstInPeriod | null;
+  readonly first: FirstPurchases | null;
   /** Matching purchases are in no more periods than are allowed. */
   readonly areFew: boolean;
 };
 
-export type FirstInPeriod = {
-  readonly period: Sql;
+export type FirstPurchases = {
   /** A condition on rows of the base: the first matching purchase of its customer. */
   readonly isFirst: Sql;
   /** The same within the purchase's period. */
@@ -41,18 +49,37 @@ export async function periodsOf(
   const { interval, filters } = query;
   const bounds = timeBounds(generation.summary, filters);
   const offsets = await periodOffsets(query, bounds.since, bounds.until);
-  const keyOf = (quarter: Sql) => periodKey(interval, offsets, quarter);
-  const key = keyOf(raw(creationQuarter.name));
+  const key = periodKey(interval, offsets, raw(creationQuarter.name));
   const period = interval === 'month' ? key : unitKey(key, intervalLengths[interval], bounds);
-  const [earliest, latest] = [bounds.since, bounds.until].map((each) => periodKeyAt(query, each));
-  const areFew = ((await latest) as number) - ((await earliest) as number) < maxPeriods;
+  const earliest = await periodKeyAt(query, bounds.since);
+  const areFew = (await periodKeyAt(query, bounds.until)) - earliest < maxPeriods;
   const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
-  const first = isExact ? firstPurchases(generation, filters) : null;
-  if (first === null) return { period, first, areFew };
-  const { previous, isFirst } = first;
-  const isFirstInPeriod = sql`${keyOf(previous)} < ${key} or ${isFirst}`;
+  const begin = isExact ? firstQuarterOf(generation, filters) : null;
+  if (begin === null) return { period, first: null, areFew };
+  const { ofAny, ofStatus } = previousQuarters;
+  const previous = raw((filters.paymentStatus === undefined ? ofAny : ofStatus).name);
+  const isFirst = sql`${previous} < ${raw(String(begin))}`;
+  const isFirstInPeriod = sql`${periodKey(interval, offsets, previous)} < ${key} or ${isFirst}`;
   const longest = Number(longestPeriods[interval] / quarterHour);
-  return { period, first: { period, isFirst, isFirstInPeriod, longest }, areFew };
+  return { period, first: { isFirst, isFirstInPeriod, longest }, areFew };
+}
+
+/**
+ * The quarter of an hour in which matching purchases of the base begin: a customer's first one has no
+ * previous one since. Null for filters other than a payment status and a time range that begins with a
+ * quarter of an hour, and without a base.
+ */
+function firstQuarterOf(
+  { ofBase }: Generation,
+  { paymentStatus: _status, createdSince, createdUntil: _until, ...others }: PurchaseFilters,
+): number | null {
+  const { firstQuarter } = ofBase;
+  if (firstQuarter === null || !isUnfiltered(others)) return null;
+  if (createdSince === undefined) return firstQuarter;
+  const since = quarterHourOf(createdSince);
+  // Without a previous purchase, a row has a quarter before the first purchase.
+  if (since < firstQuarter) return firstQuarter;
+  return isQuarterHour(createdSince) ? since : null;
 }
 
 const { hour, day, week } = intervalLengths;

@@ -22,7 +22,7 @@ import {
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { countOpen, customersPart, type OpenNumbers, openPart } from './customers.ts';
+import { countOpen, customersPart, openPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
@@ -92,7 +92,7 @@ async function readTotals(
   const read = least === null || greatest === null ? null : { least, greatest };
   const currencies = await nameCurrencies(connection, generation, known ?? read);
   if (isOneCustomer) return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
-  const [counted, ...open] = values as [bigint, ...OpenNumbers];
+  const [counted, open] = values as [bigint, bigint];
   const customerCount = counted + (await countOpen(connection, catalogs, openness, open, matching));
   return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }

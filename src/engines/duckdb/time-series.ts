@@ -15,7 +15,7 @@ import { assembleTimeSeries, type PeriodRange, rangeOf } from '../time-series.ts
 import { purchasesMatching } from './filters.ts';
 import type { Generation } from './generation.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './period-rows.ts';
-import { type FirstInPeriod, type Periods, periodsOf } from './periods.ts';
+import { type FirstPurchases, type Periods, periodsOf } from './periods.ts';
 import { purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -50,12 +50,12 @@ async function withoutGroups(
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
   matching: Sql,
-  { period, first, areFew }: Periods & { readonly first: FirstInPeriod },
+  { period, first, areFew }: Periods & { readonly first: FirstPurchases },
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupLimit } = query;
   let counted: CountedPeriods | null = null;
   const read = async () => {
-    counted ??= await readPeriods(connection, generation.catalogs, matching, first);
+    counted ??= await readPeriods(connection, generation.catalogs, matching, period, first);
     return counted;
   };
   const range = await rangeOf(query, filters, async () =>

@@ -4,7 +4,7 @@ import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts
 import { queryRows } from '../../duckdb/connection.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { addedCustomers, countOpen, type OpenNumbers, openPart } from './customers.ts';
+import { addedCustomers, countOpen, openPart } from './customers.ts';
 import type { BaseCustomers, Generation } from './generation.ts';
 
 /**
@@ -69,6 +69,6 @@ async function countCustomers(
         from (select distinct customer_key from (${addedCustomers(catalogs)})) ${isNew}
       ) as added, ${openPart(catalogs, 'superseded')}`,
   );
-  const [added, ...open] = row as [bigint, ...OpenNumbers];
+  const [added, open] = row as [bigint, bigint];
   return count + added + (await countOpen(connection, catalogs, 'superseded', open));
 }
