@@ -9,17 +9,23 @@ import { createPostgresEngine } from './engines/postgres/engine.ts';
 import type { QueryQueueOptions } from './engines/query-queue.ts';
 import { createExportWriter } from './exports/export-process.ts';
 import { createApp } from './http/app.ts';
-import { type ListenAddress, listen, listenFailure, ownAppUrl, urlOf } from './listen-address.ts';
 import { createApiMetrics } from './metrics/api.ts';
 import { type MetricsListener, serveMetrics } from './metrics/listener.ts';
 import { createRegistry } from './metrics/registry.ts';
-import { OperatorError } from './operator-error.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
-import { makeDataDirectory, requireSameUser, restrictFolders } from './private-files.ts';
+import {
+  type ListenAddress,
+  listen,
+  listenFailure,
+  ownAppUrl,
+  urlOf,
+} from './process/listen-address.ts';
+import { OperatorError } from './process/operator-error.ts';
+import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { resources } from './resources/resources.ts';
-import { clickHouseOptions, queryQueueOptions, type Settings } from './settings.ts';
+import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
 
 type Server = {
   /** Such as http://127.0.0.1:3000. */

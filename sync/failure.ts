@@ -4,10 +4,10 @@ import { purchaseColumns } from '../src/domain/purchase.ts';
 import { StoreUnavailableError } from '../src/domain/purchase-engine.ts';
 import { isCorruption, isInstanceLost } from '../src/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/duckdb/memory.ts';
-import { duckdbErrorType, errorText } from '../src/error-text.ts';
-import { OperatorError } from '../src/operator-error.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
 import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
+import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
+import { OperatorError } from '../src/process/operator-error.ts';
 import { DamagedLogError } from '../src/purchase-store/log.ts';
 
 /** The cause and the remedy of a failure, without values of rows. */

@@ -7,12 +7,13 @@ import {
 import { encodeId } from '../src/domain/public-id.ts';
 import { serveMetrics } from '../src/metrics/listener.ts';
 import { createRegistry } from '../src/metrics/registry.ts';
-import { OperatorError } from '../src/operator-error.ts';
 import { listOrganizations, requireOrganization } from '../src/postgres/organizations.ts';
+import { OperatorError } from '../src/process/operator-error.ts';
+import { boundShutdown, untilStopped } from '../src/process/stop-signals.ts';
 import type { Shard } from '../src/purchase-store/shard.ts';
-import { readSettings, type Settings } from '../src/settings.ts';
-import { boundShutdown, untilStopped } from '../src/stop-signals.ts';
+import { readSettings, type Settings } from '../src/settings/settings.ts';
 import { repairsOf } from './commands/repairs.ts';
+import { shardOption } from './commands/shard-option.ts';
 import { publishedContentsOf, withPublishedStatus } from './commands/stores.ts';
 import { verifyAll } from './commands/verify-command.ts';
 import {
@@ -23,7 +24,6 @@ import {
 } from './commands/worker-process.ts';
 import { describeFailure, type Failure } from './failure.ts';
 import { createWorkerMetrics } from './metrics/metrics.ts';
-import { shardOption } from './shard-option.ts';
 import { isHealthy } from './status/health.ts';
 import { readStatus } from './status/status.ts';
 import { formatStatus } from './status/status-table.ts';

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { ticksDirectory } from '../src/purchase-store/tick-file.ts';
-import { readSettings } from '../src/settings.ts';
+import { readSettings } from '../src/settings/settings.ts';
 import { test } from './support/fixtures.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -33,7 +33,10 @@ const matches = (text: string, pattern: RegExp): string[] =>
 describe('docs/deployment', () => {
   it('names only settings that exist', ({ files }) => {
     const settings = new Set(
-      matches(readFileSync(join(root, 'src/settings.ts'), 'utf8'), /\[\s*'([A-Z][A-Z_]+)',/g),
+      matches(
+        readFileSync(join(root, 'src/settings/settings.ts'), 'utf8'),
+        /\[\s*'([A-Z][A-Z_]+)',/g,
+      ),
     );
     expect(settings).toContain('DATABASE_URL');
     for (const [name, text] of files) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ownAppUrl } from '../src/listen-address.ts';
-import { readSettings } from '../src/settings.ts';
+import { ownAppUrl } from '../src/process/listen-address.ts';
+import { readSettings } from '../src/settings/settings.ts';
 
 describe('PUBLIC_APP_URL', () => {
   it('is an http or https address, with or without a path, kept without its last slash', () => {

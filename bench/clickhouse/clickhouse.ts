@@ -1,4 +1,4 @@
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { inRounds, timed } from '../measure/rounds.ts';
 import { createPlainSqlEngine } from '../queries/plain-sql.ts';
 import { requireEqualResults } from '../queries/purchase-queries.ts';

@@ -5,7 +5,7 @@ import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/cl
 import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { hasChanges } from '../../src/engines/clickhouse/relations.ts';
-import { queryQueueOptions, readSettings } from '../../src/settings.ts';
+import { queryQueueOptions, readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import { scratchDirectory } from '../setup/postgres.ts';
 import type { PreparedShops } from '../setup/prepared-shops.ts';

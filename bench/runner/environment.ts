@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os';
 import { version as duckdbVersion } from '@duckdb/node-api';
-import { packageFile } from '../../src/package-files.ts';
+import { packageFile } from '../../src/process/package-files.ts';
 
 /** The machine and the versions of a measurement. */
 export type Environment = {

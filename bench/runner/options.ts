@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { wholeNumberOption } from '../../src/commands/command-line.ts';
-import { childEnvironment } from '../../src/settings.ts';
+import { childEnvironment } from '../../src/settings/settings.ts';
 
 /** The options of all suites. Each suite has defaults for those that it uses. */
 export type BenchmarkOptions = {

@@ -1,7 +1,7 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
-import { OperatorError } from '../../src/operator-error.ts';
-import { untilStopped } from '../../src/stop-signals.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
+import { untilStopped } from '../../src/process/stop-signals.ts';
 import { writePage } from '../report/page.ts';
 import { decimal, renderTable } from '../report/tables.ts';
 import { queryOnce, startServer } from '../setup/postgres.ts';

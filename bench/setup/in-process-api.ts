@@ -3,7 +3,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { resources } from '../../src/resources/resources.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import { authorization, type BenchmarkShop } from './shops.ts';
 

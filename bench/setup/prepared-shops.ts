@@ -1,6 +1,6 @@
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createDuckDBEngine } from '../../src/engines/duckdb/engine.ts';
-import { childEnvironment, queryQueueOptions, readSettings } from '../../src/settings.ts';
+import { childEnvironment, queryQueueOptions, readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 import type { Bench } from '../runner/suite.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from './postgres.ts';

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { packageFile, programArguments } from '../../src/package-files.ts';
-import { childEnvironment } from '../../src/settings.ts';
+import { packageFile, programArguments } from '../../src/process/package-files.ts';
+import { childEnvironment } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
 
 const stopTimeoutMs = 20_000;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorText } from '../../src/error-text.ts';
+import { errorText } from '../../src/process/error-text.ts';
 import type { Bench } from '../runner/suite.ts';
 import { type ApiClient, createClient } from './api-client.ts';
 import { type PreparedShops, prepareShops } from './prepared-shops.ts';

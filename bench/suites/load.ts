@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { to as copyTo } from 'pg-copy-streams';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import { childEnvironment, readSettings } from '../../src/settings.ts';
+import { childEnvironment, readSettings } from '../../src/settings/settings.ts';
 import { watchUsage } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';
 import { median, summaryOf } from '../measure/statistics.ts';

@@ -1,7 +1,7 @@
 import sql, { raw } from 'sql-template-tag';
 import type { StatsDimension } from '../../src/domain/purchase-query.ts';
 import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
-import { childEnvironment, readSettings } from '../../src/settings.ts';
+import { childEnvironment, readSettings } from '../../src/settings/settings.ts';
 import { inRounds, timed, wall } from '../measure/rounds.ts';
 import { median, ratioOf, summaryOf } from '../measure/statistics.ts';
 import { createUnseenMaximums, statsQuery } from '../queries/purchase-queries.ts';

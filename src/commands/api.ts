@@ -1,8 +1,8 @@
-import { createLog } from '../log.ts';
 import { requireDatabase } from '../postgres/require-database.ts';
+import { createLog } from '../process/log.ts';
+import { boundShutdown, untilAborted, untilStopped } from '../process/stop-signals.ts';
 import { closeTimeoutMs, databaseNeeds, startServer } from '../server.ts';
-import { readSettings, requireDatabaseUrl } from '../settings.ts';
-import { boundShutdown, untilAborted, untilStopped } from '../stop-signals.ts';
+import { readSettings, requireDatabaseUrl } from '../settings/settings.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { loggedWait } from './database.ts';
 

@@ -1,10 +1,10 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { parseDuration } from '../domain/duration.ts';
-import { errorText, serializeError } from '../error-text.ts';
-import { OperatorError } from '../operator-error.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
-import { keepFilesPrivate } from '../private-files.ts';
+import { errorText, serializeError } from '../process/error-text.ts';
+import { OperatorError } from '../process/operator-error.ts';
+import { keepFilesPrivate } from '../process/private-files.ts';
 
 /** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;

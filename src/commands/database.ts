@@ -6,7 +6,7 @@ import {
   type DatabaseWait,
   requireDatabase,
 } from '../postgres/require-database.ts';
-import { readSettings, requireDatabaseUrl, type Settings } from '../settings.ts';
+import { readSettings, requireDatabaseUrl, type Settings } from '../settings/settings.ts';
 
 /** A wait for Postgres that logs a warning for each transient condition. */
 export const loggedWait = (

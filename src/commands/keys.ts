@@ -1,7 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { formatDuration } from '../domain/duration.ts';
 import { decodeId, encodeId } from '../domain/public-id.ts';
-import { OperatorError } from '../operator-error.ts';
 import {
   type ApiKey,
   createApiKey,
@@ -12,6 +11,7 @@ import {
   scopes,
 } from '../postgres/api-keys.ts';
 import { requireOrganization } from '../postgres/organizations.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import { createProgram, durationOption, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable } from './plain-table.ts';

@@ -1,5 +1,5 @@
-import { OperatorError } from '../operator-error.ts';
 import { migrate } from '../postgres/migrate.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import { createProgram, runProgram } from './command-line.ts';
 import { commandDatabase } from './database.ts';
 

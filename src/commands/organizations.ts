@@ -1,5 +1,4 @@
 import { encodeId } from '../domain/public-id.ts';
-import { OperatorError } from '../operator-error.ts';
 import {
   createOrganization,
   deleteOrganization,
@@ -8,6 +7,7 @@ import {
   requireOrganization,
   sizeOfOrganization,
 } from '../postgres/organizations.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import { createProgram, nameOption, runProgram } from './command-line.ts';
 import { withDatabase } from './database.ts';
 import { formatTable, type PlainTableColumn } from './plain-table.ts';

@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../json-file.ts';
-import { OperatorError } from '../operator-error.ts';
-import { writePrivateFile } from '../private-files.ts';
+import { readJsonFile } from '../process/json-file.ts';
+import { OperatorError } from '../process/operator-error.ts';
+import { writePrivateFile } from '../process/private-files.ts';
 
 /** Which `npm start` runs for the data folder. `url` is null before its API listens. */
 const runningStart = z.object({ pid: z.number(), url: z.string().nullable() });

@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Logger } from 'pino';
-import { backoffMs } from '../backoff.ts';
-import { builtProgram } from '../package-files.ts';
-import { childEnvironment } from '../settings.ts';
+import { backoffMs } from '../process/backoff.ts';
+import { builtProgram } from '../process/package-files.ts';
+import { childEnvironment } from '../settings/settings.ts';
 
 // A separate program, because `src` does not import `sync`.
 const workerProgram = builtProgram('sync/main.ts');

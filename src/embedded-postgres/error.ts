@@ -1,4 +1,4 @@
-import { OperatorError } from '../operator-error.ts';
+import { OperatorError } from '../process/operator-error.ts';
 
 /** The embedded Postgres cannot run. `reason` completes the message. */
 export class EmbeddedPostgresError extends OperatorError {

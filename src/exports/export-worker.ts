@@ -1,4 +1,4 @@
-import { errorText } from '../error-text.ts';
+import { errorText } from '../process/error-text.ts';
 import { type ExportJob, runJob } from './run-job.ts';
 
 // The API starts and ends this process (export-process.ts). Ctrl-C in a terminal reaches both.

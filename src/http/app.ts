@@ -10,7 +10,7 @@ import Fastify, {
 import { page } from '../page/routes.ts';
 import type { Database } from '../postgres/pool.ts';
 import { apiRights } from '../postgres/schema.ts';
-import type { Settings } from '../settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import { type Authorize, createAuthorize } from './auth/authentication.ts';
 import { createKeyUses } from './auth/key-uses.ts';
 import type { HttpObserver } from './observer.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { type ListenAddress, listen, urlOf } from '../listen-address.ts';
+import { type ListenAddress, listen, urlOf } from '../process/listen-address.ts';
 
 export type MetricsListener = {
   /** Such as http://127.0.0.1:9464/metrics. */

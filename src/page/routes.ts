@@ -6,7 +6,7 @@ import { preferredMediaType } from '../http/formats/negotiation.ts';
 import { unknownRoute } from '../http/response/errors.ts';
 import { serveFiles, staticFile } from '../http/response/static-files.ts';
 import { addVary } from '../http/response/vary.ts';
-import { packageFile } from '../package-files.ts';
+import { packageFile } from '../process/package-files.ts';
 import { htmlFolders } from '../resources/record.ts';
 
 const description = "A read-only HTTP API over a shop's customers, purchases and campaigns.";

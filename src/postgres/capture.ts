@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type PurchaseColumnKind, purchaseColumns } from '../domain/purchase.ts';
-import { packageFile } from '../package-files.ts';
+import { packageFile } from '../process/package-files.ts';
 
 /** DDL of the functions and triggers that log changes of purchases; idempotent. */
 export const captureSql = readFileSync(packageFile('src/postgres/capture.sql'), 'utf8');

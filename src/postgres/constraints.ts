@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
-import { OperatorError } from '../operator-error.ts';
-import { packageFile } from '../package-files.ts';
+import { OperatorError } from '../process/operator-error.ts';
+import { packageFile } from '../process/package-files.ts';
 
 /** The statements of constraints.sql, each with the table and name of what it creates. */
 export const constraints = [

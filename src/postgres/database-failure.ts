@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { errorText } from '../error-text.ts';
+import { errorText } from '../process/error-text.ts';
 
 /** A condition of Postgres, the network or a role, for an operator. Contains no values of rows. */
 export type DatabaseFailure = {

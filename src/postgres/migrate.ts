@@ -1,6 +1,6 @@
 import pg from 'pg';
 import Postgrator from 'postgrator';
-import { OperatorError } from '../operator-error.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import {
   type CaptureFacts,
   type CaptureProblem,

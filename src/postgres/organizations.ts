@@ -1,6 +1,6 @@
 import sql from 'sql-template-tag';
 import { decodeId, encodeId } from '../domain/public-id.ts';
-import { OperatorError } from '../operator-error.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import { type Database, firstRow } from './pool.ts';
 
 export type Organization = { readonly id: bigint; readonly name: string };

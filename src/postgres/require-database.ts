@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { backoffMs } from '../backoff.ts';
-import { errorText } from '../error-text.ts';
-import { OperatorError } from '../operator-error.ts';
+import { backoffMs } from '../process/backoff.ts';
+import { errorText } from '../process/error-text.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import {
   type DatabaseFailure,
   describeDatabaseFailure,

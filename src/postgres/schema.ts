@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import sql from 'sql-template-tag';
-import { packageFile } from '../package-files.ts';
+import { packageFile } from '../process/package-files.ts';
 import type { DatabaseFailure, TableRights } from './database-failure.ts';
 import type { Database } from './pool.ts';
 

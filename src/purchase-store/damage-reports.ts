@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeId, encodeId } from '../domain/public-id.ts';
-import { draftSuffix, replaceFileSync } from '../replace-file.ts';
+import { draftSuffix, replaceFileSync } from '../process/replace-file.ts';
 import { namesIn, purchasesDirectory } from './current.ts';
 
 /**

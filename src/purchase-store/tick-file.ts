@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../json-file.ts';
-import { replaceFileSync } from '../replace-file.ts';
+import { readJsonFile } from '../process/json-file.ts';
+import { replaceFileSync } from '../process/replace-file.ts';
 import { namesIn, purchasesDirectory, stampOf, watermarkFields } from './current.ts';
 import { layoutVersion } from './layout.ts';
 import { isOfShard, type Shard, shardName } from './shard.ts';

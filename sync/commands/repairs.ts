@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { OperatorError } from '../../src/operator-error.ts';
 import { destroyConnections } from '../../src/postgres/pool.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 import { isOfShard } from '../../src/purchase-store/shard.ts';
 import { type RunningWorker, readWorkers } from '../lock/worker-lock.ts';
 import type { Repairs } from '../verification/repair.ts';

@@ -4,7 +4,7 @@ import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.
 import { prepareSpill, spillDirectory } from '../../src/duckdb/spill.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
-import { clickHouseOptions, type Settings } from '../../src/settings.ts';
+import { clickHouseOptions, type Settings } from '../../src/settings/settings.ts';
 import type { Builder } from '../builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
 import { takeOwnership } from '../files/ownership.ts';

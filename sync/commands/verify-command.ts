@@ -1,8 +1,8 @@
 import { exitCodes } from '../../src/commands/command-line.ts';
 import { formatInstant } from '../../src/domain/instant.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { OperatorError } from '../../src/operator-error.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 import { describeFailure } from '../failure.ts';
 import type { DictionaryDamage } from '../verification/dictionaries.ts';
 import { type Repair, type Repairs, repair } from '../verification/repair.ts';

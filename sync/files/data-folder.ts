@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { OperatorError } from '../../src/operator-error.ts';
-import { makeDataDirectory } from '../../src/private-files.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
+import { makeDataDirectory } from '../../src/process/private-files.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 
 /** The UUID of the data folder. The first call creates the UUID. */

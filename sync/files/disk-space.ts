@@ -1,4 +1,4 @@
-import { freeBytes, reserveBytes } from '../../src/disk-reserve.ts';
+import { freeBytes, reserveBytes } from '../../src/process/disk-reserve.ts';
 
 /**
  * The bytes that DuckDB may write for each byte of purchases: a spilled temp table, the

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach, quotePath } from '../../src/duckdb/connection.ts';
 import { isDamage, isInstanceLost } from '../../src/duckdb/damage.ts';
-import { OperatorError } from '../../src/operator-error.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
 

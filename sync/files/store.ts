@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/pool.ts';
+import { replaceFile } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
@@ -16,7 +17,6 @@ import {
   ticksDirectory,
   writeTick,
 } from '../../src/purchase-store/tick-file.ts';
-import { replaceFile } from '../../src/replace-file.ts';
 import { databaseOf, type Watermark } from '../capture/watermark.ts';
 import type { Store, Stored } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';

@@ -1,10 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../../src/json-file.ts';
+import { readJsonFile } from '../../src/process/json-file.ts';
+import { replaceFileSync } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { type Shard, shardName } from '../../src/purchase-store/shard.ts';
-import { replaceFileSync } from '../../src/replace-file.ts';
 
 /** A failure that the worker retries. */
 const failure = z.object({

@@ -9,7 +9,7 @@ import {
   queryRows,
 } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
-import { errorText } from '../../src/error-text.ts';
+import { errorText } from '../../src/process/error-text.ts';
 import {
   type Current,
   organizationDirectory,

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../../src/json-file.ts';
+import { readJsonFile } from '../../src/process/json-file.ts';
+import { replaceFile } from '../../src/process/replace-file.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { replaceFile } from '../../src/replace-file.ts';
 import type { Repair } from './repair.ts';
 import { type Verification, verificationStates } from './verify.ts';
 

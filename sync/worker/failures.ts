@@ -1,8 +1,8 @@
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { backoffMs } from '../../src/backoff.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { backoffMs } from '../../src/process/backoff.ts';
 import { findInvalidPurchase } from '../capture/invalid-purchase.ts';
 import { describeFailure, isDataError } from '../failure.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';

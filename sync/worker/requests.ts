@@ -4,10 +4,10 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { readJsonFile } from '../../src/json-file.ts';
+import { readJsonFile } from '../../src/process/json-file.ts';
+import { draftSuffix, replaceFile } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
-import { draftSuffix, replaceFile } from '../../src/replace-file.ts';
 
 /** A request of a command to the worker: a file in the data folder. The response is another file. */
 const integer = z

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { backoffMs } from '../../src/backoff.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { invalidatesInstance } from '../../src/duckdb/damage.ts';
-import { OperatorError } from '../../src/operator-error.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { backoffMs } from '../../src/process/backoff.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 import type { Builder } from '../builds/builder.ts';

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { OperatorError } from '../../src/operator-error.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 
 export type ChdbResult = { text(): string; bytes(): Uint8Array };
 

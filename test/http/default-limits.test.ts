@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { test } from '../support/fixtures.ts';
 
 const it = test.extend(

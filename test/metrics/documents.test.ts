@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type ApiState, createApiMetrics } from '../../src/metrics/api.ts';
 import { createRegistry } from '../../src/metrics/registry.ts';
-import { packageFile } from '../../src/package-files.ts';
+import { packageFile } from '../../src/process/package-files.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
 
 /** The metrics of the API and of the worker. Only a scrape would read the state. */

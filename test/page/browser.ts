@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { packageFile } from '../../src/package-files.ts';
+import { packageFile } from '../../src/process/package-files.ts';
 
 const require = createRequire(import.meta.url);
 

@@ -1,4 +1,4 @@
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/process/log.ts';
 
 /** Prints its argument in a log line, or as the text of an error, as a program that has a leak. */
 const [, , value, form] = process.argv;

@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import type { Registry } from 'prom-client';
-import { serializeError } from '../../src/error-text.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
+import { serializeError } from '../../src/process/error-text.ts';
 
 /** Log lines and metrics of the service in this process, and what its programs write to standard error. */
 let lines: string[] = [];

@@ -2,7 +2,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify';
 import { type AppOptions, createApp } from '../../src/http/app.ts';
 import { resources } from '../../src/resources/resources.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { statusOf } from '../http/refusal.ts';
 import {
   type Components,

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { packageFile, programArguments } from '../../src/package-files.ts';
+import { packageFile, programArguments } from '../../src/process/package-files.ts';
 import { recordLines, registerSecret } from './logged-lines.ts';
 
 export type Program = {

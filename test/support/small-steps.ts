@@ -1,5 +1,5 @@
-import { readSettings } from '../../src/settings.ts';
-import { untilStopped } from '../../src/stop-signals.ts';
+import { untilStopped } from '../../src/process/stop-signals.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { type OpenStore, openStore } from '../../sync/commands/stores.ts';
 import {
   followChanges,

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
+import { replaceFileSync } from '../../src/process/replace-file.ts';
 import {
   type Current,
   currentFile,
@@ -17,7 +18,6 @@ import {
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { readBootId, type TickFile, writeTick } from '../../src/purchase-store/tick-file.ts';
-import { replaceFileSync } from '../../src/replace-file.ts';
 import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 

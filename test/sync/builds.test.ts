@@ -2,8 +2,8 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
-import { reserveBytes } from '../../src/disk-reserve.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
+import { reserveBytes } from '../../src/process/disk-reserve.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import type { Builder } from '../../sync/builds/builder.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';

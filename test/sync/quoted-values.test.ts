@@ -3,7 +3,7 @@ import { ClickHouseError } from '@clickhouse/client';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
-import { serializeError } from '../../src/error-text.ts';
+import { serializeError } from '../../src/process/error-text.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../../sync/failure.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';

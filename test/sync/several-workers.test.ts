@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
-import { shardOption } from '../../sync/shard-option.ts';
+import { shardOption } from '../../sync/commands/shard-option.ts';
 import type { Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
 import { publishedPurchases } from '../support/published.ts';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createPool } from '../../src/postgres/pool.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { createFileBuilder } from '../../sync/builds/file-builder.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKey } from '../../../src/postgres/api-keys.ts';
-import { readSettings } from '../../../src/settings.ts';
+import { readSettings } from '../../../src/settings/settings.ts';
 import { residentBytesOfFamily } from '../../measure/process-usage.ts';
 import { inRounds, time } from '../../measure/rounds.ts';
 import { median, ratioOf, summarize } from '../../measure/statistics.ts';

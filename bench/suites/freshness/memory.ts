@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OperatorError } from '../../../src/operator-error.ts';
+import { OperatorError } from '../../../src/process/operator-error.ts';
 import { readUsage } from '../../measure/process-usage.ts';
 import { median, slope } from '../../measure/statistics.ts';
 import type { Plot } from '../../report/plots.ts';

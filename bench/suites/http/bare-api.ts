@@ -2,8 +2,8 @@ import Fastify from 'fastify';
 import { createProgram, runProgram } from '../../../src/commands/command-line.ts';
 import { createKeyCheck } from '../../../src/http/auth/authentication.ts';
 import { createPool } from '../../../src/postgres/pool.ts';
-import { readSettings, requireDatabaseUrl } from '../../../src/settings.ts';
-import { untilAborted, untilStopped } from '../../../src/stop-signals.ts';
+import { untilAborted, untilStopped } from '../../../src/process/stop-signals.ts';
+import { readSettings, requireDatabaseUrl } from '../../../src/settings/settings.ts';
 
 /** The minimum of an API with keys: it checks the key in Postgres like the API, and responds. */
 const program = createProgram('bare-api', 'Checks a key and responds.').action(async () => {

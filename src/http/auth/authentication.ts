@@ -7,7 +7,7 @@ import {
 import { secretHash } from '../../postgres/key-secret.ts';
 import type { Database } from '../../postgres/pool.ts';
 import type { Usage } from '../../postgres/rate-limits.ts';
-import type { Settings } from '../../settings.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { clientNetwork } from '../client-network.ts';
 import type { HttpObserver } from '../observer.ts';
 import { ApiError } from '../response/errors.ts';

@@ -8,7 +8,7 @@ import {
 } from '../../domain/public-id.ts';
 import { pageLimits } from '../../domain/purchase-query.ts';
 import { canonicalTimeZone } from '../../domain/time-zone.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { wholeNumber } from '../../domain/whole-number.ts';
 import { ApiError } from '../response/errors.ts';
 import { cursor } from './cursor.ts';
 

@@ -1,7 +1,7 @@
 import { createInstance } from '../../../src/duckdb/connection.ts';
 import { prepareSpill, spillDirectory } from '../../../src/duckdb/spill.ts';
-import { readSettings } from '../../../src/settings.ts';
-import { untilStopped } from '../../../src/stop-signals.ts';
+import { untilStopped } from '../../../src/process/stop-signals.ts';
+import { readSettings } from '../../../src/settings/settings.ts';
 import { createFileBuilder } from '../../../sync/builds/file-builder.ts';
 import type { openStore } from '../../../sync/commands/stores.ts';
 import { followChanges, withWorkerContext } from '../../../sync/commands/worker-process.ts';

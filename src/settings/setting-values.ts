@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { wholeNumber } from './whole-number.ts';
+import { wholeNumber } from '../domain/whole-number.ts';
 
 export function isAddressOrRange(text: string): boolean {
   const [address = '', bits] = text.split('/');

@@ -2,8 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import { parseDuration } from './domain/duration.ts';
-import { OperatorError } from './operator-error.ts';
+import { parseDuration } from '../domain/duration.ts';
+import { wholeNumber } from '../domain/whole-number.ts';
+import { OperatorError } from '../process/operator-error.ts';
 import {
   isAddressOrRange,
   isOrigin,
@@ -16,7 +17,6 @@ import {
   seconds,
   size,
 } from './setting-values.ts';
-import { wholeNumber } from './whole-number.ts';
 
 /** The environment variable and the schema of each setting. Only this file reads the environment. */
 const definitions = {
