@@ -8,14 +8,14 @@ import { detach, quotePath, runStatement } from '../../src/duckdb/connection.ts'
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { inTransaction } from '../../src/duckdb/transaction.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
-import { syncToDisk } from '../files/sync-to-disk.ts';
-import { type LoadProgress, readLoadProgress } from './load-progress.ts';
 import {
-  continueAfter,
   createPreviousPurchases,
   type PreviousPurchases,
-} from './previous-purchases.ts';
+} from '../../src/purchase-store/last-purchases.ts';
+import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
+import { syncToDisk } from '../files/sync-to-disk.ts';
+import { continueAfter } from './insert-purchases.ts';
+import { type LoadProgress, readLoadProgress } from './load-progress.ts';
 
 /** A base while it is written. */
 export type BaseFile = {

@@ -25,8 +25,8 @@ import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
 import { type BaseFile, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
 import { type CopiedChunk, copiedColumns } from './copy-purchases.ts';
+import { insertPurchases } from './insert-purchases.ts';
 import { type LoadProgress, writeLoadProgress } from './load-progress.ts';
-import { insertPurchases } from './previous-purchases.ts';
 
 export type LoadOptions = {
   readonly database: Database;

@@ -103,10 +103,8 @@ async function completeLoad(
     });
     if (isReplacing) {
       await withFiles(options, connection, files, async (catalogs) => {
-        const query = (statement: Parameters<typeof queryRows>[1]) =>
-          queryRows(connection, statement);
         const generation = { ...watermark, name: files.log.name };
-        const content = fileContent({ generation, connection, catalogs, query });
+        const content = fileContent({ generation, connection, catalogs });
         const compared = { organizationId: id, database, signal };
         const differences = await countDifferences(content, compared);
         if (differences > 0) {

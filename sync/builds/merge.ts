@@ -20,8 +20,8 @@ import {
   removeDuckDBFile,
   resetBase,
 } from './base-file.ts';
+import { insertPurchases } from './insert-purchases.ts';
 import { defaultChunkRows } from './load-base.ts';
-import { insertPurchases } from './previous-purchases.ts';
 
 export type MergeOptions = BaseLocation & {
   readonly bases: Bases<null>;

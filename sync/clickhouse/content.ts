@@ -53,11 +53,9 @@ export function contentOf(
 
   return {
     generation,
-    async findDamage() {
-      await requireSupersededRows(clickhouse, rows);
-      // Rows have their texts, so there are no dictionaries that could be damaged.
-      return [];
-    },
+    // Rows have their texts, so there are no dictionaries that could be damaged.
+    findDamage: async () => [],
+    requireOrder: () => requireSupersededRows(clickhouse, rows),
     async exclude(changed) {
       isUnchanged = await excludePurchases(clickhouse, rows.organizationId, changed);
     },

@@ -1,10 +1,16 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Sql } from 'sql-template-tag';
-import type { DuckDBRow } from '../../src/duckdb/connection.ts';
+import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
 import { findDictionaryDamage } from './dictionaries.ts';
-import type { Generation, PublishedContent, RowHash } from './published-content.ts';
+import { countMisplaced } from './order.ts';
+import {
+  type Generation,
+  type PublishedContent,
+  type RowHash,
+  UnreadableError,
+} from './published-content.ts';
 
 /** The content of a base and a delta. */
 export function fileContent(options: {
@@ -12,12 +18,19 @@ export function fileContent(options: {
   readonly connection: DuckDBConnection;
   readonly catalogs: StoreCatalogs;
   /** Rejects with UnreadableError if the files are damaged. */
-  readonly query: (statement: Sql) => Promise<DuckDBRow[]>;
+  readonly reading?: <Result>(work: () => Promise<Result>) => Promise<Result>;
 }): PublishedContent {
-  const { generation, connection, catalogs, query } = options;
+  const { generation, connection, catalogs, reading = (work) => work() } = options;
+  const query = (statement: Sql): Promise<DuckDBRow[]> =>
+    reading(() => queryRows(connection, statement));
   return {
     generation,
     findDamage: () => findDictionaryDamage(query, catalogs),
+    async requireOrder() {
+      const misplaced = await reading(() => countMisplaced(connection, catalogs.base));
+      if (misplaced === 0) return;
+      throw new UnreadableError(`the order of ${misplaced} purchases in the base is wrong`);
+    },
     async exclude(changed) {
       await connection.run('create or replace temp table changed (id bigint not null)');
       const appender = await connection.createAppender('changed', 'main', 'temp');

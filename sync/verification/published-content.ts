@@ -16,8 +16,9 @@ export type RowHash = readonly [id: bigint, hash: bigint];
  */
 export type PublishedContent = {
   readonly generation: Generation;
-  /** Damage of dictionaries. Rejects if superseded rows differ from those that they supersede. */
   findDamage(): Promise<DictionaryDamage[]>;
+  /** Rejects if statistics would be wrong although the purchases are equal to those of Postgres. */
+  requireOrder(): Promise<void>;
   /** The ids of changed purchases, which the methods below exclude from now on. */
   exclude(changed: AsyncIterable<bigint>): Promise<void>;
   checksum(range: PurchaseRange): Promise<Checksum>;

@@ -1,13 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Sql } from 'sql-template-tag';
-import {
-  createInstance,
-  type DuckDBOptions,
-  type DuckDBRow,
-  queryRows,
-} from '../../src/duckdb/connection.ts';
+import { createInstance, type DuckDBOptions } from '../../src/duckdb/connection.ts';
 import { isDamage } from '../../src/duckdb/damage.ts';
 import { errorText } from '../../src/process/error-text.ts';
 import {
@@ -121,14 +115,16 @@ function contentOf(
   generation: Generation,
   directory: string,
 ): PublishedContent {
-  const query = async (statement: Sql): Promise<DuckDBRow[]> => {
-    try {
-      return await queryRows(connection, statement);
-    } catch (error) {
-      throw unreadable(error, join(directory, current.base ?? current.log));
-    }
-  };
-  return fileContent({ generation, catalogs, connection, query });
+  const path = join(directory, current.base ?? current.log);
+  return fileContent({
+    generation,
+    catalogs,
+    connection,
+    reading: (work) =>
+      work().catch((error) => {
+        throw unreadable(error, path);
+      }),
+  });
 }
 
 function unreadable(error: unknown, path: string): unknown {

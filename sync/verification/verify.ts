@@ -119,10 +119,12 @@ async function compareInParts(
   found.dictionaries = await (await requirePublished(options)).findDamage();
   let idsLeft = maxIds;
   let after: PurchasePosition | null = null;
+  let content: PublishedContent;
   do {
     signal.throwIfAborted();
     const part: ComparedPart = await comparePart(options, after, partRows);
-    const { published, postgres, content } = part;
+    const { published, postgres } = part;
+    content = part.content;
     found.generation = content.generation.name;
     found.asOf = content.generation.asOf;
     found.changedSince = part.changed;
@@ -135,6 +137,7 @@ async function compareInParts(
     await sleep((performance.now() - part.startedAt) * pauseFactor, undefined, { signal });
     after = part.range.until;
   } while (after !== null);
+  if (found.differences.length === 0) await content.requireOrder();
 }
 
 /** Compares the purchases of a part; null if they have become equal meanwhile. */

@@ -17,6 +17,7 @@ import { listPurchases } from '../../src/engines/duckdb/list.ts';
 import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
 import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
+import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
 import { createBaseLayout, dictionaries } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
 import {
@@ -28,7 +29,7 @@ import {
 } from '../../src/purchase-store/open-store.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
-import { createPreviousPurchases, insertPurchases } from '../../sync/builds/previous-purchases.ts';
+import { insertPurchases } from '../../sync/builds/insert-purchases.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';

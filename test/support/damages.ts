@@ -3,6 +3,8 @@ export type Damage = {
   readonly name: string;
   /** SQL on the file as DuckDB's current database. `id` is the purchase in the middle. */
   statement(id: bigint): string;
+  /** Purchases of the base then lack their previous ones, which only a rebuild repairs. */
+  readonly breaksOrder?: true;
   /** The result of a verification in parts of 40 purchases. */
   readonly found: {
     readonly missing: number;
@@ -15,7 +17,7 @@ const one = { missing: 0, surplus: 0, different: 1 };
 /** A purchase in another part of the file. */
 const elsewhere = { missing: 1, surplus: 1, different: 0 };
 
-/** The worker repairs these by reading purchases from Postgres again. */
+/** The worker repairs these by reading purchases from Postgres again, unless the order is wrong then. */
 export const repairableDamages: readonly Damage[] = [
   {
     name: 'an amount with one more cent',
@@ -25,16 +27,19 @@ export const repairableDamages: readonly Damage[] = [
   },
   {
     name: 'a missing purchase',
+    breaksOrder: true,
     statement: (id) => `delete from purchase where id = ${id}`,
     found: { missing: 1, surplus: 0, different: 0 },
   },
   {
     name: 'a duplicate purchase',
+    breaksOrder: true,
     statement: (id) => `insert into purchase from purchase where id = ${id}`,
     found: { missing: 0, surplus: 1, different: 0 },
   },
   {
     name: 'a purchase that Postgres does not have',
+    breaksOrder: true,
     statement: (id) =>
       `insert into purchase select * replace (900000 as id) from purchase where id = ${id}`,
     found: { missing: 0, surplus: 1, different: 0 },
@@ -53,6 +58,7 @@ export const repairableDamages: readonly Damage[] = [
   },
   {
     name: 'the key of another customer',
+    breaksOrder: true,
     statement: (id) => `update purchase set customer_key = (customer_key + 1) % 3 where id = ${id}`,
     found: one,
   },
@@ -63,18 +69,21 @@ export const repairableDamages: readonly Damage[] = [
   },
   {
     name: 'a creation in another month',
+    breaksOrder: true,
     statement: (id) =>
       `update purchase set created_at = created_at + interval 3 month where id = ${id}`,
     found: elsewhere,
   },
   {
     name: 'a wrong quarter hour of the creation',
+    breaksOrder: true,
     statement: (id) =>
       `update purchase set created_quarter_hour = created_quarter_hour + 1 where id = ${id}`,
     found: one,
   },
   {
     name: 'an infinite creation',
+    breaksOrder: true,
     statement: (id) => `update purchase set created_at = 'infinity' where id = ${id}`,
     found: elsewhere,
   },

@@ -7,7 +7,6 @@ import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { repair } from '../../sync/verification/repair.ts';
 import type { Verification } from '../../sync/verification/verify.ts';
 import { dictionaryDamages, repairableDamages } from '../support/damages.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import {
   addPurchases,
   keepFolder,
@@ -68,7 +67,7 @@ const rowsOf = ({ differences }: Verification) => {
 
 describe('a damaged base', () => {
   it.for(repairableDamages)(
-    'is verified and repaired by records in the log: $name',
+    'is verified and repaired: $name',
     { tags: ['slow'] },
     async (damage, { files }) => {
       await files.damage(damage.statement(files.id));
@@ -77,7 +76,7 @@ describe('a damaged base', () => {
       expect(rowsOf(verification)).toEqual(damage.found);
       const outcome = { state: 'equal', purchases: 100 };
       expect(await repairFound(files, verification)).toMatchObject({
-        repairs: ['reread'],
+        repairs: damage.breaksOrder ? ['reread', 'rebuild'] : ['reread'],
         outcome,
       });
     },
@@ -135,7 +134,7 @@ describe('a repair', () => {
   it('includes the changes since the last tick', { tags: ['slow'] }, async ({ published }) => {
     const [first, second] = await addPurchases(published, 3);
     await published.sync();
-    await published.damage(`delete from purchase where id = ${first}`);
+    await published.damage(`update purchase set order_number = 'x' where id = ${first}`);
     const ids = idsOf(await published.verify());
     const { pool } = published.database;
     await published.withWorker(async (worker) => {
@@ -145,11 +144,6 @@ describe('a repair', () => {
       ]);
       await worker.repairsFor(published.organization).reread(ids);
     });
-    // Not `expectEqual`: the damaged base stays, and lacks a previous purchase.
-    expect(await publishedPurchases(published.directory, published.organization)).toEqual(
-      await storedPurchases(pool, published.organization),
-    );
-    await published.sync();
     expect(await published.verify()).toMatchObject({ state: 'equal', changedSince: 0 });
   });
 
@@ -158,7 +152,7 @@ describe('a repair', () => {
   }) => {
     const [first, second] = await addPurchases(published, 3);
     await published.sync();
-    await published.damage(`delete from purchase where id = ${first}`);
+    await published.damage(`update purchase set order_number = 'x' where id = ${first}`);
     expect(await reread(published, idsOf(await published.verify()))).toBe(true);
     await published.database.pool.query(
       `update purchases set utm_term = concat(utm_term, 'x') where id = any ($1)`,
@@ -169,7 +163,7 @@ describe('a repair', () => {
   });
 
   it('changes nothing if it cannot be published, and can be repeated', async ({ files }) => {
-    await files.damage(`delete from purchase where id = ${files.id}`);
+    await files.damage(`update purchase set order_number = 'x' where id = ${files.id}`);
     const found = await files.verify();
     const obstacle = `${tickPath(files.directory, everyOrganization)}${draftSuffix}`;
     await files.withWorker(async (worker) => {

@@ -1,0 +1,70 @@
+import { raw } from 'sql-template-tag';
+import { labelKey } from './layout.ts';
+import { creationQuarter } from './quarter-hours.ts';
+
+/** The columns of `Keys`, as an SQL list. */
+export const keyColumns = raw(
+  `customer_key, ${labelKey('payment_status')}, ${creationQuarter.name}`,
+);
+
+/** Customers, payment statuses and quarters of an hour of purchases, in the order of creation. */
+export type Keys = readonly [
+  customers: readonly number[],
+  statuses: readonly number[],
+  quarters: readonly number[],
+];
+
+/** The quarters of an hour of previous purchases; see `previousQuarters` of the purchase store. */
+export type PreviousQuarters = { readonly ofAny: number[]; readonly ofStatus: number[] };
+
+/**
+ * Knows the last purchases of all customers of a base while purchases are added to it. In DuckDB, this would be
+ * a window function, and two threads in that of DuckDB 1.5 made DuckDB invalidate its instance.
+ */
+export type PreviousPurchases = {
+  /** Adds purchases that are later than all before. */
+  add(keys: Keys): PreviousQuarters;
+};
+
+export function createPreviousPurchases(): PreviousPurchases {
+  const last = new LastQuarters();
+  const lastOfStatus = new Map<number, LastQuarters>();
+  let none: number | null = null;
+  return {
+    add([customers, statuses, quarters]) {
+      const ofAny: number[] = [];
+      const ofStatus: number[] = [];
+      for (let row = 0; row < customers.length; row += 1) {
+        const customer = customers[row] as number;
+        const quarter = quarters[row] as number;
+        const status = statuses[row] as number;
+        none ??= quarter - 1;
+        let lasts = lastOfStatus.get(status);
+        if (lasts === undefined) {
+          lasts = new LastQuarters();
+          lastOfStatus.set(status, lasts);
+        }
+        ofAny.push(last.replace(customer, quarter) ?? none);
+        ofStatus.push(lasts.replace(customer, quarter) ?? none);
+      }
+      return { ofAny, ofStatus };
+    },
+  };
+}
+
+/** The last quarter of an hour by customer. */
+class LastQuarters {
+  /** Plus one; 0 without a purchase. */
+  #quarters = new Int32Array(1024);
+
+  replace(customer: number, quarter: number): number | undefined {
+    if (customer >= this.#quarters.length) {
+      const longer = new Int32Array(2 * customer);
+      longer.set(this.#quarters);
+      this.#quarters = longer;
+    }
+    const before = this.#quarters[customer] as number;
+    this.#quarters[customer] = quarter + 1;
+    return before === 0 ? undefined : before - 1;
+  }
+}

@@ -1,0 +1,60 @@
+import { type DuckDBConnection, DuckDBDataChunk, INTEGER } from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { runStatement, streamChunks } from '../../src/duckdb/connection.ts';
+import {
+  createPreviousPurchases,
+  type Keys,
+  keyColumns,
+  type PreviousPurchases,
+  type PreviousQuarters,
+} from '../../src/purchase-store/last-purchases.ts';
+
+/** Continues after the purchases that a base has. */
+export async function continueAfter(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<PreviousPurchases> {
+  const previous = createPreviousPurchases();
+  const keys = sql`select ${keyColumns} from ${raw(catalog)}.purchase`;
+  for await (const chunk of streamChunks(connection, keys)) previous.add(columnsOf(chunk));
+  return previous;
+}
+
+/**
+ * Inserts encoded purchases into a base, in the order of creation. `rows` selects them with the
+ * columns of a delta; none may be earlier than those of the base.
+ */
+export async function insertPurchases(
+  connection: DuckDBConnection,
+  catalog: string,
+  previous: PreviousPurchases,
+  rows: Sql,
+): Promise<void> {
+  const ordered = sql`from (${rows}) order by created_at, id`;
+  const added: PreviousQuarters[] = [];
+  const keys = sql`select ${keyColumns} ${ordered}`;
+  for await (const chunk of streamChunks(connection, keys))
+    added.push(previous.add(columnsOf(chunk)));
+  await connection.run(
+    'create or replace temp table previous_purchase (of_any integer, of_status integer)',
+  );
+  const appender = await connection.createAppender('previous_purchase', 'main', 'temp');
+  try {
+    for (const { ofAny, ofStatus } of added) {
+      const chunk = DuckDBDataChunk.create([INTEGER, INTEGER], ofAny.length);
+      chunk.setColumns([ofAny, ofStatus]);
+      appender.appendDataChunk(chunk);
+    }
+  } finally {
+    appender.closeSync();
+  }
+  await runStatement(
+    connection,
+    sql`
+      insert into ${raw(catalog)}.purchase
+      select * from (${ordered}) positional join previous_purchase`,
+  );
+  await connection.run('drop table previous_purchase');
+}
+
+const columnsOf = (chunk: DuckDBDataChunk): Keys => chunk.getColumns() as unknown as Keys;
