@@ -99,7 +99,7 @@ export async function periodsBetween(
 }
 
 /** The key at a local time, in microseconds since 0001-01-01. */
-function keyOf(interval: Interval, local: bigint): number {
+export function keyOf(interval: Interval, local: bigint): number {
   if (interval !== 'month') return Number(floorDivide(local, intervalLengths[interval]));
   const date = new Date(Number(floorDivide(local + earliestInstant, 1000n)));
   return (date.getUTCFullYear() - 1) * 12 + date.getUTCMonth();

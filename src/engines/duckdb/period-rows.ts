@@ -6,7 +6,7 @@ import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
 import { columnsOf, groupedPurchases, type StoreCatalogs } from '../../purchase-store/relations.ts';
 import type { PeriodRow } from '../time-series.ts';
 import { openCorrections, openCustomers } from './customers.ts';
-import type { FirstPurchases } from './periods.ts';
+import type { FirstPurchases, Periods } from './periods.ts';
 
 /** The matching purchases of periods, and the number of their customers in the base. */
 export type CountedPeriods = {
@@ -19,8 +19,11 @@ export async function readPeriods(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   matching: Sql,
-  period: Sql,
-  { isFirst, isFirstInPeriod, longest }: FirstPurchases,
+  {
+    period,
+    keyOf,
+    first: { isFirst, isFirstInPeriod, longest },
+  }: Periods & { readonly first: FirstPurchases },
 ): Promise<CountedPeriods> {
   const keys = { period };
   const firsts = { in_period: isFirstInPeriod, in_all: isFirst };
@@ -50,7 +53,7 @@ export async function readPeriods(
         );
   const added = new Map(corrections as unknown as [number, bigint][]);
   const all = read.map(([period, purchaseCount, revenueInCents, customers]) => ({
-    period: period as number,
+    period: keyOf(period as number),
     purchaseCount: purchaseCount as bigint,
     revenueInCents: revenueInCents as bigint,
     customerCount: (customers as bigint) + (added.get(period as number) ?? 0n),

@@ -1,8 +1,8 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   arePeriodsInOrder,
-  type Interval,
   intervalLengths,
+  keyOf,
   periodKeyAt,
   periodOffsets,
 } from '../../domain/period.ts';
@@ -12,21 +12,17 @@ import {
   type PurchaseFilters,
   type PurchaseTimeSeriesQuery,
 } from '../../domain/purchase-query.ts';
-import type { ZoneOffset } from '../../domain/time-zone.ts';
 import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
-import {
-  creationQuarter,
-  isQuarterHour,
-  quarterHour,
-  quarterHourOf,
-} from '../../purchase-store/quarter-hours.ts';
+import { isQuarterHour, quarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
 import { type Generation, timeBounds } from './generation.ts';
 import { areInQuarterHours, localUnits, unitKey } from './local-time.ts';
 
 /** The periods of a time series, as SQL (domain/period.ts). */
 export type Periods = {
-  /** The key of a purchase's period. */
+  /** Tells the periods of purchases apart, in their order. */
   readonly period: Sql;
+  /** The key of a period. */
+  readonly keyOf: (period: number) => number;
   /** Null if customers have to be grouped. */
   readonly first: FirstPurchases | null;
   /** Matching purchases are in no more periods than are allowed. */
@@ -49,19 +45,24 @@ export async function periodsOf(
   const { interval, filters } = query;
   const bounds = timeBounds(generation.summary, filters);
   const offsets = await periodOffsets(query, bounds.since, bounds.until);
-  const key = periodKey(interval, offsets, raw(creationQuarter.name));
-  const period = interval === 'month' ? key : unitKey(key, intervalLengths[interval], bounds);
+  // By month and year of each row, a series by month took twice the time.
+  const unit = intervalLengths[interval === 'month' ? 'day' : interval];
+  const units = localUnits(offsets, unit);
+  const begin =
+    interval === 'month' ? sql`(${units} - day(date '0001-01-01' + ${units}) + 1)::integer` : units;
+  const period = unitKey(begin, unit, bounds);
+  const keyOfPeriod = (period: number) => keyOf(interval, BigInt(period) * unit);
   const earliest = await periodKeyAt(query, bounds.since);
   const areFew = (await periodKeyAt(query, bounds.until)) - earliest < maxPeriods;
   const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
-  const begin = isExact ? firstQuarterOf(generation, filters) : null;
-  if (begin === null) return { period, first: null, areFew };
+  const firstQuarter = isExact ? firstQuarterOf(generation, filters) : null;
+  if (firstQuarter === null) return { period, keyOf: keyOfPeriod, first: null, areFew };
   const { ofAny, ofStatus } = previousQuarters;
   const previous = raw((filters.paymentStatus === undefined ? ofAny : ofStatus).name);
-  const isFirst = sql`${previous} < ${raw(String(begin))}`;
-  const isFirstInPeriod = sql`${periodKey(interval, offsets, previous)} < ${key} or ${isFirst}`;
+  const isFirst = sql`${previous} < ${raw(String(firstQuarter))}`;
+  const isFirstInPeriod = sql`${localUnits(offsets, unit, previous)} < ${begin} or ${isFirst}`;
   const longest = Number(longestPeriods[interval] / quarterHour);
-  return { period, first: { isFirst, isFirstInPeriod, longest }, areFew };
+  return { period, keyOf: keyOfPeriod, first: { isFirst, isFirstInPeriod, longest }, areFew };
 }
 
 /**
@@ -85,10 +86,3 @@ function firstQuarterOf(
 const { hour, day, week } = intervalLengths;
 /** With a day in addition, because clocks may go back. */
 const longestPeriods = { hour: hour + day, day: 2n * day, week: week + day, month: 32n * day };
-
-/** The key of the period of a quarter of an hour. */
-function periodKey(interval: Interval, offsets: readonly ZoneOffset[], quarter: Sql): Sql {
-  if (interval !== 'month') return localUnits(offsets, intervalLengths[interval], quarter);
-  const date = sql`(date '0001-01-01' + ${localUnits(offsets, intervalLengths.day, quarter)})`;
-  return sql`((year(${date}) - 1) * 12 + month(${date}) - 1)::integer`;
-}

@@ -27,20 +27,24 @@ export async function purchaseTimeSeries(
   const { filters, groupBy, groupLimit } = query;
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query);
-  const { period, first } = periods;
+  const { period, keyOf, first } = periods;
   if (groupBy === undefined && first !== null) {
     return withoutGroups(connection, generation, query, matching, { ...periods, first });
   }
   const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
   const range = await rangeOf(query, filters, () =>
-    readRange(connection, generation, matching, period),
+    readRange(connection, generation, matching, periods),
   );
   return assembleTimeSeries(query, stats, range, async () => {
     const series = await readSeries(connection, generation, query, stats);
     const condition = series === null ? matching : sql`${matching} and ${series.condition}`;
     const keys = { series: series?.key ?? raw('0'), period };
     const rows = await readGroupedPeriods(connection, generation.catalogs, condition, keys);
-    return rows.map((row) => ({ ...row, series: series?.names.get(row.series) ?? null }));
+    return rows.map((row) => ({
+      ...row,
+      period: keyOf(row.period),
+      series: series?.names.get(row.series) ?? null,
+    }));
   });
 }
 
@@ -50,16 +54,19 @@ async function withoutGroups(
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
   matching: Sql,
-  { period, first, areFew }: Periods & { readonly first: FirstPurchases },
+  periods: Periods & { readonly first: FirstPurchases },
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupLimit } = query;
+  const { areFew } = periods;
   let counted: CountedPeriods | null = null;
   const read = async () => {
-    counted ??= await readPeriods(connection, generation.catalogs, matching, period, first);
+    counted ??= await readPeriods(connection, generation.catalogs, matching, periods);
     return counted;
   };
   const range = await rangeOf(query, filters, async () =>
-    areFew ? rangeOfRows((await read()).rows) : readRange(connection, generation, matching, period),
+    areFew
+      ? rangeOfRows((await read()).rows)
+      : readRange(connection, generation, matching, periods),
   );
   if (range === null) return assembleTimeSeries(query, emptyStats, range, async () => []);
   // Before the rows are read, because there may be too many periods.
@@ -91,14 +98,14 @@ async function readRange(
   connection: DuckDBConnection,
   { catalogs }: Generation,
   matching: Sql,
-  period: Sql,
+  { period, keyOf }: Periods,
 ): Promise<PeriodRange | null> {
   const [row] = await queryRows(
     connection,
     sql`select min(period), max(period) from ${groupedPurchases(catalogs, matching, { period })}`,
   );
   const [first, last] = (row ?? [null, null]) as (number | null)[];
-  return first == null || last == null ? null : { first, last };
+  return first == null || last == null ? null : { first: keyOf(first), last: keyOf(last) };
 }
 
 /** The label keys of the ranking; null without a dimension. */
