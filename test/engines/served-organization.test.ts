@@ -426,6 +426,29 @@ describe('a damaged log', () => {
   });
 });
 
+describe('a batch that cannot be applied', () => {
+  it('fails the queries that wait for it, and closes the files', async ({
+    newDirectory,
+    served: { shown },
+  }) => {
+    const log = publishFiles(newDirectory, shop, bought(1n));
+    publishTick(newDirectory, 1);
+    await shown();
+    log.append(recordsOf(['u\t2\n']), 2);
+    publishTick(newDirectory, 2);
+    let failure: unknown = null;
+    while (failure === null) {
+      const queries = await Promise.allSettled([shown(), shown()]);
+      failure = queries.find(({ status }) => status === 'rejected') ?? null;
+    }
+    if (canListOpenFiles) {
+      expect(openFilesUnder(organizationDirectory(newDirectory, shop))).toEqual([]);
+    }
+    publishFiles(newDirectory, shop, bought(3n));
+    expect((await shown()).ids).toEqual([3n]);
+  });
+});
+
 describe('a file that an export finds damaged', () => {
   it('is reported, and not served', async ({ newDirectory, errors, onTestFinished }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));

@@ -5,12 +5,8 @@ import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { createBases } from '../../purchase-store/open-store.ts';
 import { createTickReader } from '../../purchase-store/tick-file.ts';
 import { createBaseCache } from './generation.ts';
-import {
-  type Lease,
-  ServedOrganization,
-  type SharedBase,
-  type Unavailability,
-} from './served-organization.ts';
+import type { SharedBase } from './opened-store.ts';
+import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
 
 export type Organizations = {
   /** The least recently used organization first. */
