@@ -59,7 +59,7 @@ export function describeFailure(error: unknown): Failure {
   if (isDiskFull(error)) {
     return {
       message: 'The disk that holds DATA_DIR is full.',
-      advice: `Free space on the disk, or move DATA_DIR. ${thenContinues}`,
+      advice: `Free space or inodes (df, df -i), or move DATA_DIR. ${thenContinues}`,
     };
   }
   if (error instanceof StoreUnavailableError) {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs, { mkdirSync } from 'node:fs';
-import { open, rm, statfs } from 'node:fs/promises';
+import { open, rm, statfs, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
@@ -12,7 +12,9 @@ export type Disk = {
   readonly canBeFilled: boolean;
   /** Fills the disk up to this number of free bytes. */
   fill(freeBytes: number): Promise<void>;
-  /** Removes what `fill` has written. */
+  /** Creates files up to this number of free inodes. */
+  fillInodes(free: number): Promise<void>;
+  /** Removes what `fill` and `fillInodes` have written. */
   free(): Promise<void>;
   unmount(): Promise<void>;
 };
@@ -21,7 +23,7 @@ const mebibyte = 2 ** 20;
 
 // Unmounts the disk when its standard input closes, so also if this process is killed.
 const keeperScript = `
-  mount -t tmpfs -o size="$2" tmpfs "$1" 2>/dev/null || exit 1
+  mount -t tmpfs -o size="$2",nr_inodes=10000 tmpfs "$1" 2>/dev/null || exit 1
   echo mounted
   while read -r _; do :; done
   umount "$1" 2>/dev/null || umount -l "$1"
@@ -51,7 +53,16 @@ export async function mountDisk(path: string, mebibytes: number): Promise<Disk> 
         await file.close();
       }
     },
-    free: () => rm(filler, { force: true }),
+    async fillInodes(free) {
+      const folder = join(path, 'empty');
+      mkdirSync(folder, { recursive: true });
+      const { ffree } = await statfs(path);
+      for (let left = ffree; left > free; left -= 1) await writeFile(join(folder, `${left}`), '');
+    },
+    async free() {
+      await rm(filler, { force: true });
+      await rm(join(path, 'empty'), { recursive: true, force: true });
+    },
     async unmount() {
       if (keeper === null) return;
       const ended = once(keeper, 'exit');

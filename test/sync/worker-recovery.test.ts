@@ -147,7 +147,7 @@ describe('a worker after a failure of files', () => {
     await expectEqual();
   });
 
-  it('publishes when a full disk has space again, also after a restart', {
+  it('publishes when a disk without space or inodes has both again, also after a restart', {
     tags: ['slow'],
   }, async ({
     database,
@@ -167,30 +167,32 @@ describe('a worker after a failure of files', () => {
     const log = () => readFileSync(publishedLog(organizationDirectory(disk.path, organizationId)));
     const failure = () => readWorkerState(disk.path, everyOrganization)?.failure ?? null;
     await add();
-    const worker = await openWorker({ dataDirectory: disk.path });
-    const stop = follow(worker);
+    let worker = await openWorker({ dataDirectory: disk.path });
+    let stop = follow(worker);
     await untilPublished(1, organizationId, disk.path);
-    const before = log();
-    await disk.fill(20 * 2 ** 20);
     const customer = await addCustomer(database.pool, other);
-    await addPurchases(database.pool, other, customer, 1);
-    await add();
-    while (failure() === null) await sleep(20);
-    expect(failure()?.message).toBe('The disk that holds DATA_DIR is full.');
-    expect(log()).toEqual(before);
+    for (const [index, fill] of [disk.fill, disk.fillInodes].entries()) {
+      const before = log();
+      await fill(index === 0 ? 20 * 2 ** 20 : 20);
+      await addPurchases(database.pool, other, customer, 1);
+      await add();
+      while (failure() === null) await sleep(20);
+      expect(failure()?.message).toBe('The disk that holds DATA_DIR is full.');
+      expect(log()).toEqual(before);
+      await stop();
+      await worker.close();
+
+      await fill(0);
+      worker = await openWorker({ dataDirectory: disk.path });
+      stop = follow(worker);
+      await disk.free();
+      await untilPublished(index + 2, organizationId, disk.path);
+      await untilPublished(index + 1, other, disk.path);
+      while (failure() !== null) await sleep(20);
+      await expectEqual(disk.path);
+    }
     await stop();
     await worker.close();
-
-    await disk.fill(0);
-    const next = await openWorker({ dataDirectory: disk.path });
-    const stopNext = follow(next);
-    await disk.free();
-    await untilPublished(2, organizationId, disk.path);
-    await untilPublished(1, other, disk.path);
-    while (failure() !== null) await sleep(20);
-    await expectEqual(disk.path);
-    await stopNext();
-    await next.close();
   });
 });
 
