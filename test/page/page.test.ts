@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { hasBrowser } from './browser.ts';
 import { hostile, test as it, january } from './opened-page.ts';
@@ -262,6 +263,35 @@ describe.runIf(hasBrowser)('the page', () => {
     await loaded();
     expect(await rows.count()).toBe(20);
     await page.waitForFunction('scrollY > 100');
+  });
+
+  it('finds customers by a part of their name or email, and by phone', { tags: ['slow'] }, async ({
+    open,
+    database,
+    fullShop,
+  }) => {
+    const { rows } = await database.pool.query(
+      "insert into customers (organization_id, name, email, phone) values ($1, 'Zélia Souza', 'ze@shop.example', '+55 21 98765-4321') returning id",
+      [fullShop.organizationId],
+    );
+    const { page, enter } = await open(january);
+    await enter(fullShop.secret);
+    const found = page.locator('#customers-found a');
+    for (const text of ['zelia', 'ze@shop', '(021) 98765 4321', '21 98765']) {
+      await page.getByRole('searchbox').fill(text);
+      await found.getByText('Zélia').waitFor();
+      expect(await found.count()).toBe(1);
+      await page.keyboard.press('Escape');
+    }
+    await page.getByRole('searchbox').fill('nobody');
+    await page.getByText('No customer has this').waitFor();
+    await page.getByRole('searchbox').fill('zelia');
+    await found.click();
+    await page.getByRole('heading', { name: 'Zélia Souza' }).waitFor();
+    expect(page.url()).toContain(encodeId('customer', rows[0].id));
+    // Also from a record.
+    await page.getByRole('searchbox').fill('zelia');
+    await found.waitFor();
   });
 
   it('says what to do if nothing matches', { tags: ['slow'] }, async ({ open, fullShop }) => {

@@ -13,6 +13,7 @@ else await open();
 function ask(problem?: string): void {
   forgetKey();
   forgetButton.hidden = true;
+  byId('customer-search').hidden = true;
   byId('organization').textContent = '';
   askForKey(open, problem);
 }

@@ -10,7 +10,7 @@ import { initialContext, requestsOf, type ViewContext } from '../view/requests.t
 import { hashOf, readState, type ViewState } from '../view/view-state.ts';
 import { connectControls } from './controls.ts';
 import { connectDownloads } from './downloads.ts';
-import { loadDashboard } from './load.ts';
+import { type DashboardData, loadDashboard } from './load.ts';
 import { renderRequests } from './request-lines.ts';
 import { renderResults } from './results.ts';
 
@@ -39,8 +39,46 @@ function changed(state: ViewState, patch: Partial<ViewState>): ViewState {
 
 const refreshMs = 60_000;
 
+/** Refreshes a visible page until another view replaces it. */
+function refreshRegularly(results: HTMLElement, refresh: () => void): void {
+  // A refresh would take away what the user is about to use.
+  const isInUse = () =>
+    results.ariaBusy === 'true' ||
+    ['ranking', 'purchases', 'filter-form'].some((id) => byId(id).contains(document.activeElement));
+  const timer = setInterval(() => {
+    if (!results.isConnected) clearInterval(timer);
+    else if (document.visibilityState === 'visible' && !isInUse()) refresh();
+  }, refreshMs);
+}
+
 /** What the history keeps of a page that its user leaves. */
 type Left = { readonly purchaseCount: number; readonly scrollY: number };
+
+/** Returns what the user had left, and keeps what the user leaves next. */
+function keepPlace(
+  results: HTMLElement,
+  state: ViewState,
+  purchaseCount: () => number,
+): Left | null {
+  const left = history.state as Left | null;
+  history.replaceState(left, '', hashOf(state));
+  window.onpagehide = () => {
+    if (!results.isConnected) return;
+    history.replaceState({ purchaseCount: purchaseCount(), scrollY }, '');
+  };
+  return left;
+}
+
+function showDates(state: ViewState, at: number): void {
+  const days = daysOf(state, at);
+  const previous = previousSpan(state, at);
+  byId('dates-shown').replaceChildren(
+    days === null ? 'All time' : formatDays(days),
+    ...(previous === null
+      ? []
+      : [element('small', {}, ` compared with ${formatSpan(previous, state.timezone)}`)]),
+  );
+}
 
 /** Totals, chart, ranking and purchases of a period. */
 export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): void {
@@ -55,17 +93,12 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
   /** The view whose data are shown. */
   let shown: string | null = null;
   const refresh = () => void show(context.purchaseCount);
-  const handling = { onKeyRefused, retry: refresh };
-  const onProblem = (error: unknown) => showProblem(error, handling);
+  const onProblem = (error: unknown) => showProblem(error, { onKeyRefused, retry: refresh });
   const showControls = connectControls(() => state, change);
   connectDownloads(requests, () => state.timezone, onKeyRefused);
   byId('refresh').addEventListener('click', refresh);
-  const left = history.state as Left | null;
-  history.replaceState(left, '', hashOf(state));
-  window.onpagehide = () => {
-    const { purchaseCount } = context;
-    if (results.isConnected) history.replaceState({ purchaseCount, scrollY }, '');
-  };
+  refreshRegularly(results, refresh);
+  const left = keepPlace(results, state, () => context.purchaseCount);
   // Back, forward, and a change of the hash by hand. Replaces the handler of an earlier view.
   window.onpopstate = () => {
     state = readState();
@@ -74,17 +107,6 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
   void show(left?.purchaseCount).then(() => {
     if (left !== null) scrollTo(0, left.scrollY);
   });
-  const timer = setInterval(() => {
-    if (!results.isConnected) clearInterval(timer);
-    else if (document.visibilityState === 'visible' && !isInUse()) refresh();
-  }, refreshMs);
-
-  /** Whether a refresh would take away what the user is about to use. */
-  function isInUse(): boolean {
-    const used = document.activeElement;
-    const isBusy = results.ariaBusy === 'true';
-    return isBusy || ['ranking', 'purchases', 'filter-form'].some((id) => byId(id).contains(used));
-  }
 
   function change(patch: Partial<ViewState>): void {
     state = changed(state, patch);
@@ -96,46 +118,35 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    const initial = initialContext(purchaseCount);
-    context = initial;
-    showControls(state, daysOf(state, initial.at));
-    showDates(initial.at);
+    context = initialContext(purchaseCount);
+    const { at } = context;
+    showControls(state, daysOf(state, at));
+    showDates(state, at);
     renderRequests(requests());
     results.ariaBusy = 'true';
-    const data = await loadDashboard(state, initial, signal);
+    const data = await loadDashboard(state, context, signal);
     if (signal.aborted || !results.isConnected) return;
-    updateContext({ ...initial, hasSeveralCurrencies: data.hasSeveralCurrencies });
-    showControls(state, daysOf(state, initial.at) ?? daysOfData(data.series?.current, initial.at));
+    updateContext({ hasSeveralCurrencies: data.hasSeveralCurrencies });
+    showControls(state, daysOf(state, at) ?? daysOfData(data.series?.current, at));
     clearProblems();
     for (const problem of data.problems) onProblem(problem);
     // The page may ask for another key now.
-    if (!results.isConnected) return;
+    if (results.isConnected) await showData(data, at);
+    if (!signal.aborted) results.ariaBusy = 'false';
+  }
+
+  async function showData(data: DashboardData, at: number): Promise<void> {
     const view = hashOf(state);
     if (data.ranking === null && shown === view) {
       // The data of before are better than none.
       byId('freshness').classList.add('failed');
-      results.ariaBusy = 'false';
       return;
     }
     shown = view;
     const onMorePurchases = (purchaseCount: number) => updateContext({ purchaseCount });
-    const { at } = initial;
     const actions = { change, onMorePurchases, onProblem };
-    await renderResults({ data, state, at, chart, requests: requests(), ...actions }).catch(
-      onProblem,
-    );
-    if (!signal.aborted) results.ariaBusy = 'false';
-  }
-
-  function showDates(at: number): void {
-    const days = daysOf(state, at);
-    const previous = previousSpan(state, at);
-    byId('dates-shown').replaceChildren(
-      days === null ? 'All time' : formatDays(days),
-      ...(previous === null
-        ? []
-        : [element('small', {}, ` compared with ${formatSpan(previous, state.timezone)}`)]),
-    );
+    const dashboard = { data, state, at, chart, requests: requests(), ...actions };
+    await renderResults(dashboard).catch(onProblem);
   }
 
   function updateContext(patch: Partial<ViewContext>): void {

@@ -35,6 +35,10 @@ export function connectPeriod(
   const zones = new Set(['UTC', browserTimeZone(), ...Intl.supportedValuesOf('timeZone')]);
   zone.append(...[...zones].map((name) => option(name, name.replaceAll('_', ' '))));
   zone.addEventListener('change', () => change({ timezone: zone.value }));
+  const settings = byId<HTMLDetailsElement>('settings');
+  settings.addEventListener('focusout', ({ relatedTarget }) => {
+    if (!settings.contains(relatedTarget as Node | null)) settings.open = false;
+  });
   return (state, shown) => {
     lastShown = shown;
     for (const choice of choices) choice.checked = choice.value === state.period;

@@ -95,18 +95,26 @@ function rowOf(group: Group, largest: number, view: RankingView): HTMLElement {
   const bar = element('span', { className: 'bar' });
   bar.style.setProperty('width', `${largest > 0 ? Math.max(0, (100 * value) / largest) : 0}%`);
   bar.hidden = !hasScale;
-  const [first = '', ...others] = inOrder(view).map((name) =>
-    numberCell(isMoney(name) ? formatMoney(group[name], currency) : formatCount(group[name])),
-  );
+  const [first = '', ...others] = inOrder(view).map((name, index) => {
+    const text = isMoney(name) ? formatMoney(group[name], currency) : formatCount(group[name]);
+    return index === 0 ? numberCell(text) : detailCell(columnNames[name], text);
+  });
   return element(
     'tr',
     {},
     element('th', { scope: 'row' }, nameOf(group, dimension, onSelect), bar),
     first,
     ...(hasChange(view) ? [changeCell(group, view)] : []),
-    numberCell(hasScale && total > 0 ? formatShare(value / total) : '–'),
+    detailCell('Share', hasScale && total > 0 ? formatShare(value / total) : '–'),
     ...others,
   );
+}
+
+/** A cell that narrow windows show below the others, with the name of its column. */
+function detailCell(name: string, text: string): HTMLElement {
+  const cell = numberCell(text);
+  cell.dataset.name = name;
+  return cell;
 }
 
 function changeCell({ key, ...group }: Group, view: RankingView): HTMLElement {
