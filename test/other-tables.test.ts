@@ -7,10 +7,9 @@ import { readMappingFailures } from '../sync/status/mapping-failures.ts';
 import { readStatus } from '../sync/status/status.ts';
 import { formatStatus } from '../sync/status/status-table.ts';
 import { databaseName, documentedBlocks, documentedTest } from './support/documented-database.ts';
-import { sectionsWithSql } from './support/markdown.ts';
 import { createTestWorker } from './support/sync.ts';
 
-const document = 'docs/other-tables.md';
+const document = 'docs/your-data.md';
 
 const blockOf = async (heading: string) => {
   const [block = ''] = await documentedBlocks(document, heading);
@@ -84,17 +83,10 @@ const order = (order: string, cents: bigint, status: string, platform: string | 
 });
 
 // Each test continues with the rows of the test before.
-describe('docs/other-tables.md', { tags: ['slow'], timeout: 120_000 }, () => {
-  it('has SQL only in sections that tests run', async () => {
-    expect(await sectionsWithSql(document)).toEqual([
-      '1. Your tables',
-      '2. Rights',
-      '3. Map',
-      '4. Map the existing rows',
-      '5. Find and retry what is missing',
-    ]);
-  });
-
+describe('own tables that triggers map, as in docs/your-data.md,', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, () => {
   it('maps existing rows in batches, and changes nothing the second time', async ({
     as,
     purchases,

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ownAppUrl } from '../src/process/listen-address.ts';
+import { packageFile } from '../src/process/package-files.ts';
 import { readSettings } from '../src/settings/settings.ts';
 
 describe('PUBLIC_APP_URL', () => {
@@ -82,5 +84,35 @@ describe('READY_MAX_LAG_SECONDS', () => {
     for (const text of ['-1', '1.5', '3s', '86401']) {
       expect(() => read(text)).toThrow(/^READY_MAX_LAG_SECONDS is /);
     }
+  });
+});
+
+describe('docs/settings.md', () => {
+  const rows = readFileSync(packageFile('docs/settings.md'), 'utf8').matchAll(
+    /^\| (`[A-Z].*?) \| (.*?) \| /gm,
+  );
+  const documented = [...rows].flatMap(([, variables = '', defaults = '']) => {
+    const values = defaults.split(', ');
+    return variables
+      .replaceAll('`', '')
+      .split(', ')
+      .map((variable, index) => [variable, values[index] ?? defaults] as const);
+  });
+
+  it('has every setting', () => {
+    const read = new Set<string>();
+    readSettings(
+      new Proxy({}, { get: (_, variable) => void read.add(String(variable)) }) as NodeJS.ProcessEnv,
+    );
+    expect(documented.map(([variable]) => variable).sort()).toEqual([...read].sort());
+  });
+
+  it('has their defaults', () => {
+    const given = documented.flatMap(([variable, text]) => {
+      const value = /^`([^`:/]*)`$|^(\d+)$/.exec(text)?.slice(1).join('');
+      return value === undefined ? [] : [[variable, value] as const];
+    });
+    expect(given.length).toBeGreaterThan(25);
+    expect(readSettings(Object.fromEntries(given))).toEqual(readSettings({}));
   });
 });

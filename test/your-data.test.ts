@@ -48,11 +48,19 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
     expect(await sectionsWithSql(document)).toEqual([
       'Start',
       'Roles and a schema of its own',
-      'Rows of two organizations',
-      'Totals',
+      // test/other-tables.test.ts
+      '1. Your tables',
+      '2. Rights',
+      '3. Map',
+      '4. Map the existing rows',
+      '5. Find and retry what is missing',
       'Upserts from another system',
+      // test/sync/replicated-writes.test.ts
       'The same tables',
       'Tables with other columns',
+      'Totals',
+      // test/migrate.test.ts
+      'Rows of two organizations',
     ]);
   });
 

@@ -1,6 +1,6 @@
 import type { Database } from '../../src/postgres/pool.ts';
 
-/** Rows of a shop's tables that are not in purchases or customers as they should be (docs/other-tables.md). */
+/** Rows of a shop's tables that are not in purchases or customers as they should be (docs/your-data.md). */
 export type MappingFailures = {
   readonly refused: number;
   readonly deviating: number;

@@ -33,7 +33,7 @@ function describeMapping({ refused, deviating, since }: MappingFailures): string
   return (
     `Of the shop's tables, ${refused} rows were refused and ${deviating} rows deviate, since ` +
     `${since.toISOString()}: see the table mapping_failures, correct the cause, and run ` +
-    '`call retry_mapping()` (docs/other-tables.md).'
+    '`call retry_mapping()` (docs/your-data.md).'
   );
 }
 

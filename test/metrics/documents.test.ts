@@ -24,7 +24,7 @@ function namedIn(path: string): Set<string> {
 
 describe('the documents of the metrics', () => {
   it.each([
-    'docs/operations.md',
+    'docs/metrics.md',
     'docs/monitoring/dashboard.json',
     'docs/monitoring/alerts.yml',
     'docs/monitoring/alerts.test.yml',
@@ -34,7 +34,7 @@ describe('the documents of the metrics', () => {
     expect([...named].filter((name) => !all.has(name))).toEqual([]);
   });
 
-  it.each(['docs/operations.md', 'docs/monitoring/dashboard.json'])(
+  it.each(['docs/metrics.md', 'docs/monitoring/dashboard.json'])(
     'name every metric of the API and of the worker: %s',
     (path) => {
       const named = namedIn(path);

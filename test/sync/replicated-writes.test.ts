@@ -143,7 +143,7 @@ describe('purchases that logical replication writes', { tags: ['slow'], timeout:
     const [publication, subscription, always] = await documentedSql('Tables with other columns');
     // The page has the service's tables in the schema shop, and roles.
     const mappingSql = async (heading: string) => {
-      const [block = ''] = await sqlOf('docs/other-tables.md', heading);
+      const [block = ''] = await sqlOf('docs/your-data.md', heading);
       return block
         .replace(/^grant .*$/gm, '')
         .replaceAll('search_path = shop,', 'search_path = public,');
