@@ -22,6 +22,7 @@ import {
   ownAppUrl,
   urlOf,
 } from './process/listen-address.ts';
+import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { resources } from './resources/resources.ts';
@@ -63,6 +64,7 @@ export async function startServer(
 ): Promise<Server> {
   const { dataDirectory } = settings;
   requireWritable(dataDirectory);
+  warnOfFewOpenFiles(log);
   const onError = (error: Error) => log.warn({ err: error }, 'lost a connection to Postgres');
   const { databasePoolSize, queryTimeoutMs } = settings;
   const openPool = (applicationName: string, max: number, statementTimeoutMs: number) =>

@@ -44,6 +44,14 @@ describe('the data folder', { timeout: 60_000 }, () => {
   });
 });
 
+describe('the API', () => {
+  it('says at its start that it may open few files', { tags: ['slow'] }, async ({ program }) => {
+    const api = program('src/commands/api.ts', [], {}, { maxOpenFiles: 400 });
+    await api.printed(/The process may open only 400 files \(ulimit -n\).* Allow 4096 or more\./);
+    expect(await api.end('SIGTERM')).toBe(0);
+  });
+});
+
 describe('a worker that ends again and again under npm start', { timeout: 60_000 }, () => {
   it('is started again after longer and longer pauses', { tags: ['slow'] }, async ({
     directory,

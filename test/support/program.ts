@@ -24,6 +24,8 @@ export type ProgramOptions = {
   readonly cwd?: string;
   /** Both streams use one pipe, which keeps the order of writes. */
   readonly isMerged?: boolean;
+  /** As by `ulimit -n`. */
+  readonly maxOpenFiles?: number;
 };
 
 const settings = {
@@ -39,11 +41,13 @@ export function runProgram(
   path: string,
   args: readonly string[],
   environment: Record<string, string>,
-  { isMerged = false, ...options }: ProgramOptions = {},
+  { isMerged = false, maxOpenFiles, ...options }: ProgramOptions = {},
 ): Program {
   const { DATABASE_URL: _url, DATA_DIR: _directory, ...inherited } = process.env;
   const command = [process.execPath, ...programArguments(path), ...args];
-  const shell = isMerged ? ['sh', '-c', 'exec "$0" "$@" 2>&1'] : [];
+  const limit = maxOpenFiles === undefined ? '' : `ulimit -n ${maxOpenFiles}; `;
+  const isDirect = limit === '' && !isMerged;
+  const shell = isDirect ? [] : ['sh', '-c', `${limit}exec "$0" "$@"${isMerged ? ' 2>&1' : ''}`];
   const [file = '', ...rest] = [...shell, ...command];
   const child = spawn(file, rest, {
     cwd: packageFile('.'),
