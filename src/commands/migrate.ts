@@ -6,20 +6,12 @@ import { commandDatabase } from './database.ts';
 const program = createProgram('npm run migrate', "Brings the database's schema up to date.").action(
   async () => {
     const databaseUrl = await commandDatabase({ isPrimary: true, isToMigrate: true });
-    const { applied, restored, isCaptureRestored, captureProblem, mixedTables } =
-      await migrate(databaseUrl);
+    const { applied, restored, isCaptureRestored, captureProblem } = await migrate(databaseUrl);
     if (applied.length > 0) console.log(`Applied ${applied.join(', ')}.`);
     if (isCaptureRestored) console.log('Created the triggers that capture changes of purchases.');
     if (restored.length > 0) console.log(`Restored ${restored.join(', ')}.`);
     if (applied.length + restored.length === 0 && !isCaptureRestored && captureProblem === null) {
       console.log('Already up to date.');
-    }
-    if (mixedTables.length > 0) {
-      console.warn(
-        `Rows of two organizations: in ${mixedTables.join(', ')} are rows that name a customer, ` +
-          'a segment or a tag of another organization. Postgres accepts no new ones. ' +
-          'docs/your-data.md says how to correct them.',
-      );
     }
     if (captureProblem !== null) {
       throw new OperatorError(`${captureProblem.message} ${captureProblem.advice}`);

@@ -86,8 +86,8 @@ export function purchaseFromRow(row: PurchaseRow): Purchase {
 }
 
 /**
- * The longest text of each kind that Postgres accepts since migration 007, in bytes of UTF-8.
- * Older rows may hold longer texts. Filters have at most 256 characters.
+ * The longest text of each kind that Postgres accepts, in bytes of UTF-8. Filters have at most 256
+ * characters.
  */
 export const maxTextBytes = {
   text: 1024,
@@ -100,8 +100,8 @@ export const isTextColumn = <Column extends { readonly kind: PurchaseColumnKind 
 ): column is Extract<Column, { kind: keyof typeof maxTextBytes }> => column.kind in maxTextBytes;
 
 /**
- * The sync worker copies no purchase with more bytes of text. Only rows from before migration 007
- * can have so many.
+ * The sync worker copies no purchase with more bytes of text. Only rows that were written without the
+ * constraints can have so many.
  */
 export const maxPurchaseTextBytes = 8 * 2 ** 20;
 

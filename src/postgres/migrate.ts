@@ -9,7 +9,6 @@ import {
   captureSql,
 } from './capture.ts';
 import { restoreConstraints } from './constraints.ts';
-import { validateSameOrganization } from './same-organization.ts';
 import { migrationsFolder, migrationsTable } from './schema.ts';
 
 // An arbitrary number, which no other program may use.
@@ -18,19 +17,17 @@ const advisoryLock = 7_390_214_655_001n;
 type Migration = {
   /** The files that were applied. */
   readonly applied: readonly string[];
-  /** The constraints and indexes that were created again. */
+  /** The missing constraints and indexes that were created, unless all tables are new. */
   readonly restored: readonly string[];
   /** Whether the capture triggers were created again. */
   readonly isCaptureRestored: boolean;
   /** The remaining reason why changes are not captured; null if there is none. */
   readonly captureProblem: CaptureProblem | null;
-  /** The tables with rows that reference a customer, segment or tag of another organization. */
-  readonly mixedTables: readonly string[];
 };
 
 /**
- * Migrates the schema and restores capture triggers, constraints and indexes in one transaction,
- * then validates foreign keys. A concurrent call waits, and then has nothing to do.
+ * Migrates the schema and creates missing capture triggers, constraints and indexes, in one
+ * transaction. A concurrent call waits, and then has nothing to do.
  */
 export async function migrate(databaseUrl: string): Promise<Migration> {
   const client = new pg.Client({
@@ -40,32 +37,39 @@ export async function migrate(databaseUrl: string): Promise<Migration> {
   client.on('error', () => {});
   await client.connect();
   try {
+    const { rows } = await client.query<{ name: string }>('select current_schema() as name');
+    const schema = rows[0]?.name ?? 'public';
     await client.query('begin');
     await client.query('select pg_advisory_xact_lock($1)', [advisoryLock]);
-    const { rows } = await client.query<{ name: string }>('select current_schema() as name');
-    await requireOwnTable(client);
-    const postgrator = new Postgrator({
-      migrationPattern: `${migrationsFolder}/*.sql`,
-      driver: 'pg',
-      schemaTable: migrationsTable,
-      currentSchema: rows[0]?.name ?? 'public',
-      execQuery: (query) => client.query(query),
+    const migration = await applyMigrations(client, schema).catch((error) => {
+      throw nameTaken(error, schema) ?? error;
     });
-    const applied = await postgrator.migrate().catch((error) => {
-      throw nameTaken(error, rows[0]?.name) ?? error;
-    });
-    const capture = await restoreCapture(client);
-    const restored = capture.captureProblem === null ? await restoreConstraints(client) : [];
     await client.query('commit');
-    return {
-      applied: applied.map((migration) => migration.filename.replace(/^.*\//, '')),
-      ...capture,
-      restored,
-      mixedTables: await validateSameOrganization(client),
-    };
+    return migration;
   } finally {
     await client.end().catch(() => {});
   }
+}
+
+async function applyMigrations(client: pg.Client, schema: string): Promise<Migration> {
+  await requireOwnTable(client);
+  const postgrator = new Postgrator({
+    migrationPattern: `${migrationsFolder}/*.sql`,
+    driver: 'pg',
+    schemaTable: migrationsTable,
+    currentSchema: schema,
+    execQuery: (query) => client.query(query),
+  });
+  const applied = await postgrator.migrate();
+  const areTablesNew = applied.some(({ version }) => version === 1);
+  const capture = await restoreCapture(client);
+  const created =
+    capture.captureProblem === null ? await restoreConstraints(client, areTablesNew) : [];
+  return {
+    applied: applied.map((migration) => migration.filename.replace(/^.*\//, '')),
+    ...capture,
+    restored: areTablesNew ? [] : created,
+  };
 }
 
 const ownSchema =
@@ -87,7 +91,7 @@ async function requireOwnTable(client: pg.Client): Promise<void> {
 }
 
 /** Null for other errors. */
-function nameTaken(error: unknown, schema: string | undefined): OperatorError | null {
+function nameTaken(error: unknown, schema: string): OperatorError | null {
   // Duplicate table or index, type or trigger, function.
   const isTaken = error instanceof pg.DatabaseError && /^42(P07|710|723)$/.test(error.code ?? '');
   if (!isTaken) return null;

@@ -191,7 +191,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     directory,
     newShop,
   }) => {
-    // One batch of more than the buffers of sockets, with texts from before migration 007.
+    // One batch of more than the buffers of sockets, with longer texts than Postgres accepts.
     await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
     await database.pool.query(
       `insert into purchases (organization_id, customer_id, purchase_value_in_cents, order_number)

@@ -29,14 +29,4 @@ describe('the lengths of a purchase’s texts', () => {
       });
     },
   );
-
-  it('are not checked in existing rows', async ({ database }) => {
-    const { rows } = await database.pool.query<{ name: string; is_validated: boolean }>(
-      `select conname as name, convalidated as is_validated from pg_constraint
-       where conrelid = 'purchases'::regclass and conname like '%bytes'`,
-    );
-    expect(rows).toHaveLength(2);
-    // Validation reads the whole table under a lock.
-    expect(rows.some(({ is_validated }) => is_validated)).toBe(false);
-  });
 });

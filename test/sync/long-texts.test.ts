@@ -49,7 +49,7 @@ const steps = [
 ] as const;
 
 describe('purchases with long texts', { timeout: 120_000 }, () => {
-  // Rows that were stored before migration 007 can have texts of any length.
+  // Rows that were written without the constraint can have texts of any length.
   it.beforeAll(async ({ database }) => {
     await database.pool.query('alter table purchases drop constraint texts_at_most_1024_bytes');
   });
