@@ -26,7 +26,7 @@ const it = test
 const scriptArguments = (script: string) => [
   '--input-type=module',
   '--eval',
-  `import { createLog } from './dist/src/log.js';${script}`,
+  `import { createLog } from './dist/src/process/log.js';${script}`,
 ];
 
 /** Runs a script to its end, and returns what it logs. */

@@ -10,7 +10,6 @@ import { type Endpoint, endpoints, endpointUrl, listEndpoints, prefixes } from '
 import { addFullShop, type FullShop } from './full-shop.ts';
 import { expectRefusal } from './refusal.ts';
 
-const tagged = endpoints.filter(({ kind }) => kind !== 'list');
 const withId = endpoints.filter(({ path }) => path.includes('{'));
 
 const linked = ['customer', 'segment', 'flow', 'email_campaign', 'template_campaign'];
@@ -122,19 +121,6 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
   });
 });
 
-describe.each(tagged)('the ETag of /v1$path', (endpoint) => {
-  it('is a quoted string, and results in an empty 304 while the content is unchanged', async () => {
-    const { headers } = await api.get(urlOf(endpoint), shop.secret);
-    const etag = String(headers.etag);
-    expect(etag).toMatch(/^"[^"]+"$/);
-    const same = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': etag });
-    expect(same.statusCode).toBe(304);
-    expect(same.body).toBe('');
-    const changed = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': '"other"' });
-    expect(changed.statusCode).toBe(200);
-  });
-});
-
 describe.each(withId)('the id in /v1$path', (endpoint) => {
   const resource = /\{(\w+)\}/.exec(endpoint.path)?.[1] as IdentifiedResource;
 
@@ -213,12 +199,6 @@ describe.each(listEndpoints)('the list /v1$path', (endpoint) => {
       if (endpoint.sorts?.includes(sort)) expect(response.statusCode).toBe(200);
       else expectRefusal(response, 'validation_error', 'sort');
     }
-  });
-
-  it('has no ETag and ignores If-None-Match', async () => {
-    const response = await api.get(urlOf(endpoint), shop.secret, { 'if-none-match': '*' });
-    expect(response.statusCode).toBe(200);
-    expect(response.headers).not.toHaveProperty('etag');
   });
 });
 

@@ -44,3 +44,14 @@ export function expectRefusal(
   expect(response.headers['content-type']).toMatch(/^application\/json\b/);
   return response.json();
 }
+
+/** A response without the values that differ between requests. */
+export function comparable(response: LightMyRequestResponse) {
+  const headers = { ...response.headers };
+  const requestId = String(headers['request-id']);
+  for (const name of ['date', 'request-id', 'x-data-as-of']) {
+    if (name in headers) headers[name] = 'some';
+  }
+  for (const name of ['remaining', 'reset']) delete headers[`x-ratelimit-${name}`];
+  return { status: response.statusCode, headers, body: response.body.replaceAll(requestId, 'req') };
+}

@@ -154,16 +154,6 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     }
   });
 
-  it('has an ETag that depends on the content alone', async () => {
-    await store();
-    const first = await get('interval=month');
-    expect(first.headers['x-data-as-of']).toMatch(/Z$/);
-    const { etag = '' } = first.headers;
-    const again = await request('interval=month&status=any', { 'if-none-match': String(etag) });
-    expect(again.statusCode).toBe(304);
-    expect((await get('interval=week')).headers.etag).not.toBe(etag);
-  });
-
   it('refuses an unknown interval or dimension, and more than 1,000 periods', async () => {
     await store();
     for (const [query, param] of [

@@ -107,43 +107,6 @@ describe.each(['postgres', 'duckdb'] as const)('format negotiation with %s', (en
     }
   });
 
-  it('gives each format its own ETag, and 304 for this tag only', async () => {
-    for (const url of urls.filter((url) => /\/(stats|timeseries)/.test(url))) {
-      const tags = new Map<string, string>();
-      for (const format of Object.keys(mediaTypes)) {
-        tags.set(format, String((await get(`${url}&format=${format}`)).headers.etag));
-      }
-      expect(new Set(tags.values()).size).toBe(tags.size);
-      for (const [format, tag] of tags) {
-        for (const [other] of tags) {
-          const response = await get(`${url}&format=${other}`, { 'if-none-match': tag });
-          expect(response.statusCode).toBe(other === format ? 304 : 200);
-          if (other === format) expect(response.rawPayload).toHaveLength(0);
-        }
-      }
-    }
-  });
-
-  it('returns the headers of GET for HEAD', async () => {
-    for (const url of urls) {
-      for (const format of Object.keys(mediaTypes)) {
-        const formatUrl = `${url}&format=${format}`;
-        const found = await get(formatUrl);
-        const head = await api.app.inject({
-          method: 'HEAD',
-          url: formatUrl,
-          headers: { authorization: `Bearer ${secret}` },
-        });
-        expect(head.statusCode).toBe(200);
-        expect(head.rawPayload).toHaveLength(0);
-        for (const name of ['content-type', 'content-length', 'etag', 'x-has-more']) {
-          expect(head.headers[name], name).toBe(found.headers[name]);
-        }
-        expect(Number(head.headers['content-length'])).toBe(found.rawPayload.length);
-      }
-    }
-  });
-
   it('sends X-Has-More', async () => {
     const more = async (url: string) => (await get(`${url}&format=csv`)).headers['x-has-more'];
     expect(await more('/v1/purchases?limit=3')).toBe('true');

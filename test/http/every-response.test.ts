@@ -1,0 +1,271 @@
+import type { InjectOptions, LightMyRequestResponse } from 'fastify';
+import { describe, expect } from 'vitest';
+import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
+import { encodings } from '../../src/http/response/compression.ts';
+import { createTestApi, type TestApi } from '../support/api.ts';
+import { test } from '../support/fixtures.ts';
+import { bodyOf } from '../support/openapi.ts';
+import { addKey } from '../support/shop.ts';
+import { endpoints } from './endpoints.ts';
+import { addFullShop, type FullShop } from './full-shop.ts';
+import { comparable, expectRefusal } from './refusal.ts';
+
+type Route = {
+  /** A path with the resource of an id in braces. */
+  readonly path: string;
+  readonly status: number;
+  readonly isTagged: boolean;
+  /** Whether the response is known to be large enough for compression. */
+  readonly isLarge?: true;
+  readonly isCompressible: boolean;
+};
+
+const route = (path: string, changes: Partial<Route> = {}): Route => ({
+  ...{ path, status: 200, isTagged: false, isCompressible: true },
+  ...changes,
+});
+
+const stats = '/v1/purchases/stats?group_by=day&group_limit=50';
+const series = '/v1/purchases/timeseries?interval=day&created_until=2026-02-01T00:00:00Z';
+const tagged = [
+  ...endpoints.filter(({ kind }) => kind !== 'list').map(({ path }) => `/v1${path}`),
+  ...[stats, series].flatMap((path) => [
+    path,
+    ...['csv', 'csv_excel', 'ndjson', 'arrow'].map((format) => `${path}&format=${format}`),
+  ]),
+];
+const untagged = [
+  ...endpoints.filter(({ kind }) => kind === 'list').map(({ path }) => `/v1${path}`),
+  ...['csv', 'csv_excel', 'ndjson', 'arrow'].flatMap((format) => [
+    `/v1/purchases?format=${format}`,
+    `/v1/customers/{customer}/purchases?format=${format}`,
+  ]),
+  '/healthz',
+];
+const large = ['/v1/customers', '/v1/purchases', '/v1/customers/{customer}', stats];
+
+const routes: readonly Route[] = [
+  ...tagged.map((path) => route(path, { isTagged: true })),
+  ...untagged.map((path) => route(path)),
+  route('/openapi.json', { isTagged: true, isLarge: true }),
+  route('/docs/swagger-ui-bundle.js', { isTagged: true, isLarge: true }),
+  route('/docs/favicon-32x32.png', { isTagged: true, isCompressible: false }),
+  route('/assets/page.css', { isTagged: true }),
+  route('/v1/nothing', { status: 400 }),
+  route('/v1/%ZZ', { status: 400 }),
+  route('/nothing', { status: 400 }),
+  route('/v1/purchases/pur_nobody', { status: 404 }),
+  route('/v1/purchases?limit=0', { status: 422 }),
+  route(`/v1/tags?${'a'.repeat(3000)}=1`, { status: 422, isLarge: true }),
+].map((one) => (large.includes(one.path) ? { ...one, isLarge: true } : one));
+
+const tagOf = ({ headers }: LightMyRequestResponse) => String(headers.etag);
+const weak = (tag: string) => `W/${tag.replace(/^W\//, '')}`;
+/** The values of If-None-Match that match a tag, and others. */
+const matching: readonly ((tag: string) => string)[] = [
+  (tag) => tag,
+  weak,
+  () => '*',
+  (tag) => `"a", "b", ${tag}`,
+  (tag) => `${tag},"b"`,
+  (tag) => `W/"a",${weak(tag)},"c"`,
+  (tag) => `, "a" ,, ${tag} ,`,
+  (tag) => `"a,b", ${tag}`,
+];
+const different: readonly ((tag: string) => string)[] = [
+  () => '"other"',
+  (tag) => tag.slice(1, -1),
+  (tag) => `${tag.slice(0, -2)}"`,
+  () => '"*"',
+  () => '',
+  () => '""',
+];
+
+describe('every response', () => {
+  let shop: FullShop;
+  const urlOf = (path: string) =>
+    path.replace(/\{(\w+)\}/, (_, of: IdentifiedResource) => shop.ids[of][0] as string);
+
+  const it = test.extend(
+    'send',
+    ({ api }) =>
+      (
+        path: string,
+        headers: Record<string, string> = {},
+        method: InjectOptions['method'] = 'GET',
+      ) =>
+        api.app.inject({
+          method: method as 'GET',
+          url: urlOf(path),
+          headers: { authorization: `Bearer ${shop.secret}`, ...headers },
+        }),
+  );
+
+  it.beforeAll(async ({ database, worker }) => {
+    shop = await addFullShop(database.pool, 'Ação', 20);
+    await worker.syncAll();
+    await database.pool.query(`update customers set identification = repeat('é', 1000)`);
+  });
+
+  it.for(routes)(
+    'has for HEAD the status and headers of GET, and no body: $path',
+    async ({ path, status, isTagged }, { send }) => {
+      for (const headers of [{}, { 'accept-encoding': 'gzip' }, { 'if-none-match': '*' }] as Record<
+        string,
+        string
+      >[]) {
+        const get = await send(path, headers);
+        const head = await send(path, headers, 'HEAD');
+        const isUnchanged = isTagged && 'if-none-match' in headers;
+        expect([get.statusCode, head.body]).toEqual([isUnchanged ? 304 : status, '']);
+        const [expected, found] = [comparable(get).headers, comparable(head).headers];
+        // The body of an error contains the request id and may contain the method, so its length differs.
+        if (status >= 400) delete expected['content-length'];
+        if (status >= 400) delete found['content-length'];
+        expect([head.statusCode, found]).toEqual([get.statusCode, expected]);
+        if (isUnchanged) continue;
+        expect(get.headers['content-length']).toBe(String(get.rawPayload.length));
+      }
+    },
+  );
+
+  it.for(routes)(
+    'is compressed if it is large, as Accept-Encoding asks, and equal after decompression: $path',
+    async ({ path, isLarge, isCompressible }, { send }) => {
+      const plain = await send(path);
+      const vary = (response: LightMyRequestResponse) => String(response.headers.vary).split(', ');
+      const { length } = plain.rawPayload;
+      if (isLarge) expect(length).toBeGreaterThan(1024);
+      expect(plain.headers).not.toHaveProperty('content-encoding');
+      for (const encoding of encodings) {
+        const sent = await send(path, { 'accept-encoding': encoding });
+        const { headers, body, ...rest } = comparable(sent);
+        const usual = comparable(plain);
+        expect({ ...rest, body: isCompressible ? '' : body }).toEqual({
+          status: usual.status,
+          body: isCompressible ? '' : usual.body,
+        });
+        if (!isCompressible || length < 1024) {
+          expect(headers).toEqual(usual.headers);
+          continue;
+        }
+        expect(headers).toEqual({
+          ...usual.headers,
+          'content-encoding': encoding,
+          'content-length': String(sent.rawPayload.length),
+          ...('etag' in plain.headers ? { etag: weak(tagOf(plain)) } : {}),
+        });
+        const withoutId = (text: string) => text.replaceAll(/req_[a-f0-9]{24}/g, '');
+        expect(withoutId(bodyOf(sent))).toBe(withoutId(plain.body));
+        expect(sent.rawPayload.length).toBeLessThan(length);
+        for (const response of [plain, sent]) {
+          expect(vary(response).filter((name) => name === 'Accept-Encoding')).toHaveLength(1);
+        }
+      }
+    },
+  );
+
+  it.for(routes.filter(({ isTagged }) => isTagged))(
+    'is an empty 304 if its ETag is sent in any form and for any encoding, and only then: $path',
+    async ({ path }, { send }) => {
+      for (const encoding of ['identity', 'br']) {
+        const accepted = { 'accept-encoding': encoding };
+        const full = await send(path, accepted);
+        const tag = tagOf(full);
+        expect(tag).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
+        expect(tag.startsWith('W/')).toBe('content-encoding' in full.headers);
+        const strong = tag.replace('W/', '');
+        for (const sent of matching) {
+          const response = await send(path, { ...accepted, 'if-none-match': sent(strong) });
+          expect([response.statusCode, response.body]).toEqual([304, '']);
+          const { headers } = comparable(full);
+          for (const name of ['encoding', 'length', 'type']) delete headers[`content-${name}`];
+          expect(comparable(response).headers).toMatchObject(headers);
+          if (!path.startsWith('/v1')) continue;
+          expect(Object.keys(response.headers).join()).not.toMatch(
+            /\b(?<!-)content-(encoding|length|type)\b(?!-)|transfer/,
+          );
+        }
+        for (const sent of different) {
+          const response = await send(path, { ...accepted, 'if-none-match': sent(strong) });
+          expect([response.statusCode, bodyOf(response)]).toEqual([200, bodyOf(full)]);
+        }
+      }
+    },
+  );
+
+  it.for(routes.filter(({ isTagged }) => !isTagged))(
+    'has no ETag and ignores If-None-Match if it is a list or an error: $path',
+    async ({ path, status }, { send }) => {
+      const response = await send(path, { 'if-none-match': '*' });
+      expect(response.statusCode).toBe(status);
+      expect(response.headers).not.toHaveProperty('etag');
+    },
+  );
+
+  it.for(routes.filter(({ path }) => !/^\/(openapi|docs|assets)/.test(path)))(
+    'may not be framed, sniffed or read by other sites: $path',
+    async ({ path, status }, { send }) => {
+      for (const sent of [{}, { authorization: '' }, { 'if-none-match': '*' }]) {
+        const { headers } = await send(path, sent as Record<string, string>);
+        expect(headers).toMatchObject({
+          'x-content-type-options': 'nosniff',
+          'referrer-policy': 'no-referrer',
+          'cross-origin-resource-policy': 'same-origin',
+          'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+        });
+        expect(headers).not.toHaveProperty('strict-transport-security');
+        if (status !== 200 || !path.startsWith('/v1')) continue;
+        expect(headers['cache-control']).toBe('private, no-cache');
+        expect(headers.vary).toBe('Authorization, Accept, Accept-Encoding');
+      }
+    },
+  );
+
+  it('has another ETag in each format', async ({ send }) => {
+    const tags: string[] = [];
+    for (const { path } of routes.filter(({ path }) => path.startsWith(stats))) {
+      tags.push(tagOf(await send(path)));
+    }
+    expect(new Set(tags).size).toBe(tags.length);
+  });
+
+  it('has the same ETag in another instance and from Postgres, until its content changes', async ({
+    api,
+    database: { pool },
+    newDirectory,
+  }) => {
+    const other = await createTestApi(pool, newDirectory);
+    const customer = '/v1/customers/{customer}';
+    const paths = ['/v1/me', customer, '/v1/purchases/{purchase}', stats];
+    const tags = (from: TestApi) =>
+      Promise.all(paths.map(async (path) => tagOf(await from.get(urlOf(path), shop.secret))));
+    try {
+      const before = await tags(api);
+      expect(await tags(other)).toEqual(before);
+      const asOf = async () => (await other.get(stats, shop.secret)).headers['x-data-as-of'];
+      expect(await asOf()).not.toBe(await asOf());
+      await pool.query(`
+        update purchases set purchase_value_in_cents = purchase_value_in_cents + 1;
+        update customers set total_orders = total_orders + 1;
+        update organizations set name = 'Other'`);
+      for (const [index, tag] of (await tags(other)).entries()) {
+        expect([paths[index], tag]).not.toEqual([paths[index], before[index]]);
+      }
+      // The purchases are from the files, which do not have the change.
+      expect((await tags(api)).slice(2)).toEqual(before.slice(2));
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('is refused as without If-None-Match', async ({ api, database, send }) => {
+    const any = { 'if-none-match': '*' };
+    const writer = await addKey(database.pool, shop.organizationId, { scopes: ['write'] });
+    expectRefusal(await api.get('/v1/me', undefined, any), 'authentication_error');
+    expectRefusal(await api.get('/v1/me', writer.secret, any), 'permission_denied');
+    const unknown = `/v1/purchases/${encodeId('purchase', 999_999_999n)}`;
+    expectRefusal(await send(unknown, any), 'not_found');
+    expectRefusal(await send(`${stats}&limit=1`, any), 'validation_error', 'limit');
+  });
+});
