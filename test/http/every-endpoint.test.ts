@@ -96,13 +96,6 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
     expectRefusal(response, 'invalid_request');
   });
 
-  it('refuses an organization and other undocumented parameters', async () => {
-    for (const name of ['organization_id', 'organization', 'fields', 'page']) {
-      const url = `${urlOf(endpoint)}?${name}=${other.ids.organization[0]}`;
-      expectRefusal(await api.get(url, shop.secret), 'validation_error', name);
-    }
-  });
-
   it('returns the remaining rate limit, and refuses requests beyond it', async ({ startApi }) => {
     const limited = await startApi({ rateLimitPerMinute: 1 });
     const { secret } = await addKey(database.pool, shop.organizationId);
@@ -141,7 +134,10 @@ describe.each(withId)('the id in /v1$path', (endpoint) => {
   it('is 422 and named if its prefix or characters are invalid', async () => {
     const prefix = prefixes[resource];
     const foreign = Object.values(prefixes).filter((one) => one !== prefix);
-    const malformed = [prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', '1', prefix.toUpperCase()];
+    const malformed = [
+      ...[prefix, `${prefix}a.b`, `${prefix}%20`, 'abc', '1', `${prefix.toUpperCase()}abc`, '%20'],
+      ...[`${prefix}%00`, `${prefix}a%20b`, `${prefix}a%2Fb`, `${prefix}%F0%9F%9B%92`],
+    ];
     for (const id of [...malformed, ...foreign.map((one) => `${one}abc`)]) {
       const response = await api.get(
         urlOf(endpoint, () => id),
@@ -165,9 +161,6 @@ describe.each(listEndpoints)('the list /v1$path', (endpoint) => {
     expect(rest.has_more).toBe(false);
     expect((await getList('limit=1')).json().data).toHaveLength(1);
     expect((await getList('limit=100')).json().data).toHaveLength(rowCount);
-    for (const limit of ['0', '101', '-1', 'ten', '1.5', '1e1', '%2B5', '', '5&limit=5']) {
-      expectRefusal(await getList(`limit=${limit}`), 'validation_error', 'limit');
-    }
   });
 
   it('returns each item once when paged by the last id', async () => {
@@ -218,43 +211,6 @@ describe('the service', () => {
       await reader.close();
       await readOnly.end();
     }
-  });
-
-  type Parameter = {
-    readonly name: string;
-    readonly in: string;
-    readonly required?: boolean;
-    readonly schema: { readonly enum?: readonly string[] };
-  };
-
-  it('refuses and names each parameter of each endpoint that has an empty value', async () => {
-    const { paths } = (await api.get('/openapi.json')).json() as {
-      paths: Record<string, { get: { parameters: Parameter[] } }>;
-    };
-    const checked: string[] = [];
-    for (const [path, { get }] of Object.entries(paths)) {
-      const url = path.replace(/\{(\w+)_id\}/, (_, resource) => firstId(resource));
-      const inQuery = get.parameters.filter((parameter) => parameter.in === 'query');
-      for (const { name, required: isRequired, schema } of inQuery) {
-        checked.push(name);
-        const required = inQuery.filter(
-          (parameter) => parameter.required && parameter.name !== name,
-        );
-        const others = required.map(({ name, schema }) => `&${name}=${schema.enum?.[0]}`).join('');
-        for (const query of [`${name}=`, name]) {
-          const response = await api.get(`${url}?${query}${others}`, shop.secret);
-          const { error } = expectRefusal(response, 'validation_error', name);
-          expect(error.message).toContain(
-            isRequired === true
-              ? `${name} must be one of ${schema.enum?.join(', ')}.`
-              : 'leave the parameter out',
-          );
-        }
-      }
-    }
-    expect(checked).toEqual(
-      expect.arrayContaining(['utm_term', 'q', 'tag_id', 'email', 'timezone']),
-    );
   });
 
   it.each(['/events', '/webhooks', '/subscriptions', '/organizations', '/api-keys', '/mcp'])(

@@ -1,252 +1,340 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { readSettings } from '../../src/settings/settings.ts';
 import { test } from '../support/fixtures.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { describedOperations } from './described-operations.ts';
+import { addFullShop, type FullShop } from './full-shop.ts';
+import type { Operation } from './hostile-requests.ts';
 import { expectRefusal } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
-const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'];
-const amountNames = ['min_value_in_cents', 'max_value_in_cents'];
-const unknownPurchase = encodeId('purchase', 999_999_999n);
+/** Values as they are in a URL. */
+type Values = { readonly accepted: readonly string[]; readonly refused: readonly string[] };
 
-describe.each(servings)('a parameter, %s:', (serving) => {
-  let secret: string;
-  let customer: string;
-  let ownPurchase: string;
-  let foreignPurchase: string;
+const noNumbers = [
+  ...['', '-1', '-0', '%2B5', '+5', '1.5', '1.0', '1,5', '1e1', '0x10', 'abc', '5a', 'NaN'],
+  ...['Infinity', 'null', 'true', '%205', '5%20', '5%0A', '5%00', '1_000', 'R$1', '%EF%BC%95'],
+  ...['%D9%A5', '9223372036854775808', '18446744073709551616', '9'.repeat(400)],
+];
+const cents: Values = {
+  accepted: ['0', '1', '007', '9007199254740993', '9223372036854775807'],
+  refused: noNumbers,
+};
+const utm: Values = {
+  accepted: [
+    'a'.repeat(256),
+    '%C3%A9'.repeat(256),
+    '%F0%9F%9B%92'.repeat(256),
+    "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'",
+  ],
+  refused: ['', 'a'.repeat(257), '%F0%9F%9B%92'.repeat(257), 'a%00b'],
+};
+const idValues = (prefix: string, other: string): Values => ({
+  accepted: [`${prefix}_nobody`, `${prefix}_a-b_c`, `${prefix}_${'a'.repeat(2000)}`],
+  refused: [
+    ...['', `${prefix}_`, prefix, `${prefix.toUpperCase()}_abc`, `${other}_abc`, '_abc', '1'],
+    ...[`${prefix}_a%20b`, `%20${prefix}_abc`, `${prefix}_abc%0A`, `${prefix}_abc%00`],
+    ...[`${prefix}_a.b`, `${prefix}_%C3%A9`, `${prefix}_a,${prefix}_b`],
+  ],
+});
+/** Accepted dates have tests of their own, which compare the purchases that match. */
+const dates: Values = {
+  accepted: [],
+  refused: [
+    ...['', '2026-01-01', '2026-01', '2026-W01-1', '00:00:00Z', '1767225600', 'now', 'infinity'],
+    ...['Thu,%2001%20Jan%202026%2000:00:00%20GMT', '2026-02-30T00:00:00Z'],
+    ...['2025-02-29T00:00:00Z', '2026-13-01T00:00:00Z', '2026-00-01T00:00:00Z'],
+    ...['2026-01-00T00:00:00Z', '2026-01-32T00:00:00Z', '2026-01-01T24:00:00Z'],
+    ...['2026-01-01T00:60:00Z', '2026-01-01T00:00:60Z', '2026-01-01T00:00:61Z'],
+    // Ten digits of a second, and a point without digits.
+    ...['2026-01-01T00:00:00.0000000001Z', '2026-01-01T00:00:00.Z'],
+    ...['2026-01-01T00:00:00%2B24:00', '2026-01-01T00:00:00%2B00:60'],
+    ...['2026-01-01T00:00:00[UTC]', '2026-01-01T00:00:00BRT'],
+    ...['10000-01-01T00:00:00Z', '26-01-01T00:00:00Z', '0000-01-01T00:00:00Z'],
+    // Outside the years 1 to 9999 by their offsets.
+    ...['-0001-01-01T00:00:00Z', '0001-01-01T00:00:00%2B01:00', '9999-12-31T23:59:59-01:00'],
+    ...['%202026-01-01T00:00:00Z', '2026-01-01T00:00:00Z%0A', '2026-01-01T00:00:00Z%00'],
+    ...['%D9%A2026-01-01T00:00:00Z', "2026-01-01T00:00:00Z'%20or%201=1"],
+  ],
+};
 
-  const it = test
-    /** Sends the query string unchanged: tests encode the values. */
-    .extend(
-      'send',
-      ({ api }) =>
-        (route: string, query: string) =>
-          api.get(`${urlOf(route)}?${query}`, secret),
-    )
-    .extend('expectAccepted', ({ send }) => async (routes: readonly string[], query: string) => {
-      for (const route of routes) {
-        const response = await send(route, query);
-        expect(response.statusCode, `${route}?${query}: ${response.body}`).toBe(200);
+/** The values of each parameter that the OpenAPI document has. */
+const parameters: Readonly<Record<string, Values>> = {
+  limit: {
+    accepted: ['1', '2', '00005', '25', '100'],
+    refused: [...noNumbers, '0', '000', '101', '2147483648'],
+  },
+  group_limit: { accepted: ['1', '10', '50'], refused: [...noNumbers, '0', '51'] },
+  min_value_in_cents: cents,
+  max_value_in_cents: cents,
+  status: {
+    accepted: ['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'],
+    refused: ['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'],
+  },
+  platform: {
+    accepted: ['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'],
+    refused: ['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'],
+  },
+  group_by: {
+    accepted: [
+      ...['status', 'platform', 'currency'],
+      ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
+    ],
+    refused: ['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'],
+  },
+  interval: { accepted: ['hour', 'day', 'week', 'month'], refused: ['', 'year', 'Day'] },
+  timezone: {
+    accepted: ['UTC', 'Etc%2FUTC', 'America/Sao_Paulo', 'brazil/east'],
+    refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
+  },
+  format: { accepted: ['csv', 'ndjson', 'arrow'], refused: ['', 'CSV', 'xml', 'text/csv'] },
+  // `every-endpoint.test.ts` has the values that each list accepts.
+  sort: { accepted: [], refused: ['', 'Updated', 'created', 'name', 'toString'] },
+  customer_id: idValues('cus', 'pur'),
+  tag_id: idValues('tag', 'cus'),
+  segment_id: idValues('seg', 'cus'),
+  ids: {
+    accepted: ['cus_nobody', 'cus_a,cus_b'],
+    refused: ['', 'cus_a,', 'pur_a', Array(101).fill('cus_a').join()],
+  },
+  is_subscribed: { accepted: ['true', 'false'], refused: ['', '1', 'TRUE', 'yes'] },
+  created_since: dates,
+  created_until: dates,
+  updated_since: dates,
+  email: { accepted: ['a@b.example', '%25', 'a+b@c.example'], refused: ['', 'a%00b'] },
+  phone: {
+    accepted: ['123', '1'.repeat(32), '%2B55%20(11)%201'],
+    refused: ['', '12', '1'.repeat(33), 'abc', '%25%25%25', '___', '%D9%A1%D9%A2%D9%A3'],
+  },
+  q: {
+    accepted: ['a', 'a'.repeat(256), '%F0%9F%9B%92'.repeat(256), '%25'],
+    refused: ['', 'a'.repeat(257), '%00'],
+  },
+  utm_source: utm,
+  utm_medium: utm,
+  utm_campaign: utm,
+  utm_content: utm,
+  utm_term: utm,
+};
+
+let shop: FullShop;
+let operations: readonly Operation[];
+
+const it = test
+  .extend(
+    'send',
+    ({ api }) =>
+      (url: string) =>
+        api.get(url, shop.secret),
+  )
+  /** Sends a query to an operation, with the parameters that it requires. */
+  .extend('sendTo', ({ send }) => ({ path, parameters }: Operation, query: string) => {
+    const url = path.replace(/\{(\w+)\}/, (_, of: keyof FullShop['ids']) => shop.ids[of][0] ?? '');
+    const needed = parameters.includes('interval') && !/\binterval\b/.test(query);
+    return send(`${url}?${query}${needed ? '&interval=day' : ''}`);
+  });
+
+it.beforeAll(async ({ api, database, worker }) => {
+  shop = await addFullShop(database.pool, 'Mine', 3);
+  await worker.syncAll();
+  const { body } = await api.get('/openapi.json');
+  operations = describedOperations(body).filter(({ path }) => path.startsWith('/v1'));
+});
+
+const having = (name: string) => operations.filter(({ parameters }) => parameters.includes(name));
+
+describe('the value of a parameter', () => {
+  it('has a line in the table if a route has the parameter', () => {
+    const all = new Set(operations.flatMap(({ parameters }) => parameters));
+    expect([...all].sort()).toEqual([...Object.keys(parameters), 'starting_after'].sort());
+  });
+
+  it.for(Object.entries(parameters))(
+    'is accepted by every route if it is valid: %s',
+    async ([name, { accepted }], { sendTo }) => {
+      for (const operation of having(name)) {
+        for (const value of accepted) {
+          const response = await sendTo(operation, `${name}=${value}`);
+          expect(response.statusCode, `${operation.path} ${value}: ${response.body}`).toBe(200);
+        }
       }
-    })
-    .extend(
-      'expectRefused',
-      ({ send }) =>
-        async (routes: readonly string[], name: string, value: string) => {
-          for (const route of routes) {
-            const { error } = expectRefusal(
-              await send(route, `${name}=${value}`),
-              'validation_error',
-              name,
-            );
-            expect(error.message).toContain(name);
-          }
-        },
-    );
+    },
+  );
 
+  it.for(Object.entries(parameters))(
+    'is refused by every route if it is invalid, and the parameter is named: %s',
+    async ([name, { refused }], { sendTo }) => {
+      for (const operation of having(name)) {
+        for (const value of refused) {
+          const response = await sendTo(operation, `${name}=${value}`);
+          const { error } = expectRefusal(response, 'validation_error', name);
+          expect(error.message).toContain(name);
+          // An unfilled field of a BI tool.
+          if (value !== '') continue;
+          expect((await sendTo(operation, name)).json().error.message).toBe(error.message);
+          expect(error.message).toMatch(
+            name === 'interval' ? /must be one of/ : /leave the parameter out/,
+          );
+        }
+      }
+    },
+  );
+
+  it('is no cursor if it names no item of the organization', async ({ database, sendTo }) => {
+    const other = await addOrganization(database.pool);
+    const customer_id = await addCustomer(database.pool, other);
+    const foreign = await addPurchase(database.pool, other, { customer_id });
+    const own = shop.ids.purchase[0] as string;
+    const values = [
+      ...[encodeId('purchase', 999_999_999n), encodeId('purchase', foreign), own.toUpperCase()],
+      ...[`${own}0`, 'pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${own}`, `${own}%0A`],
+      ...[`pur_${'a'.repeat(5000)}`, '9223372036854775808'],
+    ];
+    for (const operation of having('starting_after')) {
+      for (const value of values) {
+        for (const filter of having('platform').includes(operation)
+          ? ['', '&platform=popup']
+          : ['']) {
+          const response = await sendTo(operation, `starting_after=${value}${filter}`);
+          expectRefusal(response, 'invalid_request', 'starting_after');
+        }
+      }
+    }
+  });
+});
+
+describe('the name of a parameter', () => {
+  it('is accepted beside all others of its route', async ({ sendTo }) => {
+    const valid: Record<string, string> = {
+      created_since: '2026-01-01T00:00:00Z',
+      created_until: '2026-02-01T00:00:00Z',
+      updated_since: '2026-01-01T00:00:00Z',
+      sort: 'total_spent',
+    };
+    for (const operation of operations.filter(({ parameters }) => parameters.length > 0)) {
+      const names = operation.parameters.filter(
+        (name) => name !== 'sort' || /customers/.test(operation.path),
+      );
+      const pairs = names.map((name) => {
+        const cursor = name === 'starting_after' ? shop.ids[operation.resource][0] : undefined;
+        return `${name}=${cursor ?? valid[name] ?? parameters[name]?.accepted[0]}`;
+      });
+      const response = await sendTo(operation, pairs.join('&'));
+      expect(response.statusCode, `${operation.path}: ${response.body}`).toBe(200);
+    }
+  });
+
+  it('is refused by routes that do not have it', async ({ sendTo }) => {
+    for (const operation of operations) {
+      for (const name of Object.keys(parameters)) {
+        if (operation.parameters.includes(name)) continue;
+        expectRefusal(await sendTo(operation, `${name}=1`), 'validation_error', name);
+      }
+    }
+  });
+
+  it.for([
+    ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype', 'then'],
+    ...['foo', 'Limit', 'LIMIT', 'page', 'organization_id', 'customerId', 'limit[]', 'api_key'],
+    ...['limit.', '$limit', 'é', '🛒', '0', 'a'.repeat(2000), '\u0000123'],
+  ])('is refused if no route has it: %s', async (name, { sendTo }) => {
+    for (const operation of operations) {
+      const encoded = encodeURIComponent(name);
+      for (const query of [`${encoded}=1`, encoded, `${encoded}=`, `${encoded}=1&${encoded}=2`]) {
+        expectRefusal(await sendTo(operation, query), 'validation_error', name);
+      }
+    }
+  });
+
+  it('is refused if it is repeated, whatever its values and its spelling', async ({ sendTo }) => {
+    for (const operation of operations) {
+      for (const name of operation.parameters) {
+        const value = parameters[name]?.accepted[0] ?? 'a';
+        const other = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}=${value}`;
+        for (const query of [
+          `${name}=${value}&${name}=`,
+          `${name}&${name}`,
+          `${other}&${name}=1`,
+        ]) {
+          expectRefusal(await sendTo(operation, query), 'validation_error', name);
+        }
+      }
+    }
+  });
+
+  it('may be percent-encoded, and may be missing in an empty query string', async ({ send }) => {
+    expect((await send('/v1/purchases?%6Cimit=1')).json().data).toHaveLength(1);
+    for (const query of ['?', '?&', '?&&']) {
+      expect((await send(`/v1/purchases${query}`)).statusCode).toBe(200);
+    }
+    const { error } = expectRefusal(await send('/v1/purchases?=1'), 'validation_error');
+    expect(error.message).toBe('The query string has a value without a name.');
+    const second = await send('/v1/purchases?limit=1?status=paid');
+    expectRefusal(second, 'validation_error', 'limit');
+  });
+});
+
+// Two purchases one microsecond apart show that bounds have microsecond precision.
+const first = '2026-01-01T00:00:00.000001Z';
+const second = '2026-01-01T00:00:00.000002Z';
+describe.each(servings)('a date, %s,', (serving) => {
+  let secret: string;
   it.beforeAll(async ({ database, worker }) => {
     const organizationId = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organizationId));
-    const customerId = await addCustomer(database.pool, organizationId);
-    customer = encodeId('customer', customerId);
-    for (let count = 0; count < 26; count += 1) {
-      const id = await addPurchase(database.pool, organizationId, { customer_id: customerId });
-      ownPurchase = encodeId('purchase', id);
+    const customer_id = await addCustomer(database.pool, organizationId);
+    for (const created_at of [first, second]) {
+      await addPurchase(database.pool, organizationId, { customer_id, created_at });
     }
-    const other = await addOrganization(database.pool);
-    const foreign = await addPurchase(database.pool, other, {
-      customer_id: await addCustomer(database.pool, other),
-    });
-    foreignPurchase = encodeId('purchase', foreign);
     if (serving === 'from published files') await worker.syncAll();
   });
 
-  /** The URL of a route. */
-  const urlOf = (route: string): string =>
-    ({
-      list: '/v1/purchases',
-      customer: `/v1/customers/${customer}/purchases`,
-      stats: '/v1/purchases/stats',
-      purchase: `/v1/purchases/${ownPurchase}`,
-      identity: '/v1/me',
-    })[route] as string;
-  const lists = ['list', 'customer'];
-  const filtered = [...lists, 'stats'];
+  it.for([
+    ['since', '2026-01-01T00:00:00.000002Z', [second]],
+    ['since', '2026-01-01T00:00:00.000002', [second]],
+    ['since', '2026-01-01t00:00:00.000002z', [second]],
+    ['since', '2026-01-01T03:00:00.000002%2B03:00', [second]],
+    // The + of an offset arrives as a space.
+    ['since', '2026-01-01T03:00:00.000002+03:00', [second]],
+    ['since', '2025-12-31T21:30:00.000002-02:30', [second]],
+    ['since', '2026-01-01T00:00:00.000002-00:00', [second]],
+    ['since', '2026-01-01T00%3A00%3A00.000002Z', [second]],
+    ['since', '2026-01-01T00:00:00.000001001Z', [second]],
+    ['until', '2026-01-01T00:00:00.000001Z', [first]],
+    ['until', '2026-01-01T00:00:00.000001', [first]],
+    ['until', '2026-01-01T14:00:00.000001%2B14:00', [first]],
+    ['until', '2025-12-31T12:00:00.000001-12:00', [first]],
+    ['until', '2026-01-01T00:00:00.000001999Z', [first]],
+    ['since', '2026-01-01T00:00:00Z', [second, first]],
+    ['since', '2026-01-01T00:00Z', [second, first]],
+    ['since', '0001-01-01T00:00:00Z', [second, first]],
+    ['since', '2024-02-29T00:00:00Z', [second, first]],
+    ['since', '9999-12-31T23:59:59.999999Z', []],
+    ['until', '9999-12-31T23:59:59.999999Z', [second, first]],
+    ['since', `${first}&created_until=${first}`, [first]],
+  ] as const)(
+    'is an inclusive bound to the microsecond, in UTC without an offset: %s %s',
+    async ([bound, value, expected], { api }) => {
+      const query = `created_${bound}=${value}`;
+      const list = await api.get(`/v1/purchases?${query}`, secret);
+      const created = list.json().data.map((item: { created_at: string }) => item.created_at);
+      expect(created).toEqual(expected);
+      const stats = await api.get(`/v1/purchases/stats?${query}`, secret);
+      expect(stats.json().purchase_count).toBe(expected.length);
+    },
+  );
+});
 
-  describe('limit', () => {
-    it.for([
-      ['1', 1],
-      ['2', 2],
-      ['00005', 5],
-      ['25', 25],
-      ['100', 26],
-    ] as const)('of %s is accepted', async ([value, length], { send }) => {
-      for (const route of lists) {
-        expect((await send(route, `limit=${value}`)).json().data).toHaveLength(length);
-      }
-    });
-
-    it('is 25 by default', async ({ send }) => {
-      for (const route of lists) {
-        const { data, has_more: hasMore } = (await send(route, '')).json();
-        expect(data).toHaveLength(25);
-        expect(hasMore).toBe(true);
-      }
-    });
-
-    it.for([
-      ...['', '0', '000', '101', '-1', '-0', '%2B5', '+5', '1.5', '1.0', '1,5', '1e1', '0x10'],
-      ...['abc', '5a', 'NaN', 'Infinity', 'null', 'true', '%205', '5%20', '5%0A', '5%00'],
-      ...['%EF%BC%95', '%D9%A5', '2147483648', '9223372036854775808', '9'.repeat(400)],
-    ])('of "%s" is refused', (value, { expectRefused }) => expectRefused(lists, 'limit', value));
-  });
-
-  describe('group_limit', () => {
-    it.for(['1', '10', '50'])('of %s is accepted', (value, { expectAccepted }) =>
-      expectAccepted(['stats'], `group_by=day&group_limit=${value}`),
-    );
-
-    it.for(['', '0', '51', '-1', '1.5', '1e1', 'abc', '%205', '9223372036854775808'])(
-      'of "%s" is refused',
-      (value, { expectRefused }) => expectRefused(['stats'], 'group_limit', value),
-    );
-  });
-
-  describe('status', () => {
-    it.for(['any', 'pending', 'authorized', 'paid', 'abandoned', 'refunded', 'voided'])(
-      '%s is accepted',
-      (value, { expectAccepted }) => expectAccepted(filtered, `status=${value}`),
-    );
-
-    it.for(['', 'PAID', 'paid%20', 'paid,pending', 'open', 'null', 'toString', '__proto__'])(
-      '"%s" is refused',
-      (value, { expectRefused }) => expectRefused(filtered, 'status', value),
-    );
-  });
-
-  describe('platform', () => {
-    it.for(['shopify', 'nuvemshop', 'woocommerce', 'bling', 'facebook', 'popup'])(
-      '%s is accepted',
-      (value, { expectAccepted }) => expectAccepted(filtered, `platform=${value}`),
-    );
-
-    it.for(['', 'any', 'Shopify', 'magento', 'shopify,bling', 'constructor'])(
-      '"%s" is refused',
-      (value, { expectRefused }) => expectRefused(filtered, 'platform', value),
-    );
-  });
-
-  describe('group_by', () => {
-    it.for(['status', 'platform', 'currency', 'day', ...utmNames])(
-      '%s is accepted',
-      (value, { expectAccepted }) => expectAccepted(['stats'], `group_by=${value}`),
-    );
-
-    it.for(['', 'Day', 'month', 'payment_status', 'customer_id', 'toString', 'day,status'])(
-      '"%s" is refused',
-      (value, { expectRefused }) => expectRefused(['stats'], 'group_by', value),
-    );
-  });
-
-  describe.each(amountNames)('%s', (name) => {
-    it.for(['0', '1', '007', '9007199254740993', '9223372036854775807'])(
-      'of %s is accepted',
-      (value, { expectAccepted }) => expectAccepted(filtered, `${name}=${value}`),
-    );
-
-    it.for([
-      ...['', '-1', '-0', '%2B1', '1.5', '1.00', '1e3', '0x10', 'abc', '%201', '1%00', '1_000'],
-      ...['R$1', 'NaN', '9223372036854775808', '18446744073709551616', '9'.repeat(1000)],
-    ])('of "%s" is refused', (value, { expectRefused }) => expectRefused(filtered, name, value));
-  });
-
-  describe('customer_id', () => {
-    it('that is well-formed is accepted, even if it is unknown', async ({ expectAccepted }) => {
-      for (const value of [customer, 'cus_nobody', 'cus_a-b_c', `cus_${'a'.repeat(2000)}`]) {
-        await expectAccepted(['list', 'stats'], `customer_id=${value}`);
-      }
-    });
-
-    it.for([
-      ...['', 'cus_', 'cus', 'CUS_abc', 'pur_abc', 'customer_abc', '_abc', '1', 'cus_a%20b'],
-      ...['%20cus_abc', 'cus_abc%0A', 'cus_abc%00', 'cus_a.b', 'cus_%C3%A9', 'cus_a,cus_b'],
-    ])('"%s" is refused', (value, { expectRefused }) =>
-      expectRefused(['list', 'stats'], 'customer_id', value),
-    );
-  });
-
-  describe('of a path', () => {
-    it.for(['cus_abc', 'PUR_abc', 'pur_', 'abc', '1', 'pur_a%20b', 'pur_a.b', 'pur_%00', '%20'])(
-      'that should be a purchase is refused if it is "%s"',
-      async (id, { api }) => {
-        const response = await api.get(`/v1/purchases/${id}`, secret);
-        const { error } = expectRefusal(response, 'validation_error', 'purchase_id');
-        expect(error.message).toContain('purchase_id');
-      },
-    );
-
-    it.for(['pur_abc', 'CUS_abc', 'cus_', 'abc', '1', 'cus_a%2Fb', 'cus_%F0%9F%9B%92', 'stats'])(
-      'that should be a customer is refused if it is "%s"',
-      async (id, { api }) => {
-        const response = await api.get(`/v1/customers/${id}/purchases`, secret);
-        const { error } = expectRefusal(response, 'validation_error', 'customer_id');
-        expect(error.message).toContain('customer_id');
-      },
-    );
-  });
-
-  describe('starting_after', () => {
-    it('that is a purchase of the organization is accepted', ({ expectAccepted }) =>
-      expectAccepted(lists, `starting_after=${ownPurchase}`));
-
-    it('that names no purchase of the organization is an invalid cursor', async ({ send }) => {
-      const unknown = [
-        ...[
-          unknownPurchase,
-          foreignPurchase,
-          customer,
-          ownPurchase.toUpperCase(),
-          `${ownPurchase}0`,
-        ],
-        ...['pur_', 'pur_nobody', 'abc', '1', 'pur_%00', `%20${ownPurchase}`],
-        ...[`${ownPurchase}%0A`, `pur_${'a'.repeat(5000)}`, '9223372036854775808'],
-      ];
-      for (const route of lists) {
-        for (const value of unknown) {
-          const response = await send(route, `starting_after=${value}`);
-          const { error } = expectRefusal(response, 'invalid_request', 'starting_after');
-          expect(error.message).toContain('starting_after');
-        }
-      }
-    });
-
-    it('that is unknown is an invalid cursor, also if no purchase matches', async ({ send }) => {
-      for (const route of lists) {
-        const response = await send(route, `starting_after=${unknownPurchase}&platform=popup`);
-        expectRefusal(response, 'invalid_request', 'starting_after');
-      }
-    });
-  });
-
-  describe.each(utmNames)('%s', (name) => {
-    it.for([
-      ['256 letters', 'a'.repeat(256)],
-      ['256 characters of two bytes', '%C3%A9'.repeat(256)],
-      ['256 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(256)],
-      ['odd characters', "%27%22%25%5C%3B--%0A%09+%7F%E2%80%A8'"],
-    ] as const)('of %s is accepted', ([_name, value], { expectAccepted }) =>
-      expectAccepted(['stats'], `${name}=${value}`),
-    );
-
-    it.for([
-      ['empty text', ''],
-      ['257 letters', 'a'.repeat(257)],
-      ['257 characters beyond the basic plane', '%F0%9F%9B%92'.repeat(257)],
-      ['a NUL', 'a%00b'],
-    ] as const)('of %s is refused', ([_name, value], { expectRefused }) =>
-      expectRefused(['stats'], name, value),
-    );
-
-    it('is a parameter of statistics only', ({ expectRefused }) => expectRefused(lists, name, 'a'));
+it('the limits are 600 requests a minute by default, also without a valid key', async ({
+  startApi,
+}) => {
+  const { rateLimitPerMinute, failedKeysPerMinute } = readSettings({});
+  expect([rateLimitPerMinute, failedKeysPerMinute]).toEqual([600, 600]);
+  const api = await startApi({ rateLimitPerMinute });
+  const { headers } = await api.get('/v1/me', shop.secret);
+  expect(headers).toMatchObject({
+    'x-ratelimit-limit': '600',
+    'x-ratelimit-remaining': '599',
   });
 });

@@ -154,18 +154,9 @@ describe.each(servings)('GET /v1/purchases/timeseries, %s,', (serving) => {
     }
   });
 
-  it('refuses an unknown interval or dimension, and more than 1,000 periods', async () => {
+  it('refuses to group by day, and more than 1,000 periods', async () => {
     await store();
-    for (const [query, param] of [
-      ['', 'interval'],
-      ['interval=year', 'interval'],
-      ['interval=day&group_by=day', 'group_by'],
-      ['interval=day&group_limit=51', 'group_limit'],
-      ['interval=day&timezone=Mars', 'timezone'],
-      ['interval=day&limit=10', 'limit'],
-    ] as const) {
-      expectRefusal(await request(query), 'validation_error', param);
-    }
+    expectRefusal(await request('interval=day&group_by=day'), 'validation_error', 'group_by');
     const bounds = 'created_since=2026-01-01T00:00:00Z&created_until=2026-02-11T16:00:00Z';
     const refused = await request(`interval=hour&${bounds}`);
     expectRefusal(refused, 'validation_error', 'interval');

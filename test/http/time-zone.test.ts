@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 import { test as it } from '../support/fixtures.ts';
-import { expectRefusal } from './refusal.ts';
 import { servedShop, servings } from './served-shop.ts';
 
 describe.each(servings)('the time zone of statistics, %s,', (serving) => {
@@ -56,19 +55,5 @@ describe.each(servings)('the time zone of statistics, %s,', (serving) => {
     for (const query of ['', 'group_by=status']) {
       expect(await stats(`${query}&timezone=Asia/Tokyo`)).toEqual(await stats(query));
     }
-  });
-
-  it.each(['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America%2FSao%20Paulo', 'local'])(
-    'is refused and named if it is unknown: "%s"',
-    async (name) => {
-      for (const query of ['group_by=day&', '']) {
-        expectRefusal(await get(`${query}timezone=${name}`), 'validation_error', 'timezone');
-      }
-    },
-  );
-
-  it('is no parameter of a list', async () => {
-    const response = await shop.get('/v1/purchases?timezone=UTC');
-    expectRefusal(response, 'validation_error', 'timezone');
   });
 });

@@ -9,20 +9,15 @@ const publicId = (id: bigint) => encodeId('customer', id);
 describe('the filters of the customer list', () => {
   const ids: Record<string, bigint> = {};
 
-  const it = test
-    .extend(
-      'matching',
-      ({ api, shop }) =>
-        async (query: string, secret = shop.secret) =>
-          (await readIds(api, secret, `/v1/customers?${query}`)).map(
-            (found) =>
-              Object.keys(ids).find((name) => publicId(ids[name] as bigint) === found) ?? found,
-          ),
-    )
-    .extend('refusal', ({ get }) => async (query: string) => {
-      const response = await get(`/v1/customers?${query}`);
-      return { status: response.statusCode, ...response.json().error };
-    });
+  const it = test.extend(
+    'matching',
+    ({ api, shop }) =>
+      async (query: string, secret = shop.secret) =>
+        (await readIds(api, secret, `/v1/customers?${query}`)).map(
+          (found) =>
+            Object.keys(ids).find((name) => publicId(ids[name] as bigint) === found) ?? found,
+        ),
+  );
 
   const relations: Record<string, bigint> = {};
 
@@ -80,15 +75,9 @@ describe('the filters of the customer list', () => {
       });
     }
   });
-  it('select customers by subscription', async ({ matching, refusal }) => {
+  it('select customers by subscription', async ({ matching }) => {
     expect(await matching('is_subscribed=true')).toEqual(['late', 'early']);
     expect(await matching('is_subscribed=false')).toEqual(['middle']);
-    for (const value of ['1', 'TRUE', 'yes', '']) {
-      expect(await refusal(`is_subscribed=${value}`)).toMatchObject({
-        status: 422,
-        param: 'is_subscribed',
-      });
-    }
   });
 
   it('bound creation and update inclusively, to the microsecond and across offsets', async ({
@@ -113,21 +102,11 @@ describe('the filters of the customer list', () => {
     expect(await matching('updated_since=2026-04-01T00:00:00.000002Z')).toEqual(['early']);
   });
 
-  it('refuse a value that is no instant', async ({ refusal }) => {
-    for (const name of ['created_since', 'created_until', 'updated_since']) {
-      for (const value of ['2026-02-30T00:00:00Z', 'yesterday', '2026-01-01', '']) {
-        expect(await refusal(`${name}=${value}`)).toMatchObject({ status: 422, param: name });
-      }
-    }
-  });
-
-  it('find a whole email address, case-insensitively', async ({ matching, refusal }) => {
+  it('find a whole email address, case-insensitively', async ({ matching }) => {
     expect(await matching('email=EARLY@example.COM')).toEqual(['middle', 'early']);
     expect(await matching('email=arly@example.com')).toEqual([]);
     expect(await matching('email=early@example.co_')).toEqual([]);
     expect(await matching('email=%25')).toEqual([]);
-    expect(await refusal('email=')).toMatchObject({ status: 422, param: 'email' });
-    expect(await refusal('email=a%00b')).toMatchObject({ status: 422, param: 'email' });
   });
 
   it('find an address with a plus, encoded or not', async ({ database, matching }) => {
@@ -187,22 +166,9 @@ describe('the filters of the customer list', () => {
     expect(await matching('phone=558887777')).toEqual([]);
   });
 
-  it('refuse a phone that is too short, too long or without a digit', async ({
-    matching,
-    refusal,
-  }) => {
-    for (const value of ['77', '', '1'.repeat(33), 'abc', '%25%25%25', '___', '١٢٣']) {
-      expect(await refusal(`phone=${encodeURI(value).replaceAll('%25', '%')}`)).toMatchObject({
-        type: 'validation_error',
-        param: 'phone',
-      });
-    }
-    expect(await matching(`phone=${'1'.repeat(32)}`)).toEqual([]);
-  });
-
   it.for(['tag', 'segment'] as const)(
     'select the customers of a %s',
-    async (relation, { otherShop, matching, refusal }) => {
+    async (relation, { otherShop, matching }) => {
       const by = (name: string) =>
         `${relation}_id=${encodeId(relation, relations[name] as bigint)}`;
       expect(await matching(by(relation))).toEqual(['late', 'early']);
@@ -212,10 +178,6 @@ describe('the filters of the customer list', () => {
       expect(await matching(by(`foreign ${relation}`))).toEqual([]);
       expect(await matching(by(relation), otherShop.secret)).toEqual([]);
       expect(await matching(`${relation}_id=${encodeId(relation, 10n ** 9n)}`)).toEqual([]);
-      expect(await refusal(`${relation}_id=cus_1`)).toMatchObject({
-        status: 422,
-        param: `${relation}_id`,
-      });
     },
   );
 

@@ -126,19 +126,4 @@ describe('the customers of a segment', () => {
       publicIds(0),
     );
   });
-
-  it('accept no other parameter', async ({ get }) => {
-    for (const [query, param] of [
-      ['sort=updated', 'sort'],
-      ['is_subscribed=true', 'is_subscribed'],
-      ['limit=0', 'limit'],
-    ] as const) {
-      const response = await get(`${customersOf('Empty')}?${query}`);
-      expect(response.statusCode).toBe(422);
-      expect(response.json().error.param).toBe(param);
-    }
-    const badPath = await get('/v1/segments/cus_1/customers');
-    expect(badPath.statusCode).toBe(422);
-    expect(badPath.json().error.param).toBe('segment_id');
-  });
 });
