@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { formatInstant, parseInstant } from '../../src/domain/instant.ts';
-import { averageTicket, UnknownCursorError } from '../../src/domain/purchase-engine.ts';
+import { averageTicket } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, StatsDimension } from '../../src/domain/purchase-query.ts';
 import { test as it } from '../support/fixtures.ts';
 import { engines, hasClickHouse, type Stored, storeIn } from './store.ts';
@@ -21,21 +21,6 @@ describe.each(engines)('the engine %s', (name) => {
     return (await store.engine.stats(organization, query)).result;
   };
 
-  it('returns empty results for an organization without purchases', async () => {
-    const { organization } = await store.shop([]);
-    expect(await statsOf(organization, {}, 'day')).toEqual({
-      purchaseCount: 0n,
-      customerCount: 0n,
-      revenueInCents: 0n,
-      currency: null,
-      mixedCurrencies: false,
-      groups: [],
-      groupsTruncated: false,
-    });
-    const { result } = await store.engine.list(organization, { filters: {}, limit: 25 });
-    expect(result).toEqual({ purchases: [], hasMore: false });
-  });
-
   it('counts purchases and distinct customers and adds their values to the cent', async () => {
     const { organization } = await store.shop([
       { purchase_value_in_cents: 2n ** 62n },
@@ -48,36 +33,6 @@ describe.each(engines)('the engine %s', (name) => {
       customerCount: 2n,
       revenueInCents: 3n * 2n ** 62n - 1n,
     });
-  });
-
-  it('returns the only currency, or that there are several', async () => {
-    const { organization } = await store.shop([
-      { currency: 'BRL', platform: 'bling' },
-      { currency: null, platform: 'bling' },
-      { currency: 'USD', platform: 'popup' },
-      { currency: null, platform: 'facebook' },
-    ]);
-    const currencyOf = async (filters: PurchaseFilters) => {
-      const { currency, mixedCurrencies } = await statsOf(organization, filters);
-      return [currency, mixedCurrencies];
-    };
-    expect(await currencyOf({ platform: 'bling' })).toEqual(['BRL', false]);
-    expect(await currencyOf({ platform: 'facebook' })).toEqual([null, false]);
-    expect(await currencyOf({})).toEqual([null, true]);
-  });
-
-  it('returns the only currency if some purchases have none', async () => {
-    const { organization } = await store.shop([
-      { currency: 'BRL', platform: 'bling' },
-      { currency: null, platform: 'bling' },
-      { currency: null, platform: 'facebook' },
-    ]);
-    for (const groupBy of [undefined, 'utm_source'] as const) {
-      const currencyOf = async (filters: PurchaseFilters) =>
-        (await statsOf(organization, filters, groupBy)).currency;
-      expect(await currencyOf({ platform: 'bling' })).toBe('BRL');
-      expect(await currencyOf({ platform: 'facebook' })).toBeNull();
-    }
   });
 
   it.for([{ currencies: [null, null, 'BRL', 'BRL'] }, { currencies: [null, 'BRL', 'BRL', 'USD'] }])(
@@ -101,54 +56,6 @@ describe.each(engines)('the engine %s', (name) => {
       }
     },
   );
-
-  it('ranks groups by revenue, then count, then key, null last', async () => {
-    const { organization } = await store.shop([
-      { utm_source: 'big', purchase_value_in_cents: 900 },
-      { utm_source: 'often', purchase_value_in_cents: 100 },
-      { utm_source: 'often', purchase_value_in_cents: 100 },
-      { utm_source: 'b', purchase_value_in_cents: 200 },
-      { utm_source: 'a', purchase_value_in_cents: 200 },
-      { utm_source: null, purchase_value_in_cents: 200 },
-      { utm_source: 'é', purchase_value_in_cents: 200 },
-      { utm_source: '', purchase_value_in_cents: 200 },
-      { utm_source: 'Z', purchase_value_in_cents: 200 },
-    ]);
-    const { groups } = await statsOf(organization, {}, 'utm_source');
-    expect(groups.map(({ key }) => key)).toEqual(['big', 'often', '', 'Z', 'a', 'b', 'é', null]);
-    expect(groups[1]).toEqual({ key: 'often', purchaseCount: 2n, revenueInCents: 200n });
-  });
-
-  it('returns whether there are more groups than the limit', async () => {
-    const { organization } = await store.shop(
-      ['a', 'b', 'c'].map((source) => ({ utm_source: source, purchase_value_in_cents: 1 })),
-    );
-    for (const [limit, keys, truncated] of [
-      [2, ['a', 'b'], true],
-      [3, ['a', 'b', 'c'], false],
-      [4, ['a', 'b', 'c'], false],
-    ] as const) {
-      const stats = await statsOf(organization, {}, 'utm_source', limit);
-      expect(stats.groups.map(({ key }) => key)).toEqual(keys);
-      expect(stats.groupsTruncated).toBe(truncated);
-      expect(stats.purchaseCount).toBe(3n);
-    }
-  });
-
-  it('groups by days in UTC', async () => {
-    const { organization } = await store.shop([
-      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
-      { created_at: '2026-03-02T00:00:00+00:00', purchase_value_in_cents: 2 },
-      { created_at: '2026-03-01T22:00:00-03:00', purchase_value_in_cents: 1 },
-      { created_at: '0001-01-01T00:00:00Z', purchase_value_in_cents: 9 },
-    ]);
-    const { groups } = await statsOf(organization, {}, 'day');
-    expect(groups).toEqual([
-      { key: '0001-01-01', purchaseCount: 1n, revenueInCents: 9n },
-      { key: '2026-03-02', purchaseCount: 2n, revenueInCents: 3n },
-      { key: '2026-03-01', purchaseCount: 1n, revenueInCents: 3n },
-    ]);
-  });
 
   it('applies each filter to lists and statistics', async () => {
     const plain = { created_at: '2026-01-01T00:00:00Z', purchase_value_in_cents: 100 };
@@ -181,37 +88,6 @@ describe.each(engines)('the engine %s', (name) => {
       expect(found, Object.keys(filters).join()).toEqual([ids[index]]);
       expect((await statsOf(organization, filters)).purchaseCount).toBe(1n);
     }
-  });
-
-  it('refuses a cursor that is no purchase of the organization', async () => {
-    const { organization } = await store.shop([{}]);
-    const { ids } = await store.shop([{}]);
-    for (const startingAfter of [ids[0] as bigint, 10n ** 15n]) {
-      await expect(
-        store.engine.list(organization, { filters: {}, limit: 1, startingAfter }),
-      ).rejects.toBeInstanceOf(UnknownCursorError);
-    }
-  });
-
-  it('returns no purchases of another organization', async () => {
-    const { organization } = await store.shop([{ utm_source: 'mine', purchase_value_in_cents: 1 }]);
-    const other = await store.shop([{ utm_source: 'theirs', purchase_value_in_cents: 5 }]);
-    expect((await store.engine.get(organization, other.ids[0] as bigint)).result).toBeNull();
-    const theirs = { customerId: other.customers[0] as bigint };
-    expect((await statsOf(organization, theirs)).purchaseCount).toBe(0n);
-    expect((await statsOf(organization, { utm_source: 'theirs' })).revenueInCents).toBe(0n);
-    expect((await statsOf(organization, {}, 'utm_source')).groups).toEqual([
-      { key: 'mine', purchaseCount: 1n, revenueInCents: 1n },
-    ]);
-  });
-
-  it('returns an instant that is not before the last write it shows', async () => {
-    const before = BigInt(Date.now()) * 1000n;
-    const { organization } = await store.shop([{}]);
-    const { asOf } = await store.engine.list(organization, { filters: {}, limit: 1 });
-    expect(formatInstant(asOf) >= formatInstant(before - 1_000_000n)).toBe(true);
-    expect(asOf <= BigInt(Date.now() + 1_000) * 1000n).toBe(true);
-    expect(await store.engine.freshness(organization)).toBeGreaterThanOrEqual(asOf);
   });
 
   it('rejects with the reason of a signal that is aborted', async () => {

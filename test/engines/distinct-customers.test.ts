@@ -76,6 +76,7 @@ const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc
 const numRuns = Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 15));
 
 it('are those of Postgres, in statistics and in each period, however purchases change', {
+  tags: ['slow'],
   timeout: 240_000,
 }, async ({ database, directory }) => {
   const organization = await addOrganization(database.pool);

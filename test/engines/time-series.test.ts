@@ -26,27 +26,6 @@ describe.each(engines)('a time series of the engine %s', (name) => {
       ),
     }));
 
-  it('goes from the first to the last purchase, without gaps', async () => {
-    const { organization } = await store.shop([
-      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 10 },
-      { created_at: '2026-03-01T00:00:00Z', purchase_value_in_cents: 20 },
-      { created_at: '2026-03-03T12:00:00Z', purchase_value_in_cents: -5 },
-      { created_at: '2026-03-03T13:00:00Z', purchase_value_in_cents: 7, customer: 1 },
-    ]);
-    const series = await seriesOf(organization, {});
-    expect(series).toMatchObject({ purchaseCount: 4n, customerCount: 2n, revenueInCents: 32n });
-    expect(shown(series)).toEqual([
-      {
-        key: null,
-        periods: [
-          '2026-03-01T00:00:00Z: 2 of 1 for 30',
-          '2026-03-02T00:00:00Z: 0 of 0 for 0',
-          '2026-03-03T00:00:00Z: 2 of 2 for 2',
-        ],
-      },
-    ]);
-  });
-
   it('begins and ends with the periods that its bounds cut', async () => {
     const { organization } = await store.shop([
       { created_at: '2026-03-04T10:00:00Z', purchase_value_in_cents: 1 },
@@ -72,35 +51,6 @@ describe.each(engines)('a time series of the engine %s', (name) => {
       '2026-01-01T03:00:00Z: 0 of 0 for 0',
       '2026-02-01T03:00:00Z: 0 of 0 for 0',
       '2026-03-01T03:00:00Z: 1 of 1 for 1',
-    ]);
-  });
-
-  it('has a series for each group of the ranking, over the same periods', async () => {
-    const { organization } = await store.shop([
-      { created_at: '2026-03-02T00:00:00Z', utm_source: 'a', purchase_value_in_cents: 5 },
-      { created_at: '2026-03-03T00:00:00Z', utm_source: null, purchase_value_in_cents: 9 },
-      { created_at: '2026-03-01T00:00:00Z', utm_source: 'least', purchase_value_in_cents: 1 },
-    ]);
-    const series = await seriesOf(organization, { groupBy: 'utm_source', groupLimit: 2 });
-    expect(series.seriesTruncated).toBe(true);
-    expect(series.purchaseCount).toBe(3n);
-    expect(shown(series)).toEqual([
-      {
-        key: null,
-        periods: [
-          '2026-03-01T00:00:00Z: 0 of 0 for 0',
-          '2026-03-02T00:00:00Z: 0 of 0 for 0',
-          '2026-03-03T00:00:00Z: 1 of 1 for 9',
-        ],
-      },
-      {
-        key: 'a',
-        periods: [
-          '2026-03-01T00:00:00Z: 0 of 0 for 0',
-          '2026-03-02T00:00:00Z: 1 of 1 for 5',
-          '2026-03-03T00:00:00Z: 0 of 0 for 0',
-        ],
-      },
     ]);
   });
 

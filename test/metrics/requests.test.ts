@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
-import type { Scrape } from '../support/metrics.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
+import { addKey } from '../support/shop.ts';
 import { failedKeyLimit, measuredTest as it, rateLimit, uncached } from './measured-api.ts';
 
 describe('the metrics of the API', () => {
@@ -24,46 +23,6 @@ describe('the metrics of the API', () => {
       expect(after.value(series(route, status)), url).toBe(before + 1);
       expect(after.text).not.toMatch(/nobody|secret/);
     }
-  });
-
-  it('show the duration of a slow query in the sum and the buckets', async ({
-    service,
-    database,
-  }) => {
-    const { pool } = database;
-    // No file has its purchases, so Postgres answers.
-    const { secret } = await addKey(pool, await addOrganization(pool));
-    const url = '/v1/purchases/stats';
-    const read = ({ value }: Scrape) => {
-      const [sum = 0, underOneSecond = 0, all = 0] = [
-        'sum{',
-        'bucket{le="1",',
-        'bucket{le="+Inf",',
-      ].map((part) => value(`crm_http_request_duration_seconds_${part}route="${url}"}`));
-      return { sum, underOneSecond, all };
-    };
-    const before = read(await service.scrape());
-    const locking = await pool.connect();
-    await locking.query('begin; lock table purchases in access exclusive mode');
-    const headers = { authorization: `Bearer ${secret}` };
-    const slow = service.client.send({ method: 'GET', url, headers });
-    const busy = 'crm_postgres_connections{pool="purchases",state="busy"}';
-    await service.until(busy);
-    await locking.query('select pg_sleep(1.1)');
-    await locking.query('rollback');
-    locking.release();
-    expect((await slow).status).toBe(200);
-    const after = read(await service.until((scrape) => read(scrape).all === before.all + 1));
-    expect(after.sum).toBeGreaterThanOrEqual(before.sum + 1);
-    expect(after.underOneSecond).toBe(before.underOneSecond);
-  });
-
-  it('count a failed request with status 500', async ({ service, database, send }) => {
-    const failed = 'crm_http_request_duration_seconds_count{route="/v1/segments",status="500"}';
-    await database.pool.query('alter table segments rename column name to title');
-    expect((await send('/v1/segments')).status).toBe(500);
-    await database.pool.query('alter table segments rename column title to name');
-    await service.until(({ value }) => value(failed) === 1);
   });
 
   it('count failed keys, and requests beyond each limit', { tags: ['slow'] }, async ({

@@ -134,11 +134,6 @@ describe('the metrics of the API', () => {
     },
   );
 
-  it('include the event loop and the memory of the process', async ({ service }) => {
-    const { value } = await service.until('nodejs_eventloop_lag_p99_seconds');
-    expect(value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
-  });
-
   it('are served on their own port, for GET and HEAD, and not by the API', async ({
     service,
     send,

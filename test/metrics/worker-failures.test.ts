@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'vitest';
 import {
@@ -7,8 +7,7 @@ import {
   readCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
-import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 import { measuredTest as it, withoutCapture } from './measured-worker.ts';
 
 const failures = (stage: string) => `crm_sync_failures_total{stage="${stage}"}`;
@@ -86,21 +85,5 @@ describe('the metrics of a worker that fails or repairs', { timeout: 120_000 }, 
     await withoutCapture(database.pool, update('infinity'));
     await service.until(repairs('failed'));
     await database.pool.query(update('2026-01-01T00:00:00Z'));
-  });
-
-  it('count failed compactions', { tags: ['slow'] }, async ({
-    service,
-    database,
-    directory,
-    shop,
-    customerId,
-  }) => {
-    const { organizationId } = shop;
-    // The worker cannot replace a folder by a file.
-    const unfinished = unfinishedBasePath(organizationDirectory(directory, organizationId));
-    mkdirSync(unfinished);
-    await addPurchases(database.pool, organizationId, customerId, 21_000);
-    await service.until(failures('compact'));
-    rmdirSync(unfinished);
   });
 });

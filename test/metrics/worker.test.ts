@@ -1,21 +1,9 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import {
-  currentFile,
-  organizationDirectory,
-  readCurrent,
-} from '../../src/purchase-store/current.ts';
-import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
-import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { type Scrape, scraperOf } from '../support/metrics.ts';
-import {
-  addACent,
-  addCustomer,
-  addOrganization,
-  addPurchase,
-  addPurchases,
-} from '../support/shop.ts';
+import { addCustomer, addOrganization, addPurchase, addPurchases } from '../support/shop.ts';
 import { measuredTest, withoutCapture } from './measured-worker.ts';
 
 const it = measuredTest
@@ -130,64 +118,6 @@ describe('the metrics of the worker', () => {
     expect(after.value('crm_sync_verification_differences_total')).toBe(1);
     const last = after.value('crm_sync_last_verification_timestamp_seconds');
     expect(last).toBeGreaterThan(verifiedAt);
-  });
-
-  it('count failed polls', async ({ service, database }) => {
-    await service.until('crm_sync_failures_total{stage="poll"}', () =>
-      database.pool.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and application_name = 'crm-data-service sync'`,
-      ),
-    );
-  });
-
-  it.for([
-    ['the table purchases was replaced or rewritten', 'truncate purchases'],
-    [
-      'the triggers that capture changes were changed',
-      `alter table purchases disable trigger log_updated_purchases;
-       alter table purchases enable trigger log_updated_purchases`,
-    ],
-    [
-      'the change log does not reach back far enough',
-      // Beyond this transaction: a poll that runs meanwhile does not see the row, and has its id as xmin.
-      `insert into purchase_change_pruning (pruned_below)
-       values ((pg_current_xact_id()::text::bigint + 1)::text::xid8)
-       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
-    ],
-    [
-      'Postgres, its change log or the data folder was restored',
-      'delete from purchase_changes where token is not null',
-    ],
-    [
-      'this is another database, or another organization has this id',
-      `update organizations set identity = gen_random_uuid(); ${addACent}`,
-    ],
-    ['the published files are damaged', null],
-  ] as const)(
-    'count rebuilds by reason: %s',
-    async ([reason, cause], { service, untilLive, database, directory, shop, customerId }) => {
-      const { organizationId } = shop;
-      const rebuilds = `crm_sync_build_duration_seconds_count{kind="load",reason="${reason}"}`;
-      await addPurchases(database.pool, organizationId, customerId, 10);
-      await untilLive();
-      const folder = organizationDirectory(directory, organizationId);
-      const { log = '' } = readCurrent(folder, layoutVersion) ?? {};
-      // Again if it had no effect: a tick that runs meanwhile commits a token that the deletion of
-      // all tokens does not see.
-      await service.until(rebuilds, async () => {
-        if (cause === null) sendDamageReport(directory, organizationId, log);
-        else await database.pool.query(cause);
-        await sleep(500);
-      });
-    },
-  );
-
-  it('count compactions', { tags: ['slow'] }, async ({ service, database, shop, customerId }) => {
-    const compactions =
-      'crm_sync_build_duration_seconds_count{kind="compact",reason="the log is large"}';
-    await addPurchases(database.pool, shop.organizationId, customerId, 21_000);
-    await service.until(({ value }) => value(compactions) === 1);
   });
 
   it('show a standby without the state of the organizations', { tags: ['slow'] }, async ({

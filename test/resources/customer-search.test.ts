@@ -95,26 +95,6 @@ describe('the search of customers', () => {
     expect(await found('conceicao\nze')).toEqual([]);
     expect(await found('example+55')).toEqual([]);
   });
-
-  it('follows changes', async ({ database, shop, found }) => {
-    const id = await addRow(database.pool, 'customers', {
-      organization_id: shop.organizationId,
-      name: 'Before',
-    });
-    await database.pool.query('update customers set name = $1 where id = $2', ['Áfter', id]);
-    expect(await found('before')).toEqual([]);
-    expect(await found('after')).toEqual(['Áfter']);
-    await database.pool.query('delete from customers where id = $1', [id]);
-    expect(await found('after')).toEqual([]);
-  });
-
-  it('stores names of any length', async ({ database, shop, found }) => {
-    const name = Array.from({ length: 4000 }, (_, index) => `word${index}`).join(' ');
-    const phone = '1234567890'.repeat(1000);
-    const organization_id = shop.organizationId;
-    await addRow(database.pool, 'customers', { organization_id, name, phone });
-    expect(await found('word3999')).toEqual([name]);
-  });
 });
 
 describe('the schema of the search', () => {

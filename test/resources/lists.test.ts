@@ -91,38 +91,14 @@ describe.each(lists)('$url', ({ url, resource, table, orders, hasSingle }) => {
     expect(await readIds(api, otherShop.secret, url)).toEqual([foreignId]);
   });
 
-  it('shows the object type of each item, and instants in UTC to the microsecond', async ({
-    api,
-    shop,
-  }) => {
-    const items = (await readPages(api, shop.secret, url, 100)).flat();
-    for (const item of items) {
-      const row = rows.find(({ id }) => encodeId(resource, id) === item.id);
-      expect(item.object).toBe(resource);
-      expect(item.created_at).toBe(row?.created_at);
-      if (table !== 'tags') expect(item.updated_at).toBe(row?.updated_at);
-    }
-  });
-
   if (hasSingle) {
     describe('/{id}', () => {
-      it('shows each item of the list, with an ETag that results in 304', async ({
-        api,
-        shop,
-        get,
-      }) => {
+      it('shows each item of the list', async ({ api, shop, get }) => {
         const items = (await readPages(api, shop.secret, url, 100)).flat();
         for (const item of items) {
           const response = await get(`${url}/${item.id}`);
           expect(response.statusCode).toBe(200);
           expect(response.json<Item>()).toMatchObject(item);
-          const etag = String(response.headers.etag);
-          expect(etag).toMatch(/^"[^"]+"$/);
-          const again = await get(`${url}/${item.id}`, {
-            'if-none-match': etag,
-          });
-          expect(again.statusCode).toBe(304);
-          expect(again.body).toBe('');
         }
       });
     });
