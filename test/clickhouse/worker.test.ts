@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
 import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/client.ts';
@@ -19,7 +18,6 @@ import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import type { Organization, Organizations } from '../../sync/tick/organizations.ts';
 import { startPublication } from '../../sync/tick/start.ts';
 import { runTick } from '../../sync/tick/tick.ts';
-import { awkwardPurchase } from '../support/awkward-purchases.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import {
   addACent,
@@ -42,77 +40,6 @@ async function readLoadsWithRows(clickhouse: ClickHouse, organizationId: bigint)
 }
 
 describe('a worker', () => {
-  it('publishes awkward purchases, and their changes', async ({
-    database: { pool },
-    newShop: { organizationId },
-    sync,
-    expectEqual,
-  }) => {
-    const customers = [
-      await addCustomer(pool, organizationId),
-      await addCustomer(pool, organizationId),
-    ];
-    const [purchases = []] = fc.sample(
-      fc.array(awkwardPurchase(customers), { minLength: 150, maxLength: 150 }),
-      1,
-    );
-    for (const purchase of purchases) await addPurchase(pool, organizationId, purchase);
-    for (const text of ['\\', '\\N', '\b\f\r\v\n\t', "'\\t'", '\\\\N', '']) {
-      const values = { order_number: text, utm_term: text, customer_id: customers[0] as bigint };
-      await addPurchase(pool, organizationId, values);
-    }
-    await sync();
-    await expectEqual();
-    await pool.query(`${addACent} where organization_id = $1 and id % 3 = 0`, [organizationId]);
-    await pool.query('delete from purchases where organization_id = $1 and id % 5 = 0', [
-      organizationId,
-    ]);
-    const other = await addOrganization(pool);
-    const customerOfOther = await addCustomer(pool, other);
-    const move =
-      'update purchases set organization_id = $2, customer_id = $3 where organization_id = $1';
-    await pool.query(`${move} and id % 7 = 0`, [organizationId, other, customerOfOther]);
-    await sync();
-    await expectEqual();
-    await pool.query(addACent);
-    await pool.query(move, [other, organizationId, customers[1]]);
-    await sync();
-    await expectEqual();
-  });
-
-  it('compacts many changes into a new load, and drops the one that it replaces', async ({
-    database: { pool },
-    clickhouse,
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    generation,
-    expectEqual,
-  }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openClickHouseWorker({ maxLogRecords: 100 });
-    await worker.once([organizationId]);
-    const { loadId } = await generation();
-    await pool.query(`${addACent} where organization_id = $1 and id % 2 = 0`, [organizationId]);
-    await pool.query('delete from purchases where organization_id = $1 and id % 5 = 0', [
-      organizationId,
-    ]);
-    await worker.once([organizationId]);
-    const compacted = await generation();
-    expect(compacted.loadId).not.toBe(loadId);
-    expect(compacted.writers).toEqual([]);
-    await expectEqual();
-
-    const stop = follow(worker);
-    const loads = () => readLoadsWithRows(clickhouse, organizationId);
-    while ((await loads()).length !== 1) await sleep(50);
-    expect(await loads()).toEqual([compacted.loadId]);
-    await pool.query(`${addACent} where organization_id = $1 and id % 3 = 0`, [organizationId]);
-    while ((await generation()).writers.length === 0) await sleep(20);
-    await stop();
-    await expectEqual();
-  });
-
   it('keeps the changes that are published during a compaction, and during a load', async ({
     database: { pool },
     clickhouse,

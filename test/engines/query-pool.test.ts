@@ -80,12 +80,6 @@ const it = test
   });
 
 describe('the query pool of DuckDB', () => {
-  it('ends a query at its deadline, and continues with the next', async ({ open }) => {
-    const pool = open({ timeoutMs: 500 });
-    expect(await pool.run('a').outcome).toBeInstanceOf(QueryTimeoutError);
-    await pool.expectUsable();
-  });
-
   it('ends a query whose client disconnects between two statements', async ({ open }) => {
     const pool = open();
     const query = pool.run('a', async (connection) => {
@@ -159,33 +153,6 @@ describe('the query pool of DuckDB', () => {
     flood[1]?.abort();
     expect(await waiting.outcome).toEqual([[42]]);
     await pool.expectStarted('a0', 'a1', 'b1', 'b2', 'c1', 'a2');
-  });
-
-  it('refuses queries beyond the queue limits, of one client or of all', async ({ open }) => {
-    const pool = open({ queueLimit: 3, queueLimitPerClient: 2 });
-    const running = pool.run('a1');
-    const [second, third] = [pool.run('a2'), pool.run('a3')];
-    expect(await pool.run('a4').outcome).toBeInstanceOf(QueueFullError);
-    const other = pool.run('b1', quick);
-    expect(await pool.run('b2').outcome).toBeInstanceOf(QueueFullError);
-    expect(await pool.run('c1').outcome).toBeInstanceOf(QueueFullError);
-    // The next query takes the place of an aborted one.
-    second.abort();
-    const another = pool.run('c2', quick);
-    expect(await pool.run('c3').outcome).toBeInstanceOf(QueueFullError);
-    running.abort();
-    for (const { outcome } of [other, another]) expect(await outcome).toEqual([[42]]);
-    third.abort();
-    await pool.expectUsable('a');
-  });
-
-  it('runs a query without a queue if a slot is free', async ({ open }) => {
-    const pool = open({ queueLimit: 0, queueLimitPerClient: 0 });
-    const running = pool.run('a1');
-    expect(await pool.run('b1').outcome).toBeInstanceOf(QueueFullError);
-    running.abort();
-    await running.outcome;
-    await pool.expectUsable('b');
   });
 
   it('runs the queries in the queue before it closes', async ({ open }) => {

@@ -1,8 +1,7 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { test as it } from '../support/fixtures.ts';
-import { addCustomer, addOrganization } from '../support/shop.ts';
-import { expectRefusal } from './refusal.ts';
+import { addCustomer } from '../support/shop.ts';
 import { customerUrl, purchaseUrl, servedShop, servings } from './served-shop.ts';
 
 const idsIn = (body: { data: { id: string }[] }) => body.data.map(({ id }) => id);
@@ -59,21 +58,6 @@ describe.each(servings)('purchases, %s,', (serving) => {
     ]);
     const nothing = await shop.get(customerUrl(idle));
     expect(nothing.json()).toStrictEqual({ data: [], has_more: false });
-  });
-
-  it('that do not exist, or whose customer does not, are not found', async () => {
-    const foreign = await addCustomer(
-      shop.database.pool,
-      await addOrganization(shop.database.pool),
-    );
-    await shop.publish();
-    for (const id of [1_000_000n, 2n ** 53n, 2n ** 63n - 1n]) {
-      expectRefusal(await shop.get(purchaseUrl(id)), 'not_found');
-      expectRefusal(await shop.get(customerUrl(id)), 'not_found');
-    }
-    expectRefusal(await shop.get('/v1/purchases/pur_nobody'), 'not_found');
-    expectRefusal(await shop.get('/v1/customers/cus_nobody/purchases'), 'not_found');
-    expectRefusal(await shop.get(customerUrl(foreign)), 'not_found');
   });
 
   it('have the instant of their data in a header', async () => {

@@ -1,6 +1,5 @@
 import { readdirSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
@@ -75,21 +74,6 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([2n, 4n]);
   });
 
-  it('reads each transaction once, whatever the order of commits', { tags: ['slow'] }, async ({
-    begin,
-    add,
-    sync,
-  }) => {
-    await sync();
-    const writers = await Promise.all([begin(), begin(), begin(), begin()]);
-    for (const [index, writer] of writers.entries()) await add(10 + index, writer);
-    for (const index of [2, 0, 3, 1]) {
-      await writers[index]?.query('commit');
-      await sync();
-    }
-    expect(await sync()).toEqual([10n, 11n, 12n, 13n]);
-  });
-
   it('reads prepared transactions after their commit', async ({ database, begin, add, sync }) => {
     await sync();
     const writer = await begin();
@@ -98,20 +82,6 @@ describe('the sync worker', () => {
     expect(await sync()).toEqual([]);
     await database.pool.query(`commit prepared 'later'`);
     expect(await sync()).toEqual([5n]);
-  });
-
-  it('applies updates, deletes and several changes of one row', async ({ begin, add, sync }) => {
-    const kept = await add(1);
-    const removed = await add(2);
-    expect(await sync()).toEqual([1n, 2n]);
-    const writer = await begin();
-    await writer.query('update purchases set purchase_value_in_cents = 10 where id = $1', [kept]);
-    await writer.query('update purchases set purchase_value_in_cents = 11 where id = $1', [kept]);
-    await writer.query('delete from purchases where id = $1', [removed]);
-    const insertedAndDeleted = await add(3, writer);
-    await writer.query('delete from purchases where id = $1', [insertedAndDeleted]);
-    await writer.query('commit');
-    expect(await sync()).toEqual([11n]);
   });
 
   it('applies a change of the id and of the customer of a purchase', { tags: ['slow'] }, async ({
@@ -132,43 +102,6 @@ describe('the sync worker', () => {
     expect(await publishedPurchases(directory, organizationId)).toMatchObject([
       { id: id + 9000n, customer_id: otherCustomer },
     ]);
-  });
-
-  it('removes the purchases of a deleted customer', async ({
-    database,
-    newCustomerId,
-    add,
-    sync,
-  }) => {
-    await add(1);
-    expect(await sync()).toEqual([1n]);
-    await database.pool.query('delete from customers where id = $1', [newCustomerId]);
-    expect(await sync()).toEqual([]);
-  });
-
-  it('loads the organization again if the change log was pruned beyond its watermark', {
-    tags: ['slow'],
-  }, async ({ database, folder, add, sync }) => {
-    await add(1);
-    await sync();
-    const before = publishedLog(folder);
-    await add(2);
-    await database.pool.query('delete from purchase_changes');
-    await database.pool.query(
-      `insert into purchase_change_pruning values (pg_current_xact_id())
-       on conflict (is_singleton) do update set pruned_below = excluded.pruned_below`,
-    );
-    // Every open transaction has seen entries that are pruned. Other tests share this server.
-    const isVisibleToAll = async () => {
-      const { rowCount } = await database.pool.query(
-        `select from purchase_change_pruning
-         where pruned_below > pg_snapshot_xmin(pg_current_snapshot())`,
-      );
-      return rowCount === 0;
-    };
-    while (!(await isVisibleToAll())) await sleep(20);
-    expect(await sync()).toEqual([1n, 2n]);
-    expect(publishedLog(folder)).not.toBe(before);
   });
 
   it('renews its entry in purchase_change_readers without changes', async ({ database, sync }) => {

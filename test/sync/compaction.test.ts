@@ -185,33 +185,6 @@ describe('a compaction', () => {
     expect(await publishedPurchases(directory, shop.organizationId)).toHaveLength(purchases - 2);
   });
 
-  const steps = [
-    ['the new log is created', (names: readonly string[]) => logsIn(names).length === 2],
-    [
-      'the new base is written',
-      (names: readonly string[]) => names.includes('base.unfinished.duckdb'),
-    ],
-    ['both bases are there', (names: readonly string[]) => basesIn(names).length === 2],
-  ] as const;
-  it.for(steps)(
-    'loses nothing if the worker is killed when %s',
-    { tags: ['slow'], timeout: 120_000 },
-    async (
-      [_, isReached],
-      { folder, insertPurchases, changePurchases, startWorker, compacted },
-    ) => {
-      await insertPurchases(3_000);
-      const worker = startWorker();
-      while (publishedFiles(folder) === null) await sleep(5);
-      await changePurchases();
-      while (!isReached(readdirSync(folder))) await sleep(1);
-      await worker.end('SIGKILL');
-      await changePurchases();
-      startWorker();
-      await compacted();
-    },
-  );
-
   it('is done once if a worker that has lost its lock resumes in the middle of it', {
     tags: ['slow'],
     timeout: 120_000,

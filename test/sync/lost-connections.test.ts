@@ -1,11 +1,5 @@
-import { join } from 'node:path';
-import sql from 'sql-template-tag';
 import { describe, expect } from 'vitest';
-import { createPool, type Database, withSnapshot } from '../../src/postgres/pool.ts';
-import { copyPurchases } from '../../sync/builds/copy-purchases.ts';
-import { streamChanges } from '../../sync/capture/changes.ts';
-import { stream } from '../../sync/capture/row-stream.ts';
-import { takeSnapshot } from '../../sync/capture/snapshot.ts';
+import { createPool } from '../../src/postgres/pool.ts';
 import { test } from '../support/fixtures.ts';
 import type { PostgresProxy } from '../support/postgres-proxy.ts';
 import { addPurchases } from '../support/shop.ts';
@@ -51,13 +45,6 @@ async function afterEachMessage<Result>(
   }
 }
 
-const withNewPool = <Result>(proxy: PostgresProxy, work: (pool: Database) => Promise<Result>) => {
-  return afterEachMessage(proxy, async () => {
-    const pool = createPool(proxy.url, { max: 2, applicationName: 'test' });
-    return work(pool).finally(() => pool.end());
-  });
-};
-
 describe.each([
   ['with an error message', true],
   ['without an error message', false],
@@ -67,58 +54,6 @@ describe.each([
   (_, sendsError) => {
     it.beforeEach(({ proxy }) => {
       proxy.sendsError = sendsError;
-    });
-
-    it('ends a stream of rows with an error', { tags: ['slow'] }, async ({ proxy }) => {
-      const { failures, results } = await withNewPool(proxy, (pool) =>
-        withSnapshot(pool, async (connection) => {
-          const rows: unknown[] = [];
-          for await (const [row] of stream(connection, sql`select generate_series(1, 3)`)) {
-            rows.push(row);
-          }
-          return rows;
-        }),
-      );
-      expect(failures).toBeGreaterThan(20);
-      for (const rows of results) expect(rows).toEqual([1, 2, 3]);
-    });
-
-    it('ends a copy of purchases with an error', { tags: ['slow'] }, async ({
-      directory,
-      newShop,
-      proxy,
-      add,
-    }) => {
-      await add(3);
-      const file = join(directory, 'chunk.csv');
-      const from = { organizationId: newShop.organizationId, after: null, rows: 10 };
-      const limits = { maxBytes: 1000, beforeWriting: async () => {} };
-      const { failures, results } = await withNewPool(proxy, (pool) =>
-        copyPurchases(pool, from, file, limits, new AbortController().signal),
-      );
-      expect(failures).toBeGreaterThan(40);
-      for (const chunk of results) expect(chunk).toMatchObject({ rows: 3, until: null });
-    });
-
-    it('ends a copy of changes with an error', { tags: ['slow'] }, async ({
-      database,
-      newShop: { organizationId },
-      proxy,
-      add,
-    }) => {
-      const { snapshot } = await withSnapshot(database.pool, takeSnapshot);
-      await add(3);
-      const { failures, results } = await withNewPool(proxy, (pool) =>
-        withSnapshot(pool, async (source) => {
-          let read = 0;
-          for await (const [, { records }] of streamChanges(source, [organizationId], snapshot)) {
-            read += records;
-          }
-          return read;
-        }),
-      );
-      expect(failures).toBeGreaterThan(20);
-      for (const read of results) expect(read).toBe(3);
     });
 
     it('fails a run of the worker, and the next run publishes all changes', {

@@ -5,7 +5,6 @@ import {
   readFileSync,
   rmSync,
   statSync,
-  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -111,24 +110,6 @@ describe('a worker after a failure of files', () => {
     await sync();
     await expectEqual();
   });
-
-  it.for(['truncated', 'overwritten', 'replaced by a folder', 'removed'])(
-    'loads an organization again if its log was %s before the start of the worker',
-    async (damage, { folder, add, sync, expectEqual }) => {
-      await add();
-      await sync();
-      await add();
-      await sync();
-      const log = publishedLog(folder);
-      if (damage === 'truncated') truncateSync(log, 20);
-      else if (damage === 'overwritten') writeFileSync(log, 'x'.repeat(50_000));
-      else rmSync(log);
-      if (damage === 'replaced by a folder') mkdirSync(log);
-      await sync();
-      expect(publishedLog(folder)).not.toBe(log);
-      await expectEqual();
-    },
-  );
 
   it('continues a log that ends within a batch', async ({ folder, add, sync, expectEqual }) => {
     await add();
