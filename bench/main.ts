@@ -47,7 +47,7 @@ const program = addBenchmarkOptions(
       chooseSuite,
     )
     .option('--json <file>', 'also write all figures to this file')
-    .option('--html <file>', 'also write a page with charts to this file'),
+    .option('--html <file>', 'also write a page of all figures to this file'),
 )
   .addHelpText(
     'after',

@@ -11,7 +11,7 @@ import { scratchDirectory } from '../setup/postgres.ts';
 import { prepareShop } from '../setup/prepared-shops.ts';
 import { startHttpServer } from '../setup/programs.ts';
 import { createClickHouseEngine } from './engine.ts';
-import { describeFigures, type Figure, figureOf, plotFigures } from './figures.ts';
+import { describeFigures, type Figure, figureOf } from './figures.ts';
 import { comparedQueries } from './queries.ts';
 import { type ClickHouseSession, openClickHouse } from './session.ts';
 import { statementsOf } from './statements.ts';
@@ -77,7 +77,6 @@ export const clickhouse = defineSuite({
     const clickhouseVersion = session.version;
     return {
       text: [...describeFigures(figures), `ClickHouse ${clickhouseVersion}.`],
-      plots: plotFigures(figures),
       figures: { clickhouseVersion, queries: figures },
     };
   },

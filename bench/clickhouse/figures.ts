@@ -1,6 +1,5 @@
 import { type Time, wall } from '../measure/rounds.ts';
 import { ratioOf, type Summary, summaryOf } from '../measure/statistics.ts';
-import { type Plot, ratioPlot } from '../report/plots.ts';
 import { decimal, spread, tableOf } from '../report/tables.ts';
 import type { ReportText } from '../runner/suite.ts';
 import { type ComparedQuery, type QueryKind, targets } from './queries.ts';
@@ -77,20 +76,6 @@ export function describeFigures(figures: readonly Figure[]): ReportText {
     return `${kind}: ${met} of ${ofKind.length} meet ${decimal(target)}; the minimum is ${which}`;
   });
   return [table, ...byKind, legend];
-}
-
-/** A chart of each kind of queries. */
-export function plotFigures(figures: readonly Figure[]): Plot[] {
-  return Object.entries(targets).map(([kind, target]) =>
-    ratioPlot({
-      title: `Time of ClickHouse, divided by the time of the service: ${kind}`,
-      note: 'ClickHouse in the measuring process; the whole HTTP response of the service. To the left of 1 ClickHouse is faster.',
-      target: { label: `target: ${decimal(target)} or more`, value: target },
-      bars: figures
-        .filter((figure) => figure.kind === kind)
-        .map(({ query, ratio }) => ({ label: query, value: ratio })),
-    }),
-  );
 }
 
 const legend =

@@ -1,9 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Environment } from '../runner/environment.ts';
 import type { MeasuredSuite, Run } from '../runner/suite.ts';
-import { drawBars, drawCurves } from './charts.ts';
 import { Markup, markup } from './markup.ts';
-import type { Plot } from './plots.ts';
 import { style } from './style.ts';
 import { decimal, type FigureTable, mebibytes } from './tables.ts';
 
@@ -28,7 +26,7 @@ export function drawPage({ environment, suites }: Run): string {
 <h1>Measurements of crm-data-service</h1>
 ${drawEnvironment(environment)}
 <nav>${suites.map(({ name }) => markup`<a href="#${name}">${name}</a>`)}</nav>
-<p class="note">Comparisons run in interleaved rounds. Values are medians. Lines and parentheses show the quartiles.</p>
+<p class="note">Comparisons run in interleaved rounds. Values are medians. Parentheses show the quartiles.</p>
 </header>
 <main>
 ${suites.map(drawSuite)}
@@ -54,24 +52,12 @@ ${Object.entries(lines).map(([name, text]) => markup`<dt>${name}</dt><dd>${text}
 }
 
 function drawSuite({ name, description, command, loadAverage, report }: MeasuredSuite) {
-  const { plots = [] } = report;
   return markup`<section id="${name}">
 <h2>${name}</h2>
 <p>${description}</p>
-<div class="plots">
-${plots.map(drawPlot)}
-</div>
 ${report.text.map(drawPassage)}
 <p class="made">Made by <code>${command}</code> under a load average of ${decimal(loadAverage)}.</p>
 </section>`;
-}
-
-function drawPlot(plot: Plot): Markup {
-  const { title, note } = plot;
-  return markup`<figure>
-<figcaption><h3>${title}</h3>${note === undefined ? [] : markup`<p class="note">${note}</p>`}</figcaption>
-${plot.kind === 'bars' ? drawBars(plot) : drawCurves(plot)}
-</figure>`;
 }
 
 function drawPassage(passage: string | FigureTable): Markup {

@@ -1,5 +1,4 @@
 import type { EmbeddedPostgres } from '../../src/embedded-postgres/cluster.ts';
-import type { Plot } from '../report/plots.ts';
 import type { FigureTable } from '../report/tables.ts';
 import type { Environment } from './environment.ts';
 import type { BenchmarkOptions } from './options.ts';
@@ -19,8 +18,6 @@ export type ReportText = readonly (string | FigureTable)[];
 type SuiteReport = {
   /** For the terminal and the page. */
   readonly text: ReportText;
-  /** For the page (`--html`). */
-  readonly plots?: readonly Plot[];
   /** For scripts (`--json`). */
   readonly figures: object;
 };

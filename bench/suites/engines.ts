@@ -7,7 +7,6 @@ import {
   type PurchaseQuery,
   requireEqualResults,
 } from '../queries/purchase-queries.ts';
-import { ratioPlot } from '../report/plots.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite } from '../runner/suite.ts';
 import { prepareShop } from '../setup/prepared-shops.ts';
@@ -56,18 +55,6 @@ export const engines = defineSuite({
         'Postgres: the best plain SQL that a user would write, with parallel workers and covering ' +
           'indexes. Fallback engine: the queries of the API until the first file of an ' +
           'organization is published, with the indexes of the operational table.',
-      ],
-      plots: [
-        ratioPlot({
-          title: 'Time of plain SQL in Postgres, divided by the time of DuckDB',
-          note: 'Of each round. To the left of 1 Postgres is faster.',
-          bars: figures.map(({ query, postgresRatio }) => ({ label: query, value: postgresRatio })),
-        }),
-        ratioPlot({
-          title: 'Time of the fallback engine, divided by the time of DuckDB',
-          note: 'Of each round. To the left of 1 the fallback engine is faster.',
-          bars: figures.map(({ query, fallbackRatio }) => ({ label: query, value: fallbackRatio })),
-        }),
       ],
       figures: { milliseconds: figures },
     };

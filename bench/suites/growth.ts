@@ -3,11 +3,9 @@ import { inRounds, type Time, timed, wall } from '../measure/rounds.ts';
 import { type Summary, summarize, summaryOf } from '../measure/statistics.ts';
 import {
   commonQueries,
-  isStatistics,
   type PurchaseQuery,
   requireEqualResults,
 } from '../queries/purchase-queries.ts';
-import type { Plot } from '../report/plots.ts';
 import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite, type ReportText } from '../runner/suite.ts';
 import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
@@ -42,14 +40,6 @@ export const growth = defineSuite({
     }
     return {
       text: describe(sizes, figures),
-      plots: [
-        plot(sizes, figures.filter(isStatistics), 'Statistics as an organization grows'),
-        plot(
-          sizes,
-          figures.filter((figure) => !isStatistics(figure)),
-          'Lists as an organization grows',
-        ),
-      ],
       figures: { sizes, linearExponent, queries: figures },
     };
   },
@@ -129,16 +119,3 @@ function describe(sizes: readonly number[], figures: readonly Figures[]): Report
     ...(worse.length === 0 ? [`None is worse than linear (above ${linearExponent}).`] : worse),
   ];
 }
-
-const plot = (sizes: readonly number[], figures: readonly Figures[], title: string): Plot => ({
-  kind: 'curves',
-  title,
-  note: 'DuckDB alone, without HTTP. Both axes are logarithmic: linear growth is as steep as the dotted line.',
-  x: { label: 'purchases', scale: 'log' },
-  y: { label: 'ms', scale: 'log' },
-  showsProportion: true,
-  curves: figures.map(({ name, milliseconds }) => ({
-    label: name,
-    points: sizes.map((x, index) => ({ x, y: milliseconds[index]?.median ?? Number.NaN })),
-  })),
-});

@@ -7,7 +7,6 @@ import { childEnvironment, readSettings } from '../../src/settings/settings.ts';
 import { watchUsage } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';
 import { median, summaryOf } from '../measure/statistics.ts';
-import type { Plot } from '../report/plots.ts';
 import { decimal, mebibytes, spread } from '../report/tables.ts';
 import { type Scope, withScope } from '../runner/scope.ts';
 import { defineSuite, type ReportText } from '../runner/suite.ts';
@@ -35,7 +34,6 @@ export const load = defineSuite({
     const figures = compare(purchases, measured);
     return {
       text: describe(figures, duckdbMemoryLimit),
-      plots: [plot(figures)],
       figures: { ...figures, duckdbMemoryLimit, rounds: measured },
     };
   },
@@ -133,16 +131,3 @@ function describe(figures: Figures, duckdbMemoryLimit: string): ReportText {
       `DUCKDB_MEMORY_LIMIT is ${duckdbMemoryLimit}.`,
   ];
 }
-
-const plot = ({ processRatio, loadRatio }: Figures): Plot => ({
-  kind: 'bars',
-  title: 'Rate of a first load',
-  note: 'Rows a second, divided by those of reading the same rows to nowhere.',
-  unit: '×',
-  scale: 'linear',
-  baseline: 0,
-  bars: [
-    { label: 'worker without its start', value: loadRatio },
-    { label: 'worker, whole process', value: processRatio },
-  ],
-});

@@ -65,16 +65,6 @@ export const micro = defineSuite({
           ns: ({ nanoseconds }) => spread(nanoseconds, 0),
         }),
       ],
-      plots: [
-        {
-          kind: 'bars',
-          title: 'Steps between a request and its response',
-          unit: ' ns',
-          scale: 'log',
-          baseline: null,
-          bars: figures.map(({ step, nanoseconds }) => ({ label: step, value: nanoseconds })),
-        },
-      ],
       figures: { steps: figures },
     };
   },

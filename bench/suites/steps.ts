@@ -97,17 +97,6 @@ export const steps = defineSuite({
         }),
         `The target is at most ${target} times the plain statements.`,
       ],
-      plots: [
-        {
-          kind: 'bars',
-          title: 'Time of uncached statistics over HTTP, divided by plain statements',
-          unit: '×',
-          scale: 'linear',
-          baseline: 1,
-          target: { label: `target: ${target} or less`, value: target },
-          bars: figures.map(({ query, ratio }) => ({ label: query, value: ratio })),
-        },
-      ],
       figures: { steps: figures, target },
     };
   },

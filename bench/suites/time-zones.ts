@@ -46,20 +46,6 @@ export const timeZones = defineSuite({
         }),
         `The maximum is ${worst.toFixed(2)}. The target is at most ${target}.`,
       ],
-      plots: [
-        {
-          kind: 'bars',
-          title: 'Time of a time zone, divided by the time of UTC',
-          note: 'Statistics by day, of each round. To the right of 1 the time zone takes longer.',
-          unit: '×',
-          scale: 'linear',
-          baseline: 1,
-          target: { label: `target: ${target} or less`, value: target },
-          bars: figures
-            .filter(({ zone }) => zone !== 'UTC')
-            .map(({ query, zone, timesUtc }) => ({ label: `${query}, ${zone}`, value: timesUtc })),
-        },
-      ],
       figures: { statistics: figures, worst, target },
     };
   },

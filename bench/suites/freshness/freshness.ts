@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProcessUsage, readUsage } from '../../measure/process-usage.ts';
 import { median, quantile } from '../../measure/statistics.ts';
-import type { Plot } from '../../report/plots.ts';
 import { decimal, describeWarnings, mebibytes } from '../../report/tables.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
@@ -49,7 +48,6 @@ export const freshness = defineSuite({
     const warnings = service.warnings();
     return {
       text: [...describe(figures), ...describeWarnings(warnings)],
-      plots: [plot(markers)],
       figures: { ...figures, warnings, markers },
     };
   },
@@ -119,17 +117,4 @@ function describe(figures: Figures): ReportText {
       `${decimal(figures.writtenBytesPerChange, 0)} bytes written for a change. ` +
       `API: ${decimal(figures.apiCores, 2)} cores, ${mebibytes(figures.apiResidentBytes)} resident.`,
   ];
-}
-
-function plot(markers: readonly Marker[]): Plot {
-  const lags = markers.flatMap(({ lagMs }) => lagMs ?? []).sort((a, b) => a - b);
-  const points = lags.map((x, index) => ({ x, y: (100 * (index + 1)) / markers.length }));
-  return {
-    kind: 'curves',
-    title: 'From commit to visible over HTTP',
-    note: 'The percentage of added purchases that are visible after this time.',
-    x: { label: 'ms after the commit', scale: 'linear' },
-    y: { label: '% visible', scale: 'linear' },
-    curves: [{ label: 'added purchases', points }],
-  };
 }

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../../../src/process/operator-error.ts';
 import { readUsage } from '../../measure/process-usage.ts';
 import { median, slope } from '../../measure/statistics.ts';
-import type { Plot } from '../../report/plots.ts';
 import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
@@ -47,7 +46,6 @@ export const memory = defineSuite({
     };
     return {
       text: [...describe(figures), ...describeWarnings(figures.warnings)],
-      plots: [plot(samples)],
       figures: { ...figures, samples },
     };
   },
@@ -158,21 +156,4 @@ function describe(figures: Figures): ReportText {
     `Ticks with changes: ${ticks.toLocaleString('en')}. ` +
       `Changes: ${changes.toLocaleString('en')}. Responses: ${responses.toLocaleString('en')}.`,
   ];
-}
-
-function plot(samples: readonly Sample[]): Plot {
-  const curve = (label: string, bytes: (sample: Sample) => number) => ({
-    label,
-    points: samples.map((sample) => ({ x: sample.ticks, y: bytes(sample) / 2 ** 20 })),
-  });
-  return {
-    kind: 'curves',
-    title: 'Resident memory by tick',
-    x: { label: 'ticks with changes', scale: 'linear' },
-    y: { label: 'MiB', scale: 'linear' },
-    curves: [
-      curve('worker', ({ workerBytes }) => workerBytes),
-      curve('API', ({ apiBytes }) => apiBytes),
-    ],
-  };
 }

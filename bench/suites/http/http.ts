@@ -1,5 +1,3 @@
-import type { Summary } from '../../measure/statistics.ts';
-import { type Plot, ratioPlot } from '../../report/plots.ts';
 import { decimal, describeWarnings, percent, spread, tableOf } from '../../report/tables.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { startHttpServer } from '../../setup/programs.ts';
@@ -52,7 +50,6 @@ export const http = defineSuite({
     const figures = { throughput, uncached, mixed, warnings: service.warnings() };
     return {
       text: [...describe(figures), ...describeWarnings(figures.warnings)],
-      plots: plotsOf(figures),
       figures: { ...figures, minShare, maxRatio },
     };
   },
@@ -105,54 +102,5 @@ function describe(figures: Figures): ReportText {
     }),
     'Clients (autocannon, in the process of the benchmark), API, worker and Postgres share the ' +
       'machine. If client cores are near 1, the clients are the limit.',
-  ];
-}
-
-function plotsOf(figures: Figures): Plot[] {
-  const { uncached, mixed } = figures;
-  const percentages = ({ median, lowerQuartile, upperQuartile }: Summary) => ({
-    median: 100 * median,
-    lowerQuartile: 100 * lowerQuartile,
-    upperQuartile: 100 * upperQuartile,
-  });
-  const curve = (label: string, value: (each: Figures['mixed'][number]) => number) => ({
-    label,
-    points: mixed.map((each) => ({ x: each.clients, y: value(each) })),
-  });
-  return [
-    {
-      kind: 'bars',
-      title: "Share of a bare route's requests a second",
-      note: 'The bare route checks the key in Postgres, as every request does, and nothing else.',
-      unit: ' %',
-      scale: 'linear',
-      baseline: 0,
-      target: { label: `target: ${100 * minShare} % or more`, value: 100 * minShare },
-      bars: rows(figures).map(([label, { share }]) => ({ label, value: percentages(share) })),
-    },
-    ratioPlot({
-      title: 'Time over HTTP, divided by the time of DuckDB',
-      note: 'Responses that are in no cache, one at a time: with key check, parameters, queue, JSON and sockets.',
-      target: { label: `target: ${maxRatio} or less`, value: maxRatio },
-      bars: uncached.map((each) => ({ label: labelOf(each), value: each.ratio })),
-    }),
-    {
-      kind: 'curves',
-      title: 'Latency of a mixed load',
-      note: 'Each client sends its next request after each response. A fifth of the queries is in no cache.',
-      x: { label: 'clients', scale: 'log' },
-      y: { label: 'ms', scale: 'log' },
-      curves: [
-        curve('median', ({ latencyMs }) => latencyMs.median),
-        curve('99th percentile', ({ latencyMs }) => latencyMs.p99),
-      ],
-    },
-    {
-      kind: 'curves',
-      title: 'Throughput of a mixed load',
-      x: { label: 'clients', scale: 'log' },
-      y: { label: 'requests/s', scale: 'linear' },
-      curves: [curve('requests/s', ({ requestsPerSecond }) => requestsPerSecond.median)],
-    },
   ];
 }

@@ -11,9 +11,6 @@ import { measureCustomerWrites } from './customer-writes.ts';
 import { type ListQuery, listQueries } from './list-queries.ts';
 import { createListShop, type ListShop } from './list-shop.ts';
 
-/** The number of lists in the plot. The table has all lists. */
-const shownLists = 15;
-
 export const lists = defineSuite({
   name: 'lists',
   description: 'every list and search of Postgres, and their cost for writers of customers',
@@ -44,28 +41,6 @@ export const lists = defineSuite({
           write: ({ write }) => write,
           ms: ({ milliseconds }) => spread(milliseconds, 2),
         }),
-      ],
-      plots: [
-        {
-          kind: 'bars',
-          title: 'The slowest lists and searches',
-          note: `Of ${figures.length}: planning and execution inside Postgres.`,
-          unit: ' ms',
-          scale: 'linear',
-          baseline: 0,
-          bars: figures
-            .toSorted((a, b) => b.inside.median - a.inside.median)
-            .slice(0, shownLists)
-            .map(({ query, inside }) => ({ label: query, value: inside })),
-        },
-        {
-          kind: 'bars',
-          title: 'Time of updates of customers',
-          unit: ' ms',
-          scale: 'log',
-          baseline: null,
-          bars: writes.map(({ write, milliseconds }) => ({ label: write, value: milliseconds })),
-        },
       ],
       figures: { milliseconds: figures, slowestInsideMs, slowestPostgresMs, writes },
     };

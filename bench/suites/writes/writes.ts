@@ -1,7 +1,6 @@
 import { type Connection, withConnection } from '../../../src/postgres/pool.ts';
 import { inRounds } from '../../measure/rounds.ts';
 import { ratioOf, summaryOf } from '../../measure/statistics.ts';
-import { ratioPlot } from '../../report/plots.ts';
 import { percent, spread, tableOf } from '../../report/tables.ts';
 import { defineSuite } from '../../runner/suite.ts';
 import { createDatabase } from '../../setup/postgres.ts';
@@ -56,13 +55,6 @@ export const writes = defineSuite({
           with: ({ hotShare }) => share(hotShare.with),
         }),
         'One connection, synchronous_commit off, no running worker.',
-      ],
-      plots: [
-        ratioPlot({
-          title: 'Time of a write with the change log',
-          note: 'With its triggers, divided by the time without them, of each round.',
-          bars: figures.map(({ write, ratio }) => ({ label: write, value: ratio })),
-        }),
       ],
       figures: { figures },
     };
