@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { expectWholePage } from './support/pages.ts';
+import { childrenOf } from './support/processes.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
 
@@ -49,15 +50,8 @@ const it = test
     ];
   });
 
-async function childrenOf(program: Program): Promise<number[]> {
-  const { stdout } = await run('ps', ['-eo', 'pid=,ppid=,args=']);
-  return [...stdout.matchAll(/^\s*(\d+)\s+(\d+)\s+(.*)$/gm)]
-    .filter(
-      ([, , parent, args]) =>
-        Number(parent) === program.child.pid && args?.startsWith(process.execPath),
-    )
-    .map(([, pid]) => Number(pid));
-}
+const nodeChildrenOf = ({ child }: Program) =>
+  childrenOf(child.pid, new RegExp(`^${process.execPath}`));
 
 describe('npm run bench', { timeout: 600_000 }, () => {
   it('prints the results of each suite with the command that reproduces them', {
@@ -107,7 +101,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const sizes = ['--organizations', '1', '--purchases-per-organization', '100'];
     const program = bench('--suite', 'memory', '--minutes', '60', ...sizes);
     await program.printed(/Sampling/);
-    const children = await childrenOf(program);
+    const children = nodeChildrenOf(program);
     expect(children).toHaveLength(2);
     expect(await program.end('SIGINT')).toBe(130);
     for (const pid of children) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
@@ -119,10 +113,10 @@ describe('npm run bench', { timeout: 600_000 }, () => {
   }, async ({ bench, remains }) => {
     const program = bench('--suite', 'engines', '--purchases', '1000000');
     await program.printed(/Seeding/);
-    let seeding = await childrenOf(program);
+    let seeding = nodeChildrenOf(program);
     while (seeding.length === 0) {
       await sleep(20);
-      seeding = await childrenOf(program);
+      seeding = nodeChildrenOf(program);
     }
     for (const pid of seeding) process.kill(pid, 'SIGKILL');
     expect(await program.exited()).toBe(1);

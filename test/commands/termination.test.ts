@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
@@ -6,22 +5,17 @@ import { describe, expect } from 'vitest';
 import { test } from '../support/fixtures.ts';
 import { scraperOf } from '../support/metrics.ts';
 import { createPostgresProxy } from '../support/postgres-proxy.ts';
+import { childrenOf as processesOf } from '../support/processes.ts';
 import type { Program } from '../support/program.ts';
 import { addPurchases } from '../support/shop.ts';
 import { connectTo, readResponses } from '../support/sockets.ts';
 
 /** The processes that a program has started. */
-const childrenOf = ({ child }: Program): string[] =>
-  execFileSync('ps', ['-eo', 'ppid=,pid='], { encoding: 'utf8' })
-    .split('\n')
-    .flatMap((line) => {
-      const [parent, id = ''] = line.trim().split(/\s+/);
-      return Number(parent) === child.pid ? [id] : [];
-    });
+const childrenOf = ({ child }: Program) => processesOf(child.pid);
 
-const isRunning = (id: string): boolean => {
+const isRunning = (id: number): boolean => {
   try {
-    return process.kill(Number(id), 0);
+    return process.kill(id, 0);
   } catch {
     return false;
   }

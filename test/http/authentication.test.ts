@@ -1,4 +1,3 @@
-import type { LightMyRequestResponse } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { revokeApiKey } from '../../src/postgres/api-keys.ts';
@@ -6,7 +5,7 @@ import { type Shop, test } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { addKey, addOrganization } from '../support/shop.ts';
 import { connectTo } from '../support/sockets.ts';
-import { expectRefusal } from './refusal.ts';
+import { comparable, expectRefusal } from './refusal.ts';
 
 const routes = [
   '/v1/me',
@@ -26,16 +25,6 @@ const it = test.extend(
 );
 
 describe('authentication', () => {
-  /** A response without the values that differ between requests. */
-  const comparable = (response: LightMyRequestResponse) => {
-    const { 'request-id': requestId, date: _date, ...headers } = response.headers;
-    return {
-      status: response.statusCode,
-      headers,
-      body: response.body.replaceAll(String(requestId), 'req'),
-    };
-  };
-
   const badKeys: readonly (readonly [
     string,
     (own: Own) => string | undefined | Promise<string>,

@@ -5,6 +5,7 @@ import { test as it } from '../support/fixtures.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { withoutForeignKeys } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { comparable } from './refusal.ts';
 import { servings } from './served-shop.ts';
 
 /** The id of no row. */
@@ -26,16 +27,6 @@ describe.each(servings)('one organization, %s,', (serving) => {
     other = { ...other, purchaseIds: [...other.purchaseIds, stray] };
     if (serving === 'from published files') await worker.syncAll();
   });
-
-  /** A response without the values that differ between requests. */
-  function comparable(response: LightMyRequestResponse) {
-    const headers = { ...response.headers };
-    for (const name of ['date', 'request-id', 'x-data-as-of']) delete headers[name];
-    for (const name of ['remaining', 'reset']) delete headers[`x-ratelimit-${name}`];
-    const requestId = String(response.headers['request-id']);
-    const body = response.body.replaceAll(requestId, 'req');
-    return { status: response.statusCode, headers, body };
-  }
 
   /** All ids and texts of the other organization. */
   const foreignMarks = () => [

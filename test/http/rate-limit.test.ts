@@ -181,26 +181,19 @@ describe.each(['memory', 'postgres'] as const)('the rate limit, counted in %s,',
     expect(remaining(await api.get('/v1/me', secret))).toBe('1');
   });
 
-  it('counts a request with the response 304', async () => {
-    const secret = await freshKey();
-    const response = await api.get('/v1/me', secret, { 'if-none-match': '*' });
-    expect(response.statusCode).toBe(304);
-    expect(remaining(response)).toBe('2');
+  it.each([
+    ['a HEAD request', 'HEAD', {}, 200],
+    ['a request with the response 304', 'GET', { 'if-none-match': '*' }, 304],
+    ['an unsupported method', 'POST', {}, 400],
+    ['a request of a key without the scope read', 'GET', {}, 403],
+  ] as const)('counts %s', async (_name, method, headers, status) => {
+    const scopes = [status === 403 ? 'write' : 'read'] as const;
+    const { secret } = await addKey(database.pool, organizationId, { scopes });
+    const authorization = `Bearer ${secret}`;
+    const request = { method, url: '/v1/me', headers: { authorization, ...headers } };
+    const response = await api.app.inject(request);
+    expect([response.statusCode, remaining(response)]).toEqual([status, '2']);
     expect(remaining(await api.get('/v1/me', secret))).toBe('1');
-  });
-
-  it('counts a request with the response 403', async () => {
-    const { secret } = await addKey(database.pool, organizationId, { scopes: ['write'] });
-    expect(remaining(await api.get('/v1/me', secret))).toBe('2');
-    expect(remaining(await api.get('/v1/me', secret))).toBe('1');
-  });
-
-  it('counts HEAD and unsupported methods', async () => {
-    const headers = { authorization: `Bearer ${await freshKey()}` };
-    const head = await api.app.inject({ method: 'HEAD', url: '/v1/me', headers });
-    expect(remaining(head)).toBe('2');
-    const post = await api.app.inject({ method: 'POST', url: '/v1/me', headers });
-    expect(remaining(post)).toBe('1');
   });
 
   it('has no headers on responses without a valid key', async () => {
