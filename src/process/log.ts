@@ -1,4 +1,3 @@
-import type { Writable } from 'node:stream';
 import { type Logger, pino } from 'pino';
 import { PinoPretty } from 'pino-pretty';
 import { serializeError } from './error-text.ts';
@@ -6,15 +5,12 @@ import { serializeError } from './error-text.ts';
 /** The size of the buffer for lines that cannot be written now. */
 const maxBufferedBytes = 2 ** 20;
 
-/**
- * JSON lines on standard error, or readable lines on a terminal. Programs with progress bars pass
- * `terminal`. Errors are logged without values of rows.
- */
-export function createLog(name: string, level: string, terminal?: Writable): Logger {
+/** JSON lines on standard error, or readable lines on a terminal. Errors are logged without values of rows. */
+export function createLog(name: string, level: string): Logger {
   const options = { name, level, serializers: { err: serializeError } };
   if (!process.stderr.isTTY) return pino(options, standardError());
   const pretty = PinoPretty({
-    destination: terminal ?? 2,
+    destination: 2,
     ignore: 'pid,hostname,reqId,response',
     messageFormat,
     singleLine: true,

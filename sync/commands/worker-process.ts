@@ -15,7 +15,6 @@ import { OwnershipError } from '../files/ownership.ts';
 import { prepareSession } from '../lock/session.ts';
 import { tryWorkerLock, type WorkerLock, waitForCommandLock } from '../lock/worker-lock.ts';
 import { readMappingFailures } from '../status/mapping-failures.ts';
-import { createProgressBars } from '../status/progress-bars.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../worker/worker.ts';
 import { type OpenStore, openStore } from './stores.ts';
 
@@ -25,7 +24,6 @@ export type WorkerContext = {
   readonly database: Database;
   readonly folderId: string;
   readonly log: Logger;
-  readonly onReport: NonNullable<WorkerOptions['onReport']>;
 };
 
 /** Commands that write need the primary, which keeps the lock. Others use any server. */
@@ -42,25 +40,18 @@ export async function withWorkerContext(
   const { dataDirectory } = settings;
   const databaseUrl = requireDatabaseUrl(settings);
   if (server === 'primary') requireSameUser(dataDirectory);
-  const bars = createProgressBars();
-  const log = createLog('sync', settings.logLevel, bars?.logDestination);
-  const onReport = bars?.show ?? (() => {});
-  try {
-    const isUsable = await requireDatabase(
-      databaseUrl,
-      { isPrimary: server === 'primary' },
-      loggedWait(settings, log, stopped),
-    );
-    if (isUsable) {
-      await withPool(settings, databaseUrl, async (database) => {
-        const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
-        if (server === 'primary') restrictFolders(dataDirectory);
-        await work({ settings, databaseUrl, database, folderId, log, onReport });
-      });
-    }
-  } finally {
-    bars?.stop();
-  }
+  const log = createLog('sync', settings.logLevel);
+  const isUsable = await requireDatabase(
+    databaseUrl,
+    { isPrimary: server === 'primary' },
+    loggedWait(settings, log, stopped),
+  );
+  if (!isUsable) return;
+  await withPool(settings, databaseUrl, async (database) => {
+    const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
+    if (server === 'primary') restrictFolders(dataDirectory);
+    await work({ settings, databaseUrl, database, folderId, log });
+  });
 }
 
 async function withPool(
@@ -241,7 +232,7 @@ async function withWorker(
   open: Open,
   work: (worker: Worker) => Promise<void>,
 ): Promise<void> {
-  const { settings, database, folderId, log, onReport } = context;
+  const { settings, database, folderId, log } = context;
   const { shard = everyOrganization } = options;
   const { store, builder, instance, close } = await open({ ...context, shard });
   const worker = createWorker({
@@ -253,7 +244,6 @@ async function withWorker(
     concurrency: settings.syncConcurrency,
     pollIntervalMs: settings.syncPollIntervalMs,
     log,
-    onReport,
     ...options,
   });
   try {

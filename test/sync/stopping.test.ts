@@ -101,7 +101,6 @@ describe('a worker that stops', () => {
         database: pool,
         folderId: await dataFolderId(directory),
         log: createRecordedLog(),
-        onReport: () => {},
       },
       {},
       stopping.signal,
