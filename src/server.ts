@@ -25,6 +25,8 @@ import {
 import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
+import { createChangeFeed } from './purchase-store/change-feed.ts';
+import { sendDamageReport } from './purchase-store/damage-reports.ts';
 import { resources } from './resources/resources.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
 
@@ -104,6 +106,16 @@ export async function startServer(
   const metrics = registry && createApiMetrics(registry, state);
   const withFiles = firstAvailable(duckdb, postgres, metrics?.onFallback);
   const purchases = clickhouse === null ? withFiles : firstAvailable(clickhouse, withFiles);
+  const changes =
+    clickhouse === null
+      ? createChangeFeed({
+          dataDirectory,
+          onDamage(organizationId, name, error) {
+            log.error({ organization: String(organizationId), err: error }, 'a log is damaged');
+            sendDamageReport(dataDirectory, organizationId, name);
+          },
+        })
+      : null;
   const writeExport = createExportWriter({
     dataDirectory,
     threads: settings.duckdbThreads,
@@ -116,6 +128,7 @@ export async function startServer(
     services: {
       database,
       purchases,
+      changes,
       writeExport,
       // With PORT=0, the port is known after the server listens.
       get publicAppUrl() {
@@ -131,6 +144,7 @@ export async function startServer(
   const close = async () => {
     await app.close();
     await listener?.close();
+    changes?.close();
     await purchases.close();
     await Promise.all(Object.values(pools).map((pool) => pool.end()));
   };

@@ -20,6 +20,7 @@ export function createInProcessApi(
     services: {
       database,
       purchases,
+      changes: null,
       writeExport: () => {
         throw new Error('benchmarks export from the real API only');
       },

@@ -27,6 +27,7 @@ import { createExportSlots } from './response/export-slots.ts';
 import { createResponseCache } from './response/response-cache.ts';
 import { securityHeaders } from './response/security-headers.ts';
 import { limitUnreadResponses } from './response/unread-responses.ts';
+import { createWaitingRequests } from './response/waiting-requests.ts';
 import type { ResourceRoutes } from './route.ts';
 import { serve } from './serve.ts';
 import { closeStalledConnections, limitConnections } from './server/connections.ts';
@@ -54,6 +55,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const { services, rateLimitStore, trustedProxies, log, observer } = options;
   const routes = options.resources.flatMap((resource) => resource(services));
   const freshness = createMinimumFreshness(options.freshnessWaitMs);
+  const waiting = createWaitingRequests();
   const keyUses = createKeyUses(options.keyDatabase, log);
   const authorize = createAuthorize(options.keyDatabase, options, { keyUses, observer });
   const app = Fastify(serverOptions(options, authorize, observer));
@@ -61,6 +63,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const isIdle = trackResponses(app.server);
   app.addHook('preClose', async () => {
     freshness.stopWaiting();
+    waiting.stop();
     closeConnectionsAtShutdown(app.server, isIdle, options.shutdownTimeoutMs);
   });
   app.addHook('onClose', keyUses.close);
@@ -89,6 +92,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     purchases: services.purchases,
     cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
+    waiting,
     exports: {
       takeSlot: createExportSlots({
         perKey: options.exportsPerKey,

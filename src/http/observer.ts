@@ -6,6 +6,7 @@ export const limits = [
   'query_time',
   'exports',
   'unread_responses',
+  'waiting_requests',
 ] as const;
 export type Limit = (typeof limits)[number];
 

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { AsOf, PurchaseReader } from '../domain/purchase-engine.ts';
 import type { Credential } from '../postgres/api-keys.ts';
 import type { ExportFormatName } from './formats/negotiation.ts';
@@ -40,6 +41,7 @@ export type Route<
 } & (
   | {
       readonly showsSnapshot?: false;
+      readonly isFeed?: never;
       /** Responses carry `X-Data-As-Of`: the handler adds it (response/page-headers.ts). */
       readonly showsInstant?: true;
       handle(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
@@ -50,6 +52,7 @@ export type Route<
        * the data, so they are cached by both.
        */
       readonly showsSnapshot: true;
+      readonly isFeed?: never;
       /** Runs before each response, cached or not. Rejects if the resource of the path is missing. */
       require?(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<void>;
       /** The response as rows, for formats other than JSON. */
@@ -59,8 +62,24 @@ export type Route<
       ): Promise<AsOf<z.output<Response>>>;
     }
   | {
+      /** A page of changes, which is not cached. Responses carry `X-Data-As-Of`. */
+      readonly isFeed: true;
+      readonly showsSnapshot?: never;
+      readonly table: ResponseTable<z.output<Response>>;
+      waitSeconds(query: z.output<Query>): number;
+      /** Throws if there is no feed. */
+      feed(): ChangeFeed;
+      /** `ended` ends the wait for a change. */
+      handle(
+        request: ApiRequest<z.output<Path>, z.output<Query>>,
+        feed: ChangeFeed,
+        ended: AbortSignal | undefined,
+      ): Promise<AsOf<z.output<Response> & { readonly next_cursor: string }>>;
+    }
+  | {
       /** Streams all rows as a file (response/export.ts). */
       readonly isExport: true;
+      readonly isFeed?: never;
       readonly showsSnapshot?: never;
       /** The file's name, without the instant and the extension. */
       readonly name: string;
@@ -84,8 +103,9 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
   return definition as unknown as Route;
 }
 
-export type PlainRoute = Extract<Route, { showsSnapshot?: false; handle: unknown }>;
+export type PlainRoute = Extract<Route, { showsSnapshot?: false; isFeed?: never; handle: unknown }>;
 export type SnapshotRoute = Extract<Route, { showsSnapshot: true }>;
+export type FeedRoute = Extract<Route, { isFeed: true }>;
 export type ExportRoute = Extract<Route, { isExport: true }>;
 
 /** Whether the route serves pages. */

@@ -17,11 +17,13 @@ import { conditional } from './response/etag.ts';
 import { writeExactly } from './response/exact-numbers.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
 import { setNextPage, setPageHeaders } from './response/page-headers.ts';
-import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
+import { type ResponseCache, serializeSnapshot, writeContent } from './response/response-cache.ts';
+import type { WaitingRequests } from './response/waiting-requests.ts';
 import { serializerSchema } from './response/wire.ts';
 import {
   type ApiRequest,
   type ExportRoute,
+  type FeedRoute,
   hasEtag,
   type PlainRoute,
   type Route,
@@ -32,6 +34,7 @@ type ServeOptions = {
   readonly purchases: PurchaseEngine;
   readonly cache: ResponseCache;
   readonly freshness: MinimumFreshness;
+  readonly waiting: WaitingRequests;
   readonly exports: ExportOptions;
 };
 
@@ -43,24 +46,31 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
   }
   const { url, response } = route;
   const isConditional = hasEtag(route);
-  const showsSnapshot = route.showsSnapshot === true;
+  const isSerialized = route.showsSnapshot === true || route.isFeed === true;
   app.route({
     // Fastify's own HEAD routes would send the Content-Length of a body on a 304.
     method: ['GET', 'HEAD'],
     url,
     schema: { response: { 200: serializerSchema(response) } },
-    handler: showsSnapshot ? snapshotHandler(route, options) : plainHandler(route, options),
+    handler: handlerOf(route, options),
     onSend: (request, reply, payload: unknown, done) => {
       // An error may repeat text of the request that looks like a marked number.
       if (reply.statusCode !== 200 || !(typeof payload === 'string' || Buffer.isBuffer(payload))) {
         done(null, payload);
         return;
       }
-      const isFinal = showsSnapshot || typeof payload !== 'string';
+      const isFinal = isSerialized || typeof payload !== 'string';
       const content = isFinal ? payload : writeExactly(payload);
       done(null, isConditional ? conditional(request, reply, content) : content);
     },
   });
+}
+
+function handlerOf(route: Exclude<Route, ExportRoute>, options: ServeOptions) {
+  if (route.isFeed === true) return feedHandler(route, options);
+  return route.showsSnapshot === true
+    ? snapshotHandler(route, options)
+    : plainHandler(route, options);
 }
 
 function plainHandler(route: PlainRoute, { purchases }: ServeOptions) {
@@ -97,6 +107,47 @@ function snapshotHandler(route: SnapshotRoute, { purchases, cache, freshness }: 
   };
 }
 
+function feedHandler(route: FeedRoute, { purchases, freshness, waiting }: ServeOptions) {
+  const readRequest = createRequestReader(route, purchases);
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const apiRequest = readRequest(request);
+    const format = formatOf(route, request, apiRequest);
+    const feed = route.feed();
+    const { keyId, source } = apiRequest.credential;
+    const requirement = readFreshnessRequirement(request, {
+      freshness: (organizationId) => feed.freshness(organizationId, source),
+      waitUntilFresh: (organizationId, ...rest) =>
+        feed.waitUntilFresh(organizationId, source, ...rest),
+      // Pages are not cached.
+      version: async () => null,
+    });
+    const slot = route.waitSeconds(apiRequest.query) > 0 ? waiting.begin(keyId) : null;
+    const respond = () => route.handle(apiRequest, feed, slot?.signal);
+    try {
+      const { result, asOf } =
+        requirement === null
+          ? await respond()
+          : await freshness.respondWhenFresh(requirement, async (requireFresh) => {
+              const page = await respond();
+              requireFresh(page.asOf);
+              return page;
+            });
+      const { body, contentType, hasMore } = writeContent(
+        route.table,
+        format,
+        serializerOf(reply),
+        result,
+      );
+      reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
+      reply.header('X-Next-Cursor', (result as { next_cursor: string }).next_cursor);
+      if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
+      return body;
+    } finally {
+      slot?.end();
+    }
+  };
+}
+
 function serveExport(
   app: FastifyInstance,
   route: ExportRoute,
@@ -121,7 +172,7 @@ function serveExport(
 
 /** The parameter `format`, for clients that cannot set headers; otherwise `Accept`. */
 function formatOf(
-  { table }: SnapshotRoute,
+  { table }: SnapshotRoute | FeedRoute,
   request: FastifyRequest,
   { query }: ApiRequest<unknown, unknown>,
 ): FormatName {

@@ -1,3 +1,4 @@
+import type { ChangeFeed } from '../domain/purchase-changes.ts';
 import type { ExportSource, PurchaseEngine } from '../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../domain/purchase-query.ts';
 import type { Database } from '../postgres/pool.ts';
@@ -16,6 +17,8 @@ export type Services = {
   /** The operational Postgres. */
   readonly database: Database;
   readonly purchases: PurchaseEngine;
+  /** Null if the store of purchases has none. */
+  readonly changes: ChangeFeed | null;
   readonly writeExport: ExportWriter;
   /** The base of `html_url`, without a slash at its end. */
   readonly publicAppUrl: string;

@@ -15,6 +15,18 @@ export const watermarkFields = {
   token: z.string(),
 };
 
+const logName = z.string().regex(/^log-[0-9a-f]+\.tsv$/);
+
+/** A part of a log that CURRENT named before, or that has the changes until its successor (changes.ts). */
+const replacedLog = z.object({
+  log: logName,
+  begin: z.number().int(),
+  end: z.number().int(),
+  /** Milliseconds since 1970. */
+  replacedAt: z.number().int(),
+});
+export type ReplacedLog = z.output<typeof replacedLog>;
+
 /** CURRENT in each organization's folder names the files to serve. Rename replaces the file. */
 const current = z.object({
   layoutVersion: z.number().int(),
@@ -24,7 +36,7 @@ const current = z.object({
     .regex(/^base-[0-9a-f]+\.duckdb$/)
     .nullable(),
   /** The name of the log within the folder. No other log ever has this name. */
-  log: z.string().regex(/^log-[0-9a-f]+\.tsv$/),
+  log: logName,
   /** The bytes of the log when CURRENT was written. A shorter log is damaged. */
   logBytes: z.number().int(),
   /** The organization and its database (postgres/source-identity.ts). */
@@ -37,6 +49,8 @@ const current = z.object({
   ...watermarkFields,
   /** When CURRENT was written. */
   purchases: z.number().int(),
+  /** The change feed before `logBytes` of the log, the oldest part first. Their files may be missing. */
+  replacedLogs: z.array(replacedLog).default([]),
 });
 export type Current = z.output<typeof current>;
 

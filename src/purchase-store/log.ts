@@ -23,6 +23,7 @@ export type Batch = {
   readonly records: number;
   /** Of the log, up to here. */
   readonly totalRecords: number;
+  readonly checksum: number;
 };
 
 /** Lines of a batch besides its records. */
@@ -46,6 +47,7 @@ export function encodeBatch(
 }
 
 const newline = 10;
+const tab = 9;
 const endOfBatch = Buffer.from('\ne\t');
 const [beginMark] = Buffer.from('t');
 
@@ -89,7 +91,7 @@ function decodeBatch(content: Buffer, begin: number, lastLine: number, end: numb
   if (bytes !== lastLine - begin) return null;
   const fields = line.slice(0, line.lastIndexOf('\t') + 1);
   const found = crc32(fields, crc32(content.subarray(begin, lastLine)));
-  return found === checksum ? { tick, records, totalRecords } : null;
+  return found === checksum ? { tick, records, totalRecords, checksum } : null;
 }
 
 /** The bytes of a file from `begin` to `end`, or to the end of the file. */
@@ -113,16 +115,20 @@ export function readLines(descriptor: number, { begin, end }: Batch): Buffer {
 
 const windowBytes = 8 * 2 ** 20;
 
-/** The batches of published ticks from `begin` to `end` of a log, as `readBatches`, with bounded memory. */
+/**
+ * The batches of published ticks from `begin` to `end` of a log, as `readBatches`, with bounded memory.
+ * Reads `size` bytes at once, and more if a batch is larger.
+ */
 export function* scanLog(
   descriptor: number,
   begin: number,
   end: number,
   published: number,
+  size = windowBytes,
 ): Generator<Batch> {
-  let size = windowBytes;
+  let bytes = size;
   for (let position = begin; position < end; ) {
-    const until = Math.min(end, position + size);
+    const until = Math.min(end, position + bytes);
     const isLast = until === end;
     const before = position;
     try {
@@ -136,7 +142,25 @@ export function* scanLog(
       if (isLast || !(error instanceof DamagedLogError)) throw error;
     }
     if (isLast) return;
-    if (position === before) size *= 2;
+    if (position === before) bytes *= 2;
+  }
+}
+
+/** The checksum of the batch after `begin` that ends at `end`; null if none ends there. */
+export function checksumBefore(descriptor: number, begin: number, end: number): number | null {
+  const tail = readRange(descriptor, Math.max(begin, end - tailBytes), end).toString('latin1');
+  const [, checksum] = /(?:^|\n)e(?:\t\d+){4}\t(\d+)\n$/.exec(tail) ?? [];
+  return checksum === undefined ? null : Number(checksum);
+}
+
+/** Each line of records, with the id of its purchase. */
+export function* linesById(lines: Buffer): Generator<[id: string, line: Buffer]> {
+  for (let begin = 0; begin < lines.length; ) {
+    const end = lines.indexOf(newline, begin) + 1;
+    const line = lines.subarray(begin, end);
+    const afterId = line.indexOf(tab, 2);
+    yield [line.toString('latin1', 2, afterId === -1 ? line.length - 1 : afterId), line];
+    begin = end;
   }
 }
 

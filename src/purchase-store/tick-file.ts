@@ -98,6 +98,8 @@ export function newestTick(ticks: Iterable<TickFile>, organizationId: bigint): T
 export type TickReader = {
   /** The newest published tick of the organization; null if there is none. */
   of(organizationId: bigint): TickFile | null;
+  /** The snapshots of all ticks. While they stay the same, no tick has published changes. */
+  snapshots(): string;
 };
 
 const maxAgeMs = 50;
@@ -143,6 +145,10 @@ export function createTickReader(dataDirectory: string): TickReader {
         [...known.values()].map(({ content }) => content),
         organizationId,
       );
+    },
+    snapshots() {
+      refresh();
+      return [...known.values()].map(({ content }) => content.snapshot).join(' ');
     },
   };
 }

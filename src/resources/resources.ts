@@ -4,6 +4,7 @@ import { customers } from './customers.ts';
 import { emailCampaigns } from './email-campaigns.ts';
 import { flows } from './flows.ts';
 import { identity } from './identity.ts';
+import { purchaseChanges } from './purchase-changes.ts';
 import { purchaseExport } from './purchase-export.ts';
 import { purchaseStats } from './purchase-stats.ts';
 import { purchaseTimeSeries } from './purchase-time-series.ts';
@@ -22,6 +23,7 @@ export const resources: readonly ResourceRoutes[] = [
   purchaseStats,
   purchaseTimeSeries,
   purchaseExport,
+  purchaseChanges,
   tags,
   attributes,
   flows,

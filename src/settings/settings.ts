@@ -129,6 +129,16 @@ const definitions = {
   syncPollIntervalMs: ['SYNC_POLL_INTERVAL_MS', wholeNumber(10, 60_000, 100)],
   /** Organizations that the sync worker updates at the same time. */
   syncConcurrency: ['SYNC_CONCURRENCY', wholeNumber(1, 64, 2)],
+  /** How long replaced logs stay for the change feed, and the bytes that those of an organization take. */
+  changesRetentionMs: [
+    'CHANGES_RETENTION',
+    z
+      .string()
+      .default('7d')
+      .refine((text) => parseDuration(text) !== null, 'must be a time such as 12h or 7d')
+      .transform((text) => parseDuration(text) ?? 0),
+  ],
+  changesMaxBytes: ['CHANGES_MAX_MIB', mebibytes(0, 1_048_576, 512)],
   /** The interval of verifications of an organization; null disables them. */
   verifyEveryMs: [
     'VERIFY_EVERY',

@@ -1,15 +1,15 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { readLines, scanLog } from '../../src/purchase-store/log.ts';
-import { isUpsert, linesById, type Records } from '../capture/records.ts';
+import { linesById, readLines, scanLog } from '../../src/purchase-store/log.ts';
+import { isUpsert, type Records } from '../capture/records.ts';
 import { createLog } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Compacted } from './builder.ts';
 import { copyBatches } from './copy-batches.ts';
 import { type MergeOptions, merge } from './merge.ts';
-import { discardFiles, type NewFiles, publishFiles, visibleAtOnce } from './new-files.ts';
+import { discardFiles, type NewFiles, noGap, publishFiles, visibleAtOnce } from './new-files.ts';
 
 /** Merges base and log into a new base; or shortens the log if its few purchases need no base. */
 export async function compact(
@@ -38,7 +38,7 @@ export async function compact(
           throw new Error('other files were published during the compaction');
         }
         copyBatches(path, log, published, merged.position);
-        await publishFiles(store, result, published, watermark);
+        await publishFiles(store, result, noGap, published, watermark);
       },
       discard: () => discardFiles(store, dataDirectory, result),
     };

@@ -17,7 +17,7 @@ import { copyBatches } from './copy-batches.ts';
 import { loadLarge } from './load-large.ts';
 import { findSmall, loadSmall } from './load-small.ts';
 import { type MergeOptions, merge } from './merge.ts';
-import { discardFiles, prepare, visibleAtOnce } from './new-files.ts';
+import { createGapLog, discardFiles, prepare, visibleAtOnce } from './new-files.ts';
 
 export type FileBuilderOptions = {
   readonly database: Database;
@@ -88,10 +88,12 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       if (published === null) throw new Error('nothing is published');
       const { current } = published;
       const log = createLog(directoryOf(organization));
+      const gap = createGapLog(dataDirectory, organization.id);
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
         copyBatches(join(directoryOf(organization), current.log), log, tick);
-        const since = await appendChanges(database, organization, log, build);
+        const since = await appendChanges(database, organization, [log, gap], build);
+        gap.until = since;
         const merged = await merge(
           mergeOptions(organization, build),
           { ...current, log: log.name, logBytes: log.end().position },
@@ -100,8 +102,9 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
         log.remove();
         const { base, purchases } = merged;
         const files = { organization, base, purchases, log: createLog(directoryOf(organization)) };
-        return prepare(store, dataDirectory, files, since);
+        return prepare(store, dataDirectory, files, since, gap);
       } catch (error) {
+        gap.log()?.remove();
         await discardFiles(store, dataDirectory, copied);
         throw error;
       }
@@ -115,11 +118,11 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
   };
 }
 
-/** Appends the changes since what the organization shows. Returns the snapshot that the log shows then. */
+/** Appends the changes since what the organization shows. Returns the snapshot that the logs show then. */
 async function appendChanges(
   database: Database,
   { id, shown }: Organization,
-  log: NewLog,
+  logs: readonly Pick<NewLog, 'append'>[],
   { signal, onRetain }: BuildOptions,
 ): Promise<Watermark> {
   if (shown === null) throw new Error('nothing is published');
@@ -127,7 +130,7 @@ async function appendChanges(
   const { watermark } = await readSince(database, shown, async (source) => {
     for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
       signal.throwIfAborted();
-      log.append(records, visibleAtOnce);
+      for (const log of logs) log.append(records, visibleAtOnce);
     }
   });
   return watermark;

@@ -2,10 +2,11 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import type { NewLog } from '../files/log-files.ts';
+import { createLog, type NewLog } from '../files/log-files.ts';
+import { replacedLogs } from '../files/replaced-logs.ts';
 import { currentOf, type FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
-import type { Prepared } from '../tick/store.ts';
+import type { ChangeGap, Prepared } from '../tick/store.ts';
 
 /** Files that are not published yet. */
 export type NewFiles = {
@@ -20,15 +21,57 @@ export type NewFiles = {
 /** Batches of a log that is not published have no tick of their own. */
 export const visibleAtOnce = 0;
 
-/** Names the files in CURRENT. They show `watermark`. */
+/** The log of a gap in the change feed. */
+export type GapLog = ChangeGap & {
+  until: Watermark | null;
+  /** Null if there are no changes. */
+  log(): NewLog | null;
+  isComplete(): boolean;
+};
+
+/** Creates its log with the first changes. */
+export function createGapLog(dataDirectory: string, organizationId: bigint): GapLog {
+  let log: NewLog | null = null;
+  let isComplete = false;
+  return {
+    until: null,
+    append(records) {
+      log ??= createLog(organizationDirectory(dataDirectory, organizationId));
+      log.append(records, visibleAtOnce);
+    },
+    complete() {
+      isComplete = true;
+    },
+    log: () => log,
+    isComplete: () => isComplete,
+  };
+}
+
+/** What is published has no gap to what replaces it: both show the same. */
+export const noGap: Pick<GapLog, 'log' | 'isComplete'> = {
+  log: () => null,
+  isComplete: () => true,
+};
+
+/** Names the files in CURRENT. They show `watermark`. The change feed goes on if the gap is complete. */
 export async function publishFiles(
   store: FileStore,
   { organization: { id, source }, base, log, purchases }: NewFiles,
+  gap: Pick<GapLog, 'log' | 'isComplete'>,
   tick: number,
   watermark: Watermark,
 ): Promise<void> {
   const end = log.end();
-  const files = { base, log: log.name, logBytes: end.position, purchases };
+  const before = store.published(id);
+  const isContinued =
+    before !== null &&
+    before.current.source === source &&
+    before.isDamaged !== true &&
+    gap.isComplete();
+  const files = {
+    ...{ base, log: log.name, logBytes: end.position, purchases },
+    replacedLogs: isContinued ? replacedLogs(before, gap.log()) : [],
+  };
   await store.replace(id, { current: currentOf(source, files, tick, watermark), end });
 }
 
@@ -50,10 +93,15 @@ export const prepare = (
   dataDirectory: string,
   files: NewFiles,
   since: Watermark,
+  gap = createGapLog(dataDirectory, files.organization.id),
 ): Prepared => ({
   organizationId: files.organization.id,
   since,
+  gap,
   append: async (records) => files.log.append(records, visibleAtOnce),
-  publish: (tick, watermark) => publishFiles(store, files, tick, watermark),
-  discard: () => discardFiles(store, dataDirectory, files),
+  publish: (tick, watermark) => publishFiles(store, files, gap, tick, watermark),
+  async discard() {
+    if (store.published(files.organization.id)?.current.log !== files.log.name) gap.log()?.remove();
+    await discardFiles(store, dataDirectory, files);
+  },
 });

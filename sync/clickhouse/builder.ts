@@ -82,6 +82,7 @@ export function createClickHouseBuilder(
     return {
       organizationId: id,
       since,
+      gap: null,
       async append({ lines, records }) {
         await insertCurrent(clickhouse, batch, [{ organizationId: id, loadId, lines }]);
         changes += records;

@@ -3,7 +3,8 @@ import { purchaseColumns } from '../../src/domain/purchase.ts';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { isOfWriters, type WriterBatches } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
-import { isUpsert, linesById } from '../capture/records.ts';
+import { linesById } from '../../src/purchase-store/log.ts';
+import { isUpsert } from '../capture/records.ts';
 import { insertRows } from './insert.ts';
 
 /** A batch of changes that nothing published names yet. */

@@ -96,6 +96,11 @@ export function repairsOf(
         organizationId,
         ids: [...ids],
       }),
-    rebuild: () => repairOrRequest(({ rebuild }) => rebuild(), { kind: 'rebuild', organizationId }),
+    rebuild: (isWrong) =>
+      repairOrRequest(({ rebuild }) => rebuild(isWrong), {
+        kind: 'rebuild',
+        organizationId,
+        isWrong,
+      }),
   };
 }

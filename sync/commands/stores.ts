@@ -39,6 +39,7 @@ export async function openStore(
 ): Promise<OpenStore> {
   const { settings, database, folderId, log, shard } = context;
   const { dataDirectory, duckdbMemoryLimit, duckdbThreads: buildThreads } = settings;
+  const { changesRetentionMs, changesMaxBytes } = settings;
   const folder = { database, dataDirectory, dataFolderId: folderId };
   const server = clickHouseOptions(settings);
   if (server !== null) {
@@ -57,7 +58,11 @@ export async function openStore(
     memoryLimit: duckdbMemoryLimit,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
-  const store = createFileStore({ ...folder, ...limits });
+  const store = createFileStore({
+    ...folder,
+    ...{ changesRetentionMs, changesMaxBytes },
+    ...limits,
+  });
   const builder = createFileBuilder(store, { ...folder, ...limits, instance });
   const ownership = await takeOwnership(instance, dataDirectory, shard).catch((error) => {
     instance.closeSync();

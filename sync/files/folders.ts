@@ -33,11 +33,12 @@ export const isUnfinishedBase = (name: string): boolean => name.startsWith('base
 /** Removes the bases and logs that CURRENT does not name. Call it while nothing is built. */
 export async function removeUnusedFiles(
   directory: string,
-  { base, log }: Current,
+  { base, log, replacedLogs }: Current,
   isToStay: (name: string) => boolean = () => false,
 ): Promise<void> {
+  const named = new Set([base, log, ...replacedLogs.map((replaced) => replaced.log)]);
   for (const name of await readdir(directory)) {
-    if (!isStoreFile(name) || name === base || name === log || isToStay(name)) continue;
+    if (!isStoreFile(name) || named.has(name) || isToStay(name)) continue;
     // Also a folder that replaced a file.
     await rm(join(directory, name), { force: true, recursive: true });
   }

@@ -50,8 +50,8 @@ export function changesIn(
 
 const noRecords = { records: 0, bytes: 0 };
 
-/** The published log of an organization. */
-export type PublishedLog = { readonly current: Current; end: LogEnd };
+/** The published log of an organization. The end of a damaged one is unknown. */
+export type PublishedLog = { current: Current; end: LogEnd; readonly isDamaged?: true };
 
 /** Null if nothing is published, or in another layout. Throws DamagedFilesError if CURRENT is invalid. */
 export function readPublished(directory: string): Current | null {

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/pool.ts';
@@ -27,6 +28,7 @@ import {
   removeUnusedFiles,
 } from './folders.ts';
 import { changesIn, type PublishedLog, readPublished, recoverPublished } from './log-files.ts';
+import { type ChangesRetention, noRetention, retainedLogs } from './replaced-logs.ts';
 import { syncToDisk } from './sync-to-disk.ts';
 
 export type FileStore = Store & {
@@ -36,7 +38,7 @@ export type FileStore = Store & {
   replace(organizationId: bigint, next: PublishedLog): Promise<void>;
 };
 
-export type FileStoreOptions = {
+export type FileStoreOptions = Partial<ChangesRetention> & {
   readonly database: Database;
   readonly dataDirectory: string;
   /** Records of a log, if they are more than 2 % of the base, beyond which it is compacted. */
@@ -51,6 +53,7 @@ const concurrentSyncs = 8;
 /** Publishes DuckDB files and logs in the data folder. */
 export function createFileStore(options: FileStoreOptions): FileStore {
   const { database, dataDirectory, maxLogRecords = defaultMaxLogRecords } = options;
+  const retention = { ...noRetention, ...options };
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
   const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
@@ -74,7 +77,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       // Of builds that a kill has ended. A load that was interrupted resumes.
       if (isFirst) await removeUnusedFiles(directoryOf(id), current, isUnfinishedBase);
       // Readers may have damaged files open, so what these show stays known.
-      logs.set(id, { current, end: emptyLog });
+      logs.set(id, { current, end: emptyLog, isDamaged: true });
       logs.set(id, { current, end: recoverPublished(directoryOf(id), current, published) });
       return storedFrom(current);
     },
@@ -139,18 +142,32 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       await removeOrganizationFolder(dataDirectory, id);
     },
 
-    cleanUp: (shard, isInUse) => removeOrphanedFolders(database, dataDirectory, shard, isInUse),
+    async cleanUp(shard, isInUse) {
+      for (const [id, log] of logs) {
+        const { replacedLogs } = log.current;
+        const retained = retainedLogs(replacedLogs, retention);
+        if (retained.length === replacedLogs.length) continue;
+        // CURRENT still names their files. Readers take a missing file for a removed one.
+        log.current = { ...log.current, replacedLogs: retained };
+        for (const { log: name } of replacedLogs.slice(0, replacedLogs.length - retained.length)) {
+          await rm(join(directoryOf(id), name), { force: true });
+        }
+      }
+      await removeOrphanedFolders(database, dataDirectory, shard, isInUse);
+    },
 
     published: (id) => logs.get(id) ?? null,
 
-    async replace(id, next) {
+    async replace(id, { current, end }) {
       const directory = directoryOf(id);
       const path = currentFile(directory);
-      await replaceFile(path, serializeCurrent(next.current));
-      logs.set(id, next);
+      const replacedLogs = retainedLogs(current.replacedLogs, retention);
+      const next = { ...current, replacedLogs };
+      await replaceFile(path, serializeCurrent(next));
+      logs.set(id, { current: next, end });
       unsynced.add(path);
-      unsynced.add(join(directory, next.current.log));
-      await removeUnusedFiles(directory, next.current);
+      for (const { log } of [...replacedLogs, next]) unsynced.add(join(directory, log));
+      await removeUnusedFiles(directory, next);
     },
 
     close: async () => {},
@@ -160,7 +177,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
 /** The content of CURRENT for files that show `watermark`. */
 export function currentOf(
   source: string,
-  files: Pick<Current, 'base' | 'log' | 'logBytes' | 'purchases'>,
+  files: Pick<Current, 'base' | 'log' | 'logBytes' | 'purchases' | 'replacedLogs'>,
   tick: number,
   { asOf, snapshot, token, fingerprint }: Watermark,
 ): Current {

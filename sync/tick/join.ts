@@ -2,6 +2,7 @@ import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { completeGaps } from './change-gaps.ts';
 import { follow, type Organization } from './organizations.ts';
 import type { Prepared } from './store.ts';
 import {
@@ -58,22 +59,25 @@ export async function joinBehind(
  * on. No tick may run meanwhile.
  */
 export async function joinPrepared(
-  { database, organizations, publication }: TickContext,
+  context: TickContext,
   prepared: readonly Prepared[],
   since: Watermark,
 ): Promise<void> {
+  const { database, organizations, publication } = context;
   const byOrganization = new Map(prepared.map((each) => [each.organizationId, each]));
   const { watermark } = await readSince(database, since, async (source) => {
     const ids = [...byOrganization.keys()];
     for await (const [id, records] of streamChanges(source, ids, since.snapshot)) {
       await byOrganization.get(id)?.append(records);
     }
+    await completeGaps(context, source, prepared);
   });
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
     // It was deleted meanwhile.
     if (organization === undefined) continue;
     await each.publish(publication.tick, watermark);
+    organization.isWrong = false;
     follow(organization, watermark);
   }
 }

@@ -26,6 +26,8 @@ export type Organization = {
   shown: Watermark | null;
   /** Why it does not follow. */
   reason: string | null;
+  /** What is published differs from Postgres: the next load does not continue the change feed. */
+  isWrong: boolean;
 };
 
 /** The organizations of a worker. */
@@ -40,7 +42,7 @@ export const newOrganization = (
   id: bigint,
   source: string,
   reason = nothingLoaded,
-): Organization => ({ id, source, phase: 'load required', shown: null, reason });
+): Organization => ({ id, source, phase: 'load required', shown: null, reason, isWrong: false });
 
 /** Makes an organization leave the ticks. It goes on to show what it shows: `shown`, or when it joined. */
 export function leave(

@@ -62,11 +62,22 @@ export type Store = {
   close(): Promise<void>;
 };
 
+/** The changes between what is published and what will replace it, for the change feed. */
+export type ChangeGap = {
+  /** The snapshot whose later changes are missing; null if all since what is published are. */
+  readonly until: Watermark | null;
+  append(records: Records): void;
+  /** Notes that no change is missing. Otherwise the feed begins anew. */
+  complete(): void;
+};
+
 /** What a build has prepared beside what is published. */
 export type Prepared = {
   readonly organizationId: bigint;
   /** The snapshot whose later changes are missing. */
   readonly since: Watermark;
+  /** Null if the store has no change feed. */
+  readonly gap: ChangeGap | null;
   /** Adds later changes. */
   append(records: Records): Promise<void>;
   /**

@@ -5,7 +5,8 @@ import type { Verification } from './verify.ts';
 export type Repairs = {
   /** Reads these purchases again from Postgres. */
   reread(ids: readonly bigint[]): Promise<void>;
-  rebuild(): Promise<void>;
+  /** `isWrong`: what is published differs from Postgres, so the change feed begins anew. */
+  rebuild(isWrong?: boolean): Promise<void>;
 };
 
 export type Repair = {
@@ -38,7 +39,7 @@ export async function repair(
       outcome = await verifyAgain();
     }
     if (needsRepair(outcome)) {
-      await repairs.rebuild();
+      await repairs.rebuild(true);
       done.push('rebuild');
       outcome = await verifyAgain();
     }

@@ -33,7 +33,7 @@ export function createRequestHandlers(options: {
   const takeCommandRequests = async (): Promise<void> => {
     for (const { request, respond } of await takeRequests(dataDirectory, shard, takenRequests)) {
       const { reread, rebuild } = options.repairsFor(request.organizationId);
-      void (request.kind === 'reread' ? reread(request.ids) : rebuild())
+      void (request.kind === 'reread' ? reread(request.ids) : rebuild(request.isWrong))
         .then(
           () => respond(null),
           async (error) => {

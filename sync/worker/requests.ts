@@ -15,7 +15,11 @@ const integer = z
   .regex(/^-?\d+$/)
   .transform(BigInt);
 const request = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('rebuild'), organizationId: integer }),
+  z.object({
+    kind: z.literal('rebuild'),
+    organizationId: integer,
+    isWrong: z.boolean().optional(),
+  }),
   z.object({ kind: z.literal('reread'), organizationId: integer, ids: z.array(integer) }),
 ]);
 export type RepairRequest = z.output<typeof request>;

@@ -93,9 +93,14 @@ export function createWorker(options: WorkerOptions): Worker {
   const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
   const maintenance = createMaintenance({ ...shared, replication, builds });
 
+  const noteWrong = (id: bigint): void => {
+    const organization = organizations.get(id);
+    if (organization !== undefined) organization.isWrong = true;
+  };
   const repairsFor = (id: bigint): Repairs => ({
-    async rebuild() {
+    async rebuild(isWrong = false) {
       await replication.start();
+      if (isWrong) noteWrong(id);
       await builds.rebuild(id, 'a rebuild was requested');
     },
     async reread(ids) {
@@ -103,6 +108,7 @@ export function createWorker(options: WorkerOptions): Worker {
       await replication.start();
       const isEnough = await replication.exclusively(() => reread(replication.context(), id, ids));
       if (isEnough) return;
+      noteWrong(id);
       await builds.rebuild(id, 'reading the purchases again does not repair the file');
     },
   });

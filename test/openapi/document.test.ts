@@ -29,11 +29,12 @@ describe('the OpenAPI document', () => {
     expect(additions).toEqual([
       '/v1/purchases/timeseries',
       '/v1/purchases/export',
+      '/v1/purchases/changes',
       '/v1/template-campaigns',
       '/healthz',
       '/readyz',
     ]);
-    expect(Object.keys(paths)).toHaveLength(23);
+    expect(Object.keys(paths)).toHaveLength(24);
   });
 
   it('has examples that are valid in its schemas', () => {

@@ -6,6 +6,8 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { AppOptions } from '../../src/http/app.ts';
 import { createApiMetrics } from '../../src/metrics/api.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
+import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 import { createCheckedApp } from './openapi.ts';
@@ -37,8 +39,12 @@ export async function createTestApi(
   const state = { duckdb, clickhouse: null, postgres, oldestAsOf, pools };
   const metrics = createApiMetrics(registry, state);
   const purchases = firstAvailable(duckdb, postgres, metrics.onFallback);
+  const changes = createChangeFeed({
+    dataDirectory,
+    onDamage: (id, name) => sendDamageReport(dataDirectory, id, name),
+  });
   const app = createCheckedApp({
-    services: testServices(database, purchases),
+    services: testServices(database, purchases, changes),
     rateLimitPerMinute: 1_000_000,
     failedKeysPerMinute: 1_000_000,
     log: createRecordedLog(),
@@ -61,6 +67,7 @@ export async function createTestApi(
     close: async () => {
       await app.close();
       await recordMetrics(registry);
+      changes.close();
       await purchases.close();
     },
   };

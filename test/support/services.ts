@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os';
+import type { ChangeFeed } from '../../src/domain/purchase-changes.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
@@ -11,10 +12,15 @@ export const testExportWriter = createExportWriter({
 });
 
 /** The services of the API, as the server creates them. */
-export function testServices(database: Database, purchases: PurchaseEngine): Services {
+export function testServices(
+  database: Database,
+  purchases: PurchaseEngine,
+  changes: ChangeFeed | null = null,
+): Services {
   return {
     database,
     purchases,
+    changes,
     writeExport: testExportWriter,
     publicAppUrl: 'https://app.example',
   };

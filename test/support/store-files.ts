@@ -62,6 +62,7 @@ export function publishFiles(
     base: null,
     log: log.name,
     logBytes: log.end().position,
+    replacedLogs: [],
     source: '/1',
     fingerprint: '',
     tick: 0,

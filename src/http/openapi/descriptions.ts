@@ -41,6 +41,9 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'The format of the response, for tools that cannot set headers; it overrides `Accept`. `csv_excel` is CSV with a byte order mark, and with an apostrophe before text that a spreadsheet would evaluate as a formula. An addition.',
   'X-Min-Data-As-Of':
     'An addition: the response must show the data of this instant, such as `2026-01-31T14:05:09.123456Z`, or later. If newer data are not available within a few seconds, the response is `409`. After a write, send the instant at which its commit had returned, by the clock of the operational database. Without an offset it is UTC.',
+  cursor:
+    'The `next_cursor` of the last response, which clients do not interpret. Without it, the response has no changes and the cursor of the instant that it shows.',
+  wait: 'If nothing has changed, the response waits up to so many seconds for a change.',
   q: 'Text that the name, email or phone (of segments: name or description) contains, ignoring case and accents. Text without a visible character finds nothing.',
 };
 
@@ -49,6 +52,8 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'format',
   'timezone',
   'interval',
+  'cursor',
+  'wait',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {

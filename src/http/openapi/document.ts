@@ -13,6 +13,7 @@ import {
 } from './descriptions.ts';
 import { exampleOf, type JsonSchema } from './examples.ts';
 import {
+  changesConflict,
   errorReferences,
   errorResponses,
   errorSchema,
@@ -66,7 +67,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
   const isConditional = hasEtag(route);
-  const hasInstant = showsSnapshot === true || isExport(route);
+  const hasInstant = showsSnapshot === true || isExport(route) || isFeed(route);
   return {
     operationId: operationIdOf(url),
     summary,
@@ -102,6 +103,7 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'rate_limited',
         'internal_error',
       ]),
+      ...(isFeed(route) ? { 409: changesConflict } : {}),
     },
   };
 }
@@ -151,12 +153,12 @@ const minimumAsOf = {
   schema: { type: 'string', format: 'date-time' },
 };
 
-const hasTable = (route: Route): boolean =>
-  route.showsSnapshot === true && route.table !== undefined;
+const hasTable = (route: Route): boolean => 'table' in route && route.table !== undefined;
 
 const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [formats[name]]));
 
 const isExport = (route: Route): boolean => 'isExport' in route;
+const isFeed = (route: Route): boolean => route.isFeed === true;
 
 /** The content of the formats besides JSON. */
 function contentsOf(of: readonly FormatDescription[]) {
@@ -170,9 +172,12 @@ function headersOf(route: Route) {
     'Request-Id',
     ...rateLimitHeaders,
     ...(hasEtag(route) ? (['ETag'] as const) : []),
-    ...(route.showsSnapshot === true || 'showsInstant' in route ? (['X-Data-As-Of'] as const) : []),
+    ...(route.showsSnapshot === true || isFeed(route) || 'showsInstant' in route
+      ? (['X-Data-As-Of'] as const)
+      : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
     ...(isList(route) ? (['X-Next-Cursor', 'Link'] as const) : []),
+    ...(isFeed(route) ? (['X-Next-Cursor'] as const) : []),
     ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
   ]);
 }

@@ -235,6 +235,33 @@ export function errorResponses(): Record<string, unknown> {
   );
 }
 
+/** The 409 of the change feed, whose cursor has other causes than the instant of the data. */
+export const changesConflict = {
+  description:
+    'The changes since the cursor are not known, or not any more: begin again with an export. With ' +
+    '`Retry-After`, the purchases are not published yet. Or the data did not become as fresh as ' +
+    '`X-Min-Data-As-Of` requires. Or the server keeps purchases in ClickHouse.',
+  'x-addition': true,
+  headers: {
+    ...headerReferences(['Request-Id', ...rateLimitHeaders]),
+    'X-Data-As-Of': { ...headers['X-Data-As-Of'], required: false },
+    'Retry-After': { ...headers['Retry-After'], required: false },
+  },
+  content: {
+    'application/json': {
+      schema: { $ref: '#/components/schemas/Error' },
+      example: {
+        error: {
+          type: 'conflict',
+          message: 'The changes since this cursor are not known, or not any more.',
+          param: 'cursor',
+          request_id: requestIdExample,
+        },
+      },
+    },
+  },
+};
+
 /** References to the errors of an operation, by status. */
 export function errorReferences(types: readonly ErrorType[]) {
   return Object.fromEntries(

@@ -11,18 +11,20 @@ export const minimumAsOfHeader = 'X-Min-Data-As-Of';
 
 const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
+type Purchases = Pick<PurchaseReader, 'freshness' | 'version' | 'waitUntilFresh'>;
+
 /** The minimum instant of a request, for the purchases of its organization. */
 type FreshnessRequirement = {
   readonly minimum: bigint;
   readonly organizationId: bigint;
-  readonly purchases: PurchaseReader;
+  readonly purchases: Purchases;
   readonly request: FastifyRequest;
 };
 
 /** Null without the header. Throws if its value is no instant. */
 export function readFreshnessRequirement(
   request: FastifyRequest,
-  purchases: PurchaseReader,
+  purchases: Purchases,
 ): FreshnessRequirement | null {
   // Node joins repeated headers with commas, which no instant contains.
   const value = request.headers[minimumAsOfHeader.toLowerCase()];

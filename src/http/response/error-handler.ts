@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../../domain/instant.ts';
 import { encodeId } from '../../domain/public-id.ts';
+import { NoChangeFeedError, UnknownPositionError } from '../../domain/purchase-changes.ts';
 import {
   QueryTimeoutError,
   QueueFullError,
@@ -85,6 +86,17 @@ function publicError(error: unknown): ApiError {
     const sentence =
       'The query took too long. Narrow it, for example to a shorter time, or try again later.';
     return new ApiError('rate_limited', sentence, details);
+  }
+  if (error instanceof UnknownPositionError) {
+    const sentence =
+      'The changes since this cursor are not known, or not any more. Read the export again, and ' +
+      'then the changes since a response without a cursor.';
+    return new ApiError('conflict', sentence, { param: 'cursor' });
+  }
+  if (error instanceof NoChangeFeedError) {
+    const sentence =
+      'The purchases are not published yet, so there are no changes. Please try again.';
+    return new ApiError('conflict', sentence, { retryAfter: 5 });
   }
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown };
   // Fastify's own errors for malformed requests.

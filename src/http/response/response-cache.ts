@@ -149,13 +149,25 @@ async function respondTo({
   apiRequest,
 }: SnapshotRequest): Promise<SerializedResponse> {
   const { result, asOf } = await route.handle(apiRequest);
-  const table = route.table as ResponseTable<unknown> | undefined;
-  const content =
-    table === undefined || format === 'json'
-      ? { body: writeExactly(serialize(result)), contentType: 'application/json; charset=utf-8' }
-      : writeRows(format, table, result);
+  const content = writeContent(route.table, format, serialize, result);
   const tag = hasEtag(route) ? entityTag(content.body) : null;
   return { ...content, entityTag: tag, asOf, next: cursorAfter(result) };
+}
+
+/** The body in a format. */
+export function writeContent(
+  table: ResponseTable | undefined,
+  format: FormatName,
+  serialize: SnapshotRequest['serialize'],
+  result: unknown,
+): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
+  if (table === undefined || format === 'json') {
+    return {
+      body: writeExactly(serialize(result)),
+      contentType: 'application/json; charset=utf-8',
+    };
+  }
+  return writeRows(format, table as ResponseTable<unknown>, result);
 }
 
 function writeRows(

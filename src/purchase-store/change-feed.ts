@@ -1,0 +1,126 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import {
+  type ChangeFeed,
+  type ChangePosition,
+  type ChangesPage,
+  type ChangesQuery,
+  NoChangeFeedError,
+  UnknownPositionError,
+} from '../domain/purchase-changes.ts';
+import { createChangeWatcher } from './change-watcher.ts';
+import { beginOfLog, findEnd, readChanges } from './changes.ts';
+import {
+  type Current,
+  currentFile,
+  organizationDirectory,
+  readCurrent,
+  stampOf,
+} from './current.ts';
+import { layoutVersion } from './layout.ts';
+import { DamagedLogError } from './log.ts';
+import { shownWatermark } from './shown.ts';
+import { createTickReader } from './tick-file.ts';
+
+/** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
+const maxOrganizations = 10_000;
+const freshnessPollMs = 50;
+const reportIntervalMs = 60_000;
+
+type StampedCurrent = { readonly stamp: string; readonly current: Current };
+
+type FeedOptions = {
+  readonly dataDirectory: string;
+  /** Receives the name of a log that must be repaired, at most once a minute. */
+  readonly onDamage: (organizationId: bigint, log: string, error: unknown) => void;
+};
+
+/** The change feed of the logs in a data folder. It opens no DuckDB file. */
+export function createChangeFeed({ dataDirectory, onDamage }: FeedOptions): ChangeFeed {
+  const ticks = createTickReader(dataDirectory);
+  const watcher = createChangeWatcher(dataDirectory, ticks);
+  const currents = new LRUCache<bigint, StampedCurrent>({ max: maxOrganizations });
+  const reported = new LRUCache<string, true>({ max: 1_000, ttl: reportIntervalMs });
+  const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
+
+  const currentOf = (organizationId: bigint): StampedCurrent | null => {
+    const directory = organizationDirectory(dataDirectory, organizationId);
+    const stamp = stampOf(currentFile(directory));
+    const known = currents.get(organizationId);
+    if (known?.stamp === stamp) return known ?? null;
+    const current = stamp === null ? null : readCurrent(directory, layoutVersion);
+    if (stamp === null || current === null) return null;
+    const read = { stamp, current };
+    currents.set(organizationId, read);
+    return read;
+  };
+
+  /** In this order: CURRENT and the log then have all that the tick has published. */
+  const view = (organizationId: bigint, source: string) => {
+    const tick = ticks.of(organizationId);
+    const found = currentOf(organizationId);
+    if (found === null || found.current.source !== source) throw new NoChangeFeedError();
+    const { asOf } = shownWatermark(organizationId, found.current, tick);
+    return { ...found, published: tick?.tick ?? 0, asOf };
+  };
+
+  const readOnce = (
+    organizationId: bigint,
+    source: string,
+    { after, limit }: ChangesQuery,
+  ): StampedCurrent & { readonly page: ChangesPage } => {
+    const directory = organizationDirectory(dataDirectory, organizationId);
+    for (;;) {
+      const { stamp, current, published, asOf } = view(organizationId, source);
+      try {
+        if (after !== null) {
+          const changes = readChanges(directory, current, published, { after, limit });
+          return { page: { ...changes, asOf }, stamp, current };
+        }
+        const next = findEnd(
+          directory,
+          current,
+          published,
+          ends.get(current.log) ?? beginOfLog(current),
+        );
+        ends.set(current.log, next);
+        return { page: { changes: [], hasMore: false, next, asOf }, stamp, current };
+      } catch (error) {
+        if (error instanceof UnknownPositionError) throw error;
+        // The worker has replaced the log meanwhile.
+        if (currentOf(organizationId)?.stamp !== stamp) continue;
+        if (!(error instanceof DamagedLogError)) throw error;
+        if (!reported.has(current.log)) onDamage(organizationId, current.log, error);
+        reported.set(current.log, true);
+        throw after === null ? new NoChangeFeedError() : new UnknownPositionError();
+      }
+    }
+  };
+
+  return {
+    async read(organizationId, source, query, { waitMs = 0, signal, ended } = {}) {
+      const deadline = performance.now() + waitMs;
+      for (;;) {
+        const { page, stamp, current } = readOnce(organizationId, source, query);
+        const isEmpty = page.changes.length === 0 && !page.hasMore && query.after !== null;
+        if (!isEmpty || performance.now() >= deadline || ended?.aborted === true) return page;
+        await watcher.wait(
+          { organizationId, stamp, log: current.log, end: page.next.batch, deadline },
+          signal,
+          ended,
+        );
+      }
+    },
+
+    freshness: async (organizationId, source) => view(organizationId, source).asOf,
+
+    async waitUntilFresh(organizationId, source, instant, signal) {
+      while (view(organizationId, source).asOf < instant) {
+        await sleep(freshnessPollMs, undefined, { signal }).catch(() => {});
+        signal.throwIfAborted();
+      }
+    },
+
+    close: () => watcher.close(),
+  };
+}

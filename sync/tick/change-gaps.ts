@@ -1,0 +1,57 @@
+import type { Connection } from '../../src/postgres/pool.ts';
+import { countChanges } from '../capture/change-log.ts';
+import { streamChanges } from '../capture/changes.ts';
+import { whyLogInsufficient } from '../capture/log-sufficiency.ts';
+import { takeSnapshot } from '../capture/snapshot.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import type { Organization } from './organizations.ts';
+import type { ChangeGap, Prepared } from './store.ts';
+import type { TickContext } from './tick.ts';
+
+/**
+ * Completes the gaps with the changes up to the snapshot of `source`. A gap stays incomplete if the change
+ * log lacks changes, if they are more than a tick may have, or if what is published differs from Postgres.
+ */
+export async function completeGaps(
+  context: TickContext,
+  source: Connection,
+  prepared: readonly Prepared[],
+): Promise<void> {
+  const groups = groupsBySnapshot(context, prepared);
+  if (groups.length === 0) return;
+  const now = await takeSnapshot(source);
+  for (const { since, gaps } of groups) {
+    if ((await whyLogInsufficient(source, since, now)) !== null) continue;
+    const counts = await countChanges(source, since.snapshot);
+    for (const [id, { until }] of gaps) {
+      // A build has kept its own gap small.
+      const isTooLarge = until === null && (counts.get(id) ?? 0) > context.maxTickChanges;
+      if (isTooLarge) gaps.delete(id);
+    }
+    for await (const [id, records] of streamChanges(source, [...gaps.keys()], since.snapshot)) {
+      gaps.get(id)?.append(records);
+    }
+    for (const gap of gaps.values()) gap.complete();
+  }
+}
+
+function groupsBySnapshot(
+  { organizations, publication }: TickContext,
+  prepared: readonly Prepared[],
+) {
+  const groups = new Map<string, { since: Watermark; gaps: Map<bigint, ChangeGap> }>();
+  for (const { organizationId: id, gap } of prepared) {
+    const organization = organizations.get(id);
+    if (gap === null || organization === undefined || organization.isWrong) continue;
+    const since = gap.until ?? shownBy(organization, publication.watermark);
+    if (since === null) continue;
+    const group = groups.get(since.snapshot) ?? { since, gaps: new Map() };
+    group.gaps.set(id, gap);
+    groups.set(since.snapshot, group);
+  }
+  return [...groups.values()];
+}
+
+/** Null if nothing is published. */
+const shownBy = ({ phase, shown }: Organization, published: Watermark): Watermark | null =>
+  shown ?? (phase === 'following' ? published : null);
