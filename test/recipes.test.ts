@@ -7,6 +7,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, describe, expect } from 'vitest';
 import { createTestApi, type TestApi } from './support/api.ts';
 import { test } from './support/fixtures.ts';
+import { purchasesById } from './support/follower.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from './support/shop.ts';
 import { createTestWorker } from './support/sync.ts';
 
@@ -37,6 +38,7 @@ describe('the recipes', () => {
   const cents = (purchases * (purchases + 1)) / 2;
   let api: TestApi;
   let secret: string;
+  let organization: bigint;
   let origin: string;
   let statuses: number[] = [];
   /** Whether the next response is the last within the rate limit. Its window then ends soon. */
@@ -51,7 +53,7 @@ describe('the recipes', () => {
   });
 
   it.beforeAll(async ({ database, directory }) => {
-    const organization = await addOrganization(database.pool);
+    organization = await addOrganization(database.pool);
     ({ secret } = await addKey(database.pool, organization));
     for (let value = 1; value <= purchases; value += 1) {
       await addPurchase(database.pool, organization, {
@@ -152,6 +154,45 @@ describe('the recipes', () => {
     );
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
   });
+
+  it.for(['js', 'python'] as const)(
+    'for a copy that follows changes works as printed in %s',
+    { tags: ['slow'] },
+    async (language, { database, directory, newDirectory, skip }) => {
+      const python = () =>
+        run('python3', ['--version']).then(
+          () => true,
+          () => false,
+        );
+      if (language === 'python' && !(await python())) skip();
+      const [code = ''] = await codeOf('A copy that follows changes', language);
+      const command: [string, string[]] =
+        language === 'js'
+          ? [process.execPath, ['--input-type=module', '--eval', withOrigin(code)]]
+          : ['python3', ['-c', withOrigin(code)]];
+      const options = { cwd: newDirectory, env: { ...process.env, KEY: secret } };
+      const copied = async () => {
+        await run(...command, options);
+        const copy = JSON.parse(await readFile(join(newDirectory, 'copy.json'), 'utf8'));
+        return new Map(Object.entries(copy.purchases));
+      };
+      const expected = () => purchasesById(database.pool, organization);
+      const worker = await createTestWorker(database.pool, join(directory, 'data'));
+      try {
+        expect(await copied()).toEqual(await expected());
+        const customer = await addCustomer(database.pool, organization);
+        const id = await addPurchase(database.pool, organization, { customer_id: customer });
+        await worker.syncAll();
+        expect(await copied()).toEqual(await expected());
+        await database.pool.query('delete from purchases where id = $1', [id]);
+        await database.pool.query(`update purchases set order_number = 'x' where id % 7 = 0`);
+        await worker.syncAll();
+        expect(await copied()).toEqual(await expected());
+      } finally {
+        await worker.close();
+      }
+    },
+  );
 
   it('for revenue by day writes a line for each day', async ({ directory, shell }) => {
     const [code = ''] = await codeOf('Revenue by day', 'sh');
