@@ -67,7 +67,8 @@ async function unexpectedFiles(database: Database, dataDirectory: string): Promi
       continue;
     }
     const current = readCurrent(join(directory, name), layoutVersion);
-    const expected = ['CURRENT', 'VERIFIED', current?.base, current?.log];
+    const replaced = current?.replacedLogs.map(({ log }) => log) ?? [];
+    const expected = ['CURRENT', 'VERIFIED', current?.base, current?.log, ...replaced];
     const files = await readdir(join(directory, name)).catch(() => []);
     const unexpected = files.filter((file) => !expected.includes(file));
     found.push(...unexpected.map((file) => `${name}/${file}`));
