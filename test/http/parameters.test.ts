@@ -63,8 +63,12 @@ const dates: Values = {
 const parameters: Readonly<Record<string, Values>> = {
   limit: {
     accepted: ['1', '2', '00005', '25', '100'],
-    refused: [...noNumbers, '0', '000', '101', '2147483648'],
+    refused: [...noNumbers, '0', '000', '1001', '2147483648'],
   },
+  // Without a cursor, no response waits.
+  wait: { accepted: ['0', '1', '30'], refused: [...noNumbers, '31'] },
+  // `purchase-changes.test.ts` has the cursors of the change feed.
+  cursor: { accepted: [], refused: [''] },
   group_limit: { accepted: ['1', '10', '50'], refused: [...noNumbers, '0', '51'] },
   min_value_in_cents: cents,
   max_value_in_cents: cents,
@@ -181,6 +185,14 @@ describe('the value of a parameter', () => {
     },
   );
 
+  it('is refused by every list if it is a limit above 100', async ({ sendTo }) => {
+    for (const operation of having('starting_after').filter((list) =>
+      having('limit').includes(list),
+    )) {
+      expectRefusal(await sendTo(operation, 'limit=101'), 'validation_error', 'limit');
+    }
+  });
+
   it('is no cursor if it names no item of the organization', async ({ database, sendTo }) => {
     const other = await addOrganization(database.pool);
     const customer_id = await addCustomer(database.pool, other);
@@ -214,7 +226,7 @@ describe('the name of a parameter', () => {
     };
     for (const operation of operations.filter(({ parameters }) => parameters.length > 0)) {
       const names = operation.parameters.filter(
-        (name) => name !== 'sort' || /customers/.test(operation.path),
+        (name) => name !== 'cursor' && (name !== 'sort' || /customers/.test(operation.path)),
       );
       const pairs = names.map((name) => {
         const cursor = name === 'starting_after' ? shop.ids[operation.resource][0] : undefined;
