@@ -7,6 +7,7 @@ import { type OutputFiles, runSuites } from './runner/run.ts';
 import type { Suite } from './runner/suite.ts';
 import { engines } from './suites/engines.ts';
 import { exports } from './suites/export/export.ts';
+import { changes } from './suites/freshness/changes.ts';
 import { freshness } from './suites/freshness/freshness.ts';
 import { memory } from './suites/freshness/memory.ts';
 import { growth } from './suites/growth.ts';
@@ -31,6 +32,7 @@ const suites: readonly Suite[] = [
   freshness,
   writes,
   memory,
+  changes,
   organizations,
   exports,
   clickhouse,

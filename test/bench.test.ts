@@ -13,7 +13,7 @@ const run = promisify(execFile);
 
 const suites = [
   ...['engines', 'micro', 'writes', 'growth', 'time-zones', 'http', 'lists', 'load', 'freshness'],
-  ...['memory', 'organizations', 'steps', 'export'],
+  ...['memory', 'changes', 'organizations', 'steps', 'export'],
 ];
 
 const it = test
@@ -128,7 +128,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench('--suite', 'guesses');
     expect(await program.exited()).toBe(2);
     expect(program.output()).toContain(
-      'engines, growth, time-zones, http, micro, steps, lists, load, freshness, writes, memory, organizations, export, clickhouse',
+      'engines, growth, time-zones, http, micro, steps, lists, load, freshness, writes, memory, changes, organizations, export, clickhouse',
     );
   });
 });

@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { decodeId } from '../../../src/domain/public-id.ts';
+import { readUsage } from '../../measure/process-usage.ts';
+import { median, quantile } from '../../measure/statistics.ts';
+import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
+import type { Scope } from '../../runner/scope.ts';
+import { defineSuite } from '../../runner/suite.ts';
+import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import type { BenchmarkShop } from '../../setup/shops.ts';
+
+/** As many as a key may have (docs/api.md, "Changes"). */
+const followersPerOrganization = 10;
+
+/** A purchase, and when it was received; monotonic milliseconds. */
+type Receipt = { readonly id: bigint; readonly at: number };
+
+export const changes = defineSuite({
+  name: 'changes',
+  description: 'the change feed: from commit to receipt, changes a second, idle followers',
+  isQuick: false,
+  defaults: {
+    organizations: 101,
+    purchasesPerOrganization: 5_000,
+    changesPerSecond: 100,
+    seconds: 20,
+    seed: 42,
+  },
+  async run({ options, scope, server }) {
+    const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
+    const service = await startRunningService({ scope, server }, [
+      { organizations, purchases, seed },
+    ]);
+    const [changing, ...idle] = service.shops as [BenchmarkShop, ...BenchmarkShop[]];
+    const coresAlone = await coresOf(scope, service, seconds);
+    const begin = await beginOf(service, changing);
+    const lags = await measureReceipts(scope, service, changing, begin, options);
+    const rate = await measureRate(service, changing, begin);
+    followInIdleness(scope, service, idle);
+    await sleep(2_000, undefined, { signal: scope.signal });
+    const coresOfIdle = (await coresOf(scope, service, seconds)) - coresAlone;
+    const followers = idle.length * followersPerOrganization;
+    const figures = {
+      receipts: lags.length,
+      lagMs: { median: median(lags), p95: quantile(lags, 0.95), p99: quantile(lags, 0.99) },
+      changesPerSecond: rate,
+      idleFollowers: followers,
+      coresOfIdle,
+    };
+    return {
+      text: [
+        tableOf([figures], {
+          'commit to receipt, median ms': ({ lagMs }) => decimal(lagMs.median, 0),
+          'p95 ms': ({ lagMs }) => decimal(lagMs.p95, 0),
+          'p99 ms': ({ lagMs }) => decimal(lagMs.p99, 0),
+          'changes/s of one follower': () => decimal(rate, 0),
+          [`cores of ${followers} idle followers`]: () => decimal(coresOfIdle, 3),
+        }),
+        ...describeWarnings(service.warnings()),
+      ],
+      figures: { ...figures, warnings: service.warnings() },
+    };
+  },
+});
+
+async function coresOf(scope: Scope, { api }: RunningService, seconds: number): Promise<number> {
+  const used = () => readUsage(api.pid)?.cpuSeconds ?? Number.NaN;
+  const [before, startedAt] = [used(), performance.now()];
+  await sleep(seconds * 1000, undefined, { signal: scope.signal });
+  return ((used() - before) * 1000) / (performance.now() - startedAt);
+}
+
+async function beginOf({ get }: RunningService, shop: BenchmarkShop): Promise<string> {
+  const { body } = await get('/v1/purchases/changes', shop);
+  return JSON.parse(body).next_cursor;
+}
+
+/** Follows the feed from a cursor on, until it has received so many purchases. */
+async function follow(
+  { get }: RunningService,
+  shop: BenchmarkShop,
+  begin: string,
+  count: number,
+): Promise<Receipt[]> {
+  const receipts: Receipt[] = [];
+  let cursor = begin;
+  while (receipts.length < count) {
+    const path = `/v1/purchases/changes?wait=30&limit=1000&cursor=${cursor}`;
+    const { body } = await get(path, shop);
+    const { data, next_cursor: next } = JSON.parse(body);
+    const at = performance.now();
+    for (const { id } of data) receipts.push({ id: decodeId('purchase', id) as bigint, at });
+    cursor = next;
+  }
+  return receipts;
+}
+
+/** The times from the commits of single purchases to their receipt. */
+async function measureReceipts(
+  { signal }: Scope,
+  service: RunningService,
+  shop: BenchmarkShop,
+  begin: string,
+  { changesPerSecond, seconds }: { readonly changesPerSecond: number; readonly seconds: number },
+): Promise<number[]> {
+  const { pool } = service.database;
+  const { rows } = await pool.query<{ id: bigint }>(
+    'select id from purchases where organization_id = $1 order by id limit $2',
+    [shop.organizationId, Math.ceil(changesPerSecond * seconds)],
+  );
+  const following = follow(service, shop, begin, rows.length);
+  const committedAt = new Map<bigint, number>();
+  const writing: Promise<void>[] = [];
+  const startedAt = performance.now();
+  for (const [index, { id }] of rows.entries()) {
+    const waitMs = startedAt + (index * 1000) / changesPerSecond - performance.now();
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal });
+    const write = pool.query('update purchases set updated_at = now() where id = $1', [id]);
+    writing.push(write.then(() => void committedAt.set(id, performance.now())));
+  }
+  await Promise.all(writing);
+  const receipts = await following;
+  return receipts.map(({ id, at }) => Math.max(0, at - (committedAt.get(id) ?? Number.NaN)));
+}
+
+/** The purchases a second that one follower receives of many changes. */
+async function measureRate(
+  service: RunningService,
+  shop: BenchmarkShop,
+  begin: string,
+): Promise<number> {
+  const { rowCount } = await service.database.pool.query(
+    'update purchases set updated_at = now() where organization_id = $1',
+    [shop.organizationId],
+  );
+  const instant = new Date(Date.now() + 1).toISOString();
+  await service.get('/v1/purchases/stats', shop);
+  while ((await service.get('/v1/purchases/stats', shop)).asOf < instant) await sleep(50);
+  const startedAt = performance.now();
+  const receipts = await follow(service, shop, begin, rowCount ?? 0);
+  return (receipts.length * 1000) / (performance.now() - startedAt);
+}
+
+/** Repeats requests that wait, until the scope ends. */
+function followInIdleness(
+  scope: Scope,
+  { get }: RunningService,
+  shops: readonly BenchmarkShop[],
+): void {
+  const followForever = async (shop: BenchmarkShop) => {
+    let cursor = JSON.parse((await get('/v1/purchases/changes', shop)).body).next_cursor;
+    while (!scope.signal.aborted) {
+      const { body } = await get(`/v1/purchases/changes?wait=30&cursor=${cursor}`, shop);
+      cursor = JSON.parse(body).next_cursor;
+    }
+  };
+  for (const shop of shops) {
+    for (let index = 0; index < followersPerOrganization; index += 1) {
+      followForever(shop).catch((error) => {
+        if (!scope.signal.aborted) scope.fail(error);
+      });
+    }
+  }
+}
