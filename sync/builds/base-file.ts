@@ -43,21 +43,24 @@ export type BaseLocation = {
  */
 const newFileOptions = `storage_version 'v1.5.0', block_size 65536`;
 
+/** Of a load, which the next worker continues. */
 export const unfinishedBasePath = (directory: string): string =>
   join(directory, 'base.unfinished.duckdb');
 
+/** Of a merge, which begins again: a worker that starts removes the file. */
+export const mergedBasePath = (directory: string): string => join(directory, 'base.merged.duckdb');
+
 /** Opens the unfinished base. Without progress, `resetBase` must create it. */
-export async function openUnfinishedBase({
-  instance,
-  dataDirectory,
-  organizationId,
-}: BaseLocation): Promise<BaseFile> {
+export async function openUnfinishedBase(
+  { instance, dataDirectory, organizationId }: BaseLocation,
+  pathIn: (directory: string) => string = unfinishedBasePath,
+): Promise<BaseFile> {
   const directory = organizationDirectory(dataDirectory, organizationId);
   await mkdir(directory, { recursive: true });
   const file: BaseFile = {
     connection: await instance.connect(),
     catalog: `unfinished_${organizationId}`,
-    path: unfinishedBasePath(directory),
+    path: pathIn(directory),
     directory,
     progress: null,
     previous: createPreviousPurchases(),

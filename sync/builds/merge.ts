@@ -16,6 +16,7 @@ import {
   type BaseLocation,
   closeBase,
   finishBase,
+  mergedBasePath,
   openUnfinishedBase,
   removeDuckDBFile,
   resetBase,
@@ -44,7 +45,7 @@ export async function merge(
   published: number,
 ): Promise<Merged> {
   const { bases, signal, chunkRows = defaultChunkRows } = options;
-  const file = await openUnfinishedBase(options);
+  const file = await openUnfinishedBase(options, mergedBasePath);
   try {
     await resetBase(file);
     const { connection, directory } = file;

@@ -24,7 +24,7 @@ export async function removeOrganizationFolder(
 
 /** Files of the purchase store, also of earlier layouts and of builds that were interrupted. */
 const isStoreFile = (name: string): boolean =>
-  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.unfinished|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
+  /^(base-[0-9a-f]+\.duckdb|log-[0-9a-f]+\.tsv|load-[ab]\.csv|\d+-[0-9a-f-]+\.duckdb(\.tmp)?|(base\.(unfinished|merged)|live|next)\.duckdb|OWNER|STATUS)(\.wal)?$/.test(
     name,
   );
 

@@ -193,7 +193,7 @@ describe('a compaction', () => {
     const first = startWorker();
     while (publishedFiles(folder) === null) await sleep(5);
     await changePurchases();
-    while (!readdirSync(folder).includes('base.unfinished.duckdb')) await sleep(1);
+    while (!readdirSync(folder).includes('base.merged.duckdb')) await sleep(1);
     first.child.kill('SIGSTOP');
     await database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity

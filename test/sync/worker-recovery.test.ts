@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import { mergedBasePath, unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
@@ -201,6 +201,19 @@ describe('a worker', () => {
     while (existsSync(folder)) await sleep(20);
     while ((await entries()) > 0) await sleep(20);
     await stop();
+  });
+
+  it('removes what a compaction left that was killed, also without a reason for another one', async ({
+    folder,
+    add,
+    sync,
+  }) => {
+    await add();
+    await sync();
+    const left = ['', '.wal'].map((suffix) => `${mergedBasePath(folder)}${suffix}`);
+    for (const path of left) writeFileSync(path, '');
+    await sync();
+    expect(left.filter((path) => existsSync(path))).toEqual([]);
   });
 
   it('removes the folder of an organization that was deleted during its first load', async ({
