@@ -65,6 +65,8 @@ describe('two workers during faults of processes, connections, the disk and Post
       await monitor.catch(() => {});
     }
     console.log('chaos:', { ...counts, generations: harness.monitor.generations() });
+    console.log('followers:', harness.followers.counts());
+    expect(harness.followers.counts().pages).toBeGreaterThan(0);
     expect(counts.comparisons).toBeGreaterThan(0);
   });
 });
@@ -88,6 +90,7 @@ async function runRound(harness: Harness, round: number) {
       ),
     ),
     requestRebuilds(harness, source('rebuilds'), ending.signal).then(() => 0),
+    harness.followers.followAtRandom(pool, source('followers'), ending.signal).then(() => 0),
   ];
   const faults = 4 + random.integer(12);
   try {
@@ -142,7 +145,9 @@ async function expectRecovery(harness: Harness): Promise<number> {
   for (const { id } of organizations) {
     await compareWithHistory(pool, harness.reader, id, () => false);
     const generation = await harness.reader.read(id);
-    expect(difference(generation?.rows ?? [], await purchasesNow(pool, id))).toBeNull();
+    const purchases = await purchasesNow(pool, id);
+    expect(difference(generation?.rows ?? [], purchases)).toBeNull();
+    expect(difference(await harness.followers.upToDate(pool, id), purchases)).toBeNull();
   }
   harness.log('recovered');
   harness.sourceFaults.recovered();

@@ -43,7 +43,8 @@ export async function compareWithHistory(
   return generation;
 }
 
-async function sourceOf(database: Database, organizationId: bigint): Promise<string | null> {
+/** The source of an organization; null if it was deleted. */
+export async function sourceOf(database: Database, organizationId: bigint): Promise<string | null> {
   const { rows } = await database.query<{ source: string }>(
     `select ${sourceIdentity} as source from organizations where id = $1`,
     [organizationId],

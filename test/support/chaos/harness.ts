@@ -9,6 +9,7 @@ import { type PostgresServer, startPostgresServer } from '../postgres-server.ts'
 import { type Program, runProgram } from '../program.ts';
 import { createGenerationMonitor } from './checker.ts';
 import type { Environment } from './fault-injection.ts';
+import { createFollowers, type Followers } from './follower.ts';
 import { createGenerationReader, type GenerationReader } from './generation.ts';
 import { addShops, recordHistory } from './history.ts';
 import { createSourceFaults } from './source-faults.ts';
@@ -18,6 +19,7 @@ import { startWorkers } from './workers.ts';
 export type Harness = Environment & {
   readonly dataDirectory: string;
   readonly reader: GenerationReader;
+  readonly followers: Followers;
   /** Rejects if a worker ends unexpectedly. */
   readonly failed: Promise<never>;
   /** The last events and the output of the workers. */
@@ -47,7 +49,11 @@ export async function startHarness(
     await addShops(postgres.pool, randomFor('shops'));
     const instance = await openInstance(directory);
     undo.push(async () => instance.closeSync());
-    return await assembleHarness({ randomFor, disk, postgres, instance, undo, close });
+    // Each reader attaches bases under the same names.
+    const followersInstance = await openInstance(directory);
+    undo.push(async () => followersInstance.closeSync());
+    const stores = { disk, postgres, instance, followersInstance };
+    return await assembleHarness({ randomFor, ...stores, undo, close });
   } catch (error) {
     await close();
     throw error;
@@ -66,6 +72,7 @@ async function assembleHarness(parts: {
   readonly disk: Disk;
   readonly postgres: PostgresServer;
   readonly instance: DuckDBInstance;
+  readonly followersInstance: DuckDBInstance;
   readonly undo: (() => Promise<unknown>)[];
   readonly close: () => Promise<void>;
 }): Promise<Harness> {
@@ -75,6 +82,7 @@ async function assembleHarness(parts: {
     DATABASE_URL: postgres.url,
     DATA_DIR: dataDirectory,
     SYNC_POLL_INTERVAL_MS: '10',
+    CHANGES_MAX_BYTES: '2000000',
   };
   const startedAt = performance.now();
   const events: string[] = [];
@@ -96,6 +104,10 @@ async function assembleHarness(parts: {
   parts.undo.push(() => workers.stop());
   const reader = createGenerationReader(instance, dataDirectory);
   parts.undo.push(reader.close);
+  const followersReader = createGenerationReader(parts.followersInstance, dataDirectory);
+  parts.undo.push(followersReader.close);
+  const followers = createFollowers(dataDirectory, followersReader);
+  parts.undo.push(async () => followers.close());
   const commands: Program[] = [];
   parts.undo.push(() => Promise.all(commands.map((command) => command.end('SIGKILL'))));
   return {
@@ -108,6 +120,7 @@ async function assembleHarness(parts: {
       return command;
     },
     reader,
+    followers,
     describe: () => [...events.slice(-80), workers.output()].join('\n'),
     close: parts.close,
   };

@@ -13,6 +13,8 @@ import { createFileStore } from '../../../sync/files/store.ts';
 const limits = {
   loadChunkRows: 150,
   maxLogRecords: Number(process.env.MAX_LOG_RECORDS ?? 100),
+  changesRetentionMs: 86_400_000,
+  changesMaxBytes: Number(process.env.CHANGES_MAX_BYTES ?? 0),
   maxPurchasesWithoutBase: Number(process.env.MAX_PURCHASES_WITHOUT_BASE ?? 0),
 };
 const maxTickChanges = Number(process.env.MAX_TICK_CHANGES ?? 50_000);
