@@ -11,6 +11,9 @@ import type { BenchmarkShop } from '../../setup/shops.ts';
 /** As many as a key may have (docs/api.md, "Changes"). */
 const followersPerOrganization = 10;
 
+/** In this time, the first request of each idle follower begins to wait. */
+const settlingMs = 3_000;
+
 /** A purchase, and when it was received; monotonic milliseconds. */
 type Receipt = { readonly id: bigint; readonly at: number };
 
@@ -22,21 +25,25 @@ export const changes = defineSuite({
     organizations: 101,
     purchasesPerOrganization: 5_000,
     changesPerSecond: 100,
-    seconds: 20,
+    /** As long as a request waits, so that each idle follower sends one. */
+    seconds: 30,
     seed: 42,
   },
   async run({ options, scope, server }) {
     const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
-    const service = await startRunningService({ scope, server }, [
+    const started = await startRunningService({ scope, server }, [
       { organizations, purchases, seed },
     ]);
+    // All followers have one address here.
+    const connections = organizations * (followersPerOrganization + 1);
+    const service = await started.withApi({ CONNECTIONS_PER_ADDRESS: String(connections) });
     const [changing, ...idle] = service.shops as [BenchmarkShop, ...BenchmarkShop[]];
     const coresAlone = await coresOf(scope, service, seconds);
     const begin = await beginOf(service, changing);
     const lags = await measureReceipts(scope, service, changing, begin, options);
     const rate = await measureRate(service, changing, begin);
-    followInIdleness(scope, service, idle);
-    await sleep(2_000, undefined, { signal: scope.signal });
+    await followInIdleness(scope, service, idle);
+    await sleep(settlingMs, undefined, { signal: scope.signal });
     const coresOfIdle = (await coresOf(scope, service, seconds)) - coresAlone;
     const followers = idle.length * followersPerOrganization;
     const figures = {
@@ -141,21 +148,23 @@ async function measureRate(
 }
 
 /** Repeats requests that wait, until the scope ends. */
-function followInIdleness(
+async function followInIdleness(
   scope: Scope,
-  { get }: RunningService,
+  service: RunningService,
   shops: readonly BenchmarkShop[],
-): void {
-  const followForever = async (shop: BenchmarkShop) => {
-    let cursor = JSON.parse((await get('/v1/purchases/changes', shop)).body).next_cursor;
+): Promise<void> {
+  const followForever = async (shop: BenchmarkShop, begin: string) => {
+    let cursor = begin;
     while (!scope.signal.aborted) {
-      const { body } = await get(`/v1/purchases/changes?wait=30&cursor=${cursor}`, shop);
+      const path = `/v1/purchases/changes?wait=30&cursor=${cursor}`;
+      const { body } = await service.get(path, shop);
       cursor = JSON.parse(body).next_cursor;
     }
   };
   for (const shop of shops) {
+    const begin = await beginOf(service, shop);
     for (let index = 0; index < followersPerOrganization; index += 1) {
-      followForever(shop).catch((error) => {
+      followForever(shop, begin).catch((error) => {
         if (!scope.signal.aborted) scope.fail(error);
       });
     }
