@@ -26,7 +26,6 @@ import { warnOfFewOpenFiles } from './process/open-files.ts';
 import { OperatorError } from './process/operator-error.ts';
 import { makeDataDirectory, requireSameUser, restrictFolders } from './process/private-files.ts';
 import { createChangeFeed } from './purchase-store/change-feed.ts';
-import { sendDamageReport } from './purchase-store/damage-reports.ts';
 import { resources } from './resources/resources.ts';
 import { clickHouseOptions, queryQueueOptions, type Settings } from './settings/settings.ts';
 
@@ -110,10 +109,8 @@ export async function startServer(
     clickhouse === null
       ? createChangeFeed({
           dataDirectory,
-          onDamage(organizationId, name, error) {
-            log.error({ organization: String(organizationId), err: error }, 'a log is damaged');
-            sendDamageReport(dataDirectory, organizationId, name);
-          },
+          onError: (organizationId, error) =>
+            log.error({ organization: String(organizationId), err: error }, 'a log is damaged'),
         })
       : null;
   const writeExport = createExportWriter({

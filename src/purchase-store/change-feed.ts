@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import {
   type ChangeFeed,
@@ -8,6 +7,7 @@ import {
   NoChangeFeedError,
   UnknownPositionError,
 } from '../domain/purchase-changes.ts';
+import { createWaitUntilFresh } from '../domain/wait-until-fresh.ts';
 import { createChangeWatcher } from './change-watcher.ts';
 import { beginOfLog, findEnd, readChanges } from './changes.ts';
 import {
@@ -17,6 +17,7 @@ import {
   readCurrent,
   stampOf,
 } from './current.ts';
+import { DamagedFiles } from './damaged-files.ts';
 import { layoutVersion } from './layout.ts';
 import { DamagedLogError } from './log.ts';
 import { shownWatermark } from './shown.ts';
@@ -24,23 +25,24 @@ import { createTickReader } from './tick-file.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;
-const freshnessPollMs = 50;
-const reportIntervalMs = 60_000;
 
 type StampedCurrent = { readonly stamp: string; readonly current: Current };
 
 type FeedOptions = {
   readonly dataDirectory: string;
-  /** Receives the name of a log that must be repaired, at most once a minute. */
-  readonly onDamage: (organizationId: bigint, log: string, error: unknown) => void;
+  /** Receives each damage once. The worker receives a report of it. */
+  readonly onError: (organizationId: bigint, error: unknown) => void;
 };
 
 /** The change feed of the logs in a data folder. It opens no DuckDB file. */
-export function createChangeFeed({ dataDirectory, onDamage }: FeedOptions): ChangeFeed {
+export function createChangeFeed({ dataDirectory, onError }: FeedOptions): ChangeFeed {
   const ticks = createTickReader(dataDirectory);
   const watcher = createChangeWatcher(dataDirectory, ticks);
   const currents = new LRUCache<bigint, StampedCurrent>({ max: maxOrganizations });
-  const reported = new LRUCache<string, true>({ max: 1_000, ttl: reportIntervalMs });
+  const damaged = new LRUCache<bigint, DamagedFiles>({
+    max: maxOrganizations,
+    memoMethod: (id) => new DamagedFiles(dataDirectory, id, onError),
+  });
   const ends = new LRUCache<string, ChangePosition>({ max: maxOrganizations });
 
   const currentOf = (organizationId: bigint): StampedCurrent | null => {
@@ -56,7 +58,7 @@ export function createChangeFeed({ dataDirectory, onDamage }: FeedOptions): Chan
   };
 
   /** In this order: CURRENT and the log then have all that the tick has published. */
-  const view = (organizationId: bigint, source: string) => {
+  const view = (organizationId: bigint, source: string | null) => {
     const tick = ticks.of(organizationId);
     const found = currentOf(organizationId);
     if (found === null || found.current.source !== source) throw new NoChangeFeedError();
@@ -90,8 +92,8 @@ export function createChangeFeed({ dataDirectory, onDamage }: FeedOptions): Chan
         // The worker has replaced the log meanwhile.
         if (currentOf(organizationId)?.stamp !== stamp) continue;
         if (!(error instanceof DamagedLogError)) throw error;
-        if (!reported.has(current.log)) onDamage(organizationId, current.log, error);
-        reported.set(current.log, true);
+        const files = damaged.memo(organizationId);
+        if (!files.includes(current)) files.add(current, error);
         throw after === null ? new NoChangeFeedError() : new UnknownPositionError();
       }
     }
@@ -114,12 +116,7 @@ export function createChangeFeed({ dataDirectory, onDamage }: FeedOptions): Chan
 
     freshness: async (organizationId, source) => view(organizationId, source).asOf,
 
-    async waitUntilFresh(organizationId, source, instant, signal) {
-      while (view(organizationId, source).asOf < instant) {
-        await sleep(freshnessPollMs, undefined, { signal }).catch(() => {});
-        signal.throwIfAborted();
-      }
-    },
+    waitUntilFresh: createWaitUntilFresh(async (id, source) => view(id, source).asOf),
 
     close: () => watcher.close(),
   };

@@ -7,7 +7,6 @@ import type { AppOptions } from '../../src/http/app.ts';
 import { createApiMetrics } from '../../src/metrics/api.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
-import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 import { createRecordedLog, recordMetrics } from './logged-lines.ts';
 import { createCheckedApp } from './openapi.ts';
@@ -41,7 +40,7 @@ export async function createTestApi(
   const purchases = firstAvailable(duckdb, postgres, metrics.onFallback);
   const changes = createChangeFeed({
     dataDirectory,
-    onDamage: (id, name) => sendDamageReport(dataDirectory, id, name),
+    onError: () => {},
   });
   const app = createCheckedApp({
     services: testServices(database, purchases, changes),

@@ -5,6 +5,7 @@ import {
   type QueuedRead,
   StoreUnavailableError,
 } from '../../domain/purchase-engine.ts';
+import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import {
   createQueryQueue,
@@ -12,7 +13,6 @@ import {
   type QueryQueue,
   type QueryQueueOptions,
 } from '../query-queue.ts';
-import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { ClickHouse } from './client.ts';
 import { type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';

@@ -7,13 +7,13 @@ import {
   type QueuedRead,
 } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { createWaitUntilFresh, type WaitUntilFresh } from '../../domain/wait-until-fresh.ts';
 import { createInstance, type DuckDBOptions } from '../../duckdb/connection.ts';
 import { invalidatesInstance, isCorruption, isInstanceLost } from '../../duckdb/damage.ts';
 import { bytesOf } from '../../duckdb/memory.ts';
 import { prepareSpill, spillDirectory } from '../../duckdb/spill.ts';
 import { createAbortableTasks } from '../abortable-tasks.ts';
 import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
-import { createWaitUntilFresh, type WaitUntilFresh } from '../wait-until-fresh.ts';
 import type { Generation } from './generation.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';

@@ -8,10 +8,10 @@ import {
   readCurrent,
   stampOf,
 } from '../../purchase-store/current.ts';
+import { DamagedFiles } from '../../purchase-store/damaged-files.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../purchase-store/open-store.ts';
 import type { TickReader } from '../../purchase-store/tick-file.ts';
-import { DamagedFiles } from './damaged-files.ts';
 import { createGeneration, type Generation } from './generation.ts';
 import { OpenedStore, rollback, type SharedBase } from './opened-store.ts';
 import { type Shown, ShownInstant } from './shown-instant.ts';

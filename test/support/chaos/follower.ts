@@ -29,7 +29,7 @@ export type Followers = {
 
 /** Copies of all organizations that follow the change feed. `reader` is theirs alone. */
 export function createFollowers(dataDirectory: string, reader: GenerationReader): Followers {
-  const feed = createChangeFeed({ dataDirectory, onDamage: () => {} });
+  const feed = createChangeFeed({ dataDirectory, onError: () => {} });
   const copies = new Map<string, Copy>();
   const counts = { pages: 0, copies: 0 };
 

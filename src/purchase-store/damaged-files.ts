@@ -1,6 +1,6 @@
-import type { Current } from '../../purchase-store/current.ts';
-import { sendDamageReport } from '../../purchase-store/damage-reports.ts';
-import { DamagedLogError } from '../../purchase-store/log.ts';
+import type { Current } from './current.ts';
+import { sendDamageReport } from './damage-reports.ts';
+import { DamagedLogError } from './log.ts';
 
 const reportIntervalMs = 60_000;
 
