@@ -5,10 +5,12 @@ import {
   type DuckDBDataChunk,
   DuckDBInstance,
   type DuckDBMaterializedResult,
+  type DuckDBPreparedStatement,
   type DuckDBType,
   type DuckDBValue,
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
+import { LRUCache } from 'lru-cache';
 import type { Sql } from 'sql-template-tag';
 import { isOutOfMemory } from './memory.ts';
 
@@ -54,6 +56,37 @@ function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {
   return [values as DuckDBValue[], types as DuckDBType[]];
 }
 
+type StatementCache = LRUCache<string, DuckDBPreparedStatement>;
+
+const keptStatements = new WeakMap<DuckDBConnection, StatementCache>();
+
+/** Each takes some 170 KB. */
+const maxKeptStatements = 32;
+
+/**
+ * A connection that keeps its prepared statements for the same text with other values: a page takes a
+ * quarter less time. `close` also destroys them, because a prepared statement keeps the instance open.
+ */
+export type KeepingConnection = { readonly connection: DuckDBConnection; close(): void };
+
+export async function connectKeepingStatements(
+  instance: DuckDBInstance,
+): Promise<KeepingConnection> {
+  const connection = await instance.connect();
+  const statements: StatementCache = new LRUCache({
+    max: maxKeptStatements,
+    dispose: (prepared) => prepared.destroySync(),
+  });
+  keptStatements.set(connection, statements);
+  return {
+    connection,
+    close() {
+      statements.clear();
+      connection.closeSync();
+    },
+  };
+}
+
 /**
  * Prepares and runs one statement. `runAndReadAll` of node-api enters its thread pool five times,
  * this function once or twice: for a small result, that doubled the time.
@@ -63,12 +96,14 @@ async function execute(
   statement: Sql,
 ): Promise<DuckDBMaterializedResult> {
   if (statement.values.length === 0) return connection.run(statement.text);
-  const prepared = await connection.prepare(statement.text);
+  const kept = keptStatements.get(connection);
+  const prepared = kept?.get(statement.text) ?? (await connection.prepare(statement.text));
   try {
     prepared.bind(...boundValues(statement));
     return await prepared.run();
   } finally {
-    prepared.destroySync();
+    if (kept === undefined) prepared.destroySync();
+    else kept.set(statement.text, prepared);
   }
 }
 

@@ -48,10 +48,8 @@ export async function findPurchase(
   { catalogs, labels }: Generation,
   purchaseId: bigint,
 ): Promise<Purchase | null> {
-  const rows = await queryRows(
-    connection,
-    sql`select ${raw(selectList)}, sign from ${signedPurchases(catalogs, sql`id = ${purchaseId}`)}`,
-  );
+  const statement = signedPurchases(catalogs, selectList, sql`id = ${purchaseId}`);
+  const rows = await queryRows(connection, statement);
   const isSuperseded = rows.some((row) => row.at(-1) === -1);
   const current = isSuperseded ? rows.filter((row) => row.at(-1) === 1) : rows;
   const [purchase] = await withLabels(connection, labels, current);

@@ -88,8 +88,8 @@ async function readNewest(
     const rows = await iterateRows(
       connection,
       sql`
-        select ${raw(selectList)}, sign from ${signedPurchases(catalogs, condition, ofBase)}
-        order by created_at desc, id desc, sign desc nulls last ${limited}`,
+        ${signedPurchases(catalogs, selectList, condition, ofBase)}
+        order by ${newestFirst}, sign desc nulls last ${limited}`,
     );
     const superseded = new Set<unknown>();
     let read = 0;
@@ -117,6 +117,9 @@ function isAfter({ id, createdAt }: PurchasePlace): Sql {
 const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
   purchaseColumns.findIndex((column) => column.name === name),
 ) as [number, number];
+
+/** By position, because the columns of a union have no other names than its first part gives them. */
+const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
 const positionOf = (row: DuckDBRow): PurchasePlace => ({
   id: row[idIndex] as bigint,

@@ -1,4 +1,5 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { connectKeepingStatements, type KeepingConnection } from '../../duckdb/connection.ts';
 import { createQueryQueue, type QueryQueue, type QueryQueueOptions } from '../query-queue.ts';
 import { interruptible } from './interruption.ts';
 
@@ -20,21 +21,22 @@ export type QueryPool = Pick<QueryQueue, 'state' | 'close'> & {
 
 export function createQueryPool(instance: DuckDBInstance, options: QueryQueueOptions): QueryPool {
   const queue = createQueryQueue(options);
-  const idle: DuckDBConnection[] = [];
+  const idle: KeepingConnection[] = [];
   return {
     run: (client, signal, query) =>
       queue.run(client, signal, async (either) => {
-        const connection = idle.pop() ?? (await instance.connect());
+        const slot = idle.pop() ?? (await connectKeepingStatements(instance));
+        const { connection } = slot;
         try {
           return await interruptible(either, connection, () => query(connection));
         } finally {
-          idle.push(connection);
+          idle.push(slot);
         }
       }),
     state: queue.state,
     async close() {
       await queue.close();
-      for (const connection of idle.splice(0)) connection.closeSync();
+      for (const { close } of idle.splice(0)) close();
     },
   };
 }
