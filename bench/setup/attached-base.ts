@@ -2,9 +2,15 @@ import { join } from 'node:path';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { quotePath } from '../../src/duckdb/connection.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
-import { createBaseLayout, dictionaries, layoutVersion } from '../../src/purchase-store/layout.ts';
+import {
+  createBaseLayout,
+  dictionaries,
+  entriesOfDelta,
+  layoutVersion,
+} from '../../src/purchase-store/layout.ts';
 import { createBases, openStore } from '../../src/purchase-store/open-store.ts';
 import { previousQuarters } from '../../src/purchase-store/previous-purchases.ts';
+import { selectEntries } from '../../src/purchase-store/relations.ts';
 import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 
 /**
@@ -35,8 +41,9 @@ export async function attachBase(
     insert into ${catalog}.purchase by name
     select * exclude (sign), 0 as ${previousQuarters.ofAny.name}, 0 as ${previousQuarters.ofStatus.name}
     from ${delta}.change where sign > 0 order by created_at, id`);
-  for (const { table } of dictionaries) {
-    await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
+  for (const each of dictionaries) {
+    const entries = selectEntries(entriesOfDelta(delta, each), each);
+    await connection.run(`insert into ${catalog}.${each.table} ${entries}`);
   }
   await store.close(connection);
   return current.purchases;

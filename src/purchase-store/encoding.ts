@@ -4,6 +4,7 @@ import {
   customerDictionary,
   type Dictionary,
   dictionaries,
+  type Entries,
   firstKey,
   labelDictionary,
   labelTable,
@@ -20,20 +21,25 @@ export type EncodedTable = {
 };
 
 /**
- * Inserts the labels and customers that the dictionaries lack into those of `catalog`, in the order of
+ * Inserts the labels and customers that the dictionaries lack where `entriesOf` says, in the order of
  * the rows. Neighbouring rows then have neighbouring keys, so an export of a range of rows reads only
  * a part of a large dictionary.
  */
-export function extendDictionaries({ table, entries }: EncodedTable, catalog: string): string {
+export function extendDictionaries(
+  { table, entries }: EncodedTable,
+  entriesOf: (dictionary: Dictionary) => Entries,
+): string {
   // No window with an order: two threads in DuckDB 1.5's made DuckDB invalidate its instance.
   const extend = (dictionary: Dictionary) => {
     const { value } = dictionary;
     const column = columnOf(dictionary);
     const known = entries(dictionary);
+    const { table: target, label } = entriesOf(dictionary);
     return `
-      insert into ${catalog}.${dictionary.table} (key, ${value})
-      select (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${known})
-          + row_number() over () - 1, value
+      insert into ${target} (${label === null ? '' : 'label, '}key, ${value})
+      select ${label === null ? '' : `${label}, `}
+        (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${known}) + row_number() over () - 1,
+        value
       from (
         select added.value from (
           select ${column} as value, min(rowid) as place

@@ -30,12 +30,13 @@ export function createBases<Content>(
     },
     close: ({ descriptor }) => closeSync(descriptor),
   });
-  let empty: Promise<void> | null = null;
+  let empty: Promise<Content> | null = null;
 
-  const createEmpty = async (): Promise<void> => {
+  const createEmpty = async (): Promise<Content> => {
     const connection = await instance.connect();
     await connection.run(`attach ':memory:' as ${emptyBase}; ${createBaseLayout(emptyBase)}`);
     connection.closeSync();
+    return open(null);
   };
 
   return {
@@ -45,8 +46,7 @@ export function createBases<Content>(
         return { ...file, content: content.content };
       }
       empty ??= createEmpty();
-      await empty;
-      return { catalog: emptyBase, content: open(null), release: async () => {} };
+      return { catalog: emptyBase, content: await empty, release: async () => {} };
     },
   };
 }

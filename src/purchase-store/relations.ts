@@ -1,5 +1,5 @@
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
-import type { Dictionary } from './layout.ts';
+import { type Dictionary, type Entries, entriesOfBase, entriesOfDelta } from './layout.ts';
 import { previousQuarterNames } from './previous-purchases.ts';
 
 /** The catalogs of the two attached files that hold an organization's purchases. */
@@ -40,12 +40,14 @@ export function signedPurchases(
     (select ${raw(columns)}, sign from ${raw(delta)}.change where sign <> 0 and (${condition}))`;
 }
 
+/** Selects the keys and values of a file's entries of a dictionary. */
+export const selectEntries = ({ table, label }: Entries, { value }: Dictionary): string =>
+  `select key, ${value} from ${table}${label === null ? '' : ` where label = ${label}`}`;
+
 /** The entries of a dictionary: those of the base, and those that the base lacks. */
-export function dictionaryEntries(
-  { base, delta }: StoreCatalogs,
-  { table }: Pick<Dictionary, 'table'>,
-): Sql {
-  return raw(`(from ${base}.${table} union all from ${delta}.${table})`);
+export function dictionaryEntries({ base, delta }: StoreCatalogs, dictionary: Dictionary): Sql {
+  const parts = [entriesOfBase(base, dictionary), entriesOfDelta(delta, dictionary)];
+  return raw(`(${parts.map((part) => selectEntries(part, dictionary)).join(' union all ')})`);
 }
 
 /** The value of a row of a delta with its sign. The opposite of -2^63 exceeds 64 bits. */

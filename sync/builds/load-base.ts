@@ -16,6 +16,7 @@ import {
   encodedPurchases,
   extendDictionaries,
 } from '../../src/purchase-store/encoding.ts';
+import { entriesOfBase } from '../../src/purchase-store/layout.ts';
 import { commitToken, confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -142,7 +143,7 @@ async function loadChunk(
   const tooLong = await queryRows(connection, findOversized);
   if (tooLong.length > 0) throw new OversizedRowError();
   await inTransaction(connection, async () => {
-    await connection.run(extendDictionaries(rows, catalog));
+    await connection.run(extendDictionaries(rows, (each) => entriesOfBase(catalog, each)));
     await insertPurchases(connection, catalog, file.previous, raw(encodedPurchases(rows)));
     await writeLoadProgress(connection, catalog, progress);
   });

@@ -4,6 +4,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { maxTextBytes, trackingLabels } from '../../src/domain/purchase.ts';
 import { createExportWriter } from '../../src/exports/export-process.ts';
+import { previousQuarters } from '../../src/purchase-store/previous-purchases.ts';
 import { purchaseTable } from '../../src/resources/purchase-table.ts';
 import { fileReader, type ReadRow, readArrow } from '../http/formats/reading.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -23,6 +24,7 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
     writeFileSync(join(directory, log), '');
     await connection.run('use base; insert into customer values (0, 1)');
     const keys = trackingLabels.map((label) => `n as ${label}_key`);
+    const previous = Object.values(previousQuarters).map(({ name }) => `0 as ${name}`);
     for (const label of trackingLabels) {
       await connection.run(`
         insert into label_${label}
@@ -32,6 +34,7 @@ describe('an export of many labels of the maximum length', { timeout: 120_000 },
       insert into purchase by name
       select n as id, 1 as customer_id, 0 as customer_key, n as purchase_value_in_cents,
         make_timestamp(n) as created_at, 0 as created_quarter_hour, make_timestamp(n) as updated_at,
+        ${previous.join(', ')},
         '[{"code": "' || repeat('c', 2000) || n || '"}]' as coupons, ${keys.join(', ')}
       from range(1, ${count + 1}) as numbers (n)`);
     connection.closeSync();

@@ -18,7 +18,7 @@ import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
 import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
 import { createPreviousPurchases } from '../../src/purchase-store/last-purchases.ts';
-import { createBaseLayout, dictionaries } from '../../src/purchase-store/layout.ts';
+import { createBaseLayout, dictionaries, entriesOfDelta } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
 import {
   type Bases,
@@ -28,7 +28,11 @@ import {
   openStore,
 } from '../../src/purchase-store/open-store.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
-import { dictionaryEntries, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
+import {
+  dictionaryEntries,
+  type StoreCatalogs,
+  selectEntries,
+} from '../../src/purchase-store/relations.ts';
 import { insertPurchases } from '../../sync/builds/insert-purchases.ts';
 import { awkwardAmounts, awkwardInstants, awkwardLabels } from '../support/awkward-purchases.ts';
 import { test } from '../support/fixtures.ts';
@@ -166,8 +170,9 @@ async function createBase(
       ${quarterHourSql('epoch_us(updated_at)')} as created_quarter_hour)
     from ${delta}.change where sign > 0 and list_contains([${earlier.join()}]::bigint[], id)`;
   await insertPurchases(connection, catalog, createPreviousPurchases(), raw(purchases));
-  for (const { table } of dictionaries) {
-    await connection.run(`insert into ${catalog}.${table} from ${delta}.${table}`);
+  for (const each of dictionaries) {
+    const entries = selectEntries(entriesOfDelta(delta, each), each);
+    await connection.run(`insert into ${catalog}.${each.table} ${entries}`);
   }
   return {
     catalog,

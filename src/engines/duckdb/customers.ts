@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../duckdb/connection.ts';
+import { emptyBase } from '../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
 import { columnsOf, type Keys, type StoreCatalogs } from '../../purchase-store/relations.ts';
 
@@ -52,13 +53,15 @@ export function openCustomers(
   )`;
 }
 
-/** Selects the number of open customers. */
+/** Selects the number of open customers. Without a base, none is superseded. */
 export const openPart = (
   catalogs: StoreCatalogs,
   openness: Openness,
   matching: Sql = sql`true`,
 ): Sql =>
-  sql`(select count(*) from ${openCustomers(catalogs, openness, matching, {})}) as open_customers`;
+  openness === 'superseded' && catalogs.base === emptyBase
+    ? sql`(select 0::bigint) as open_customers`
+    : sql`(select count(*) from ${openCustomers(catalogs, openness, matching, {})}) as open_customers`;
 
 /**
  * Selects what open customers add to the number of customers: one row for each group, or one row

@@ -3,8 +3,13 @@ import type { LRUCache } from 'lru-cache';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import type { PurchaseLabel } from '../../domain/purchase.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { labelTable } from '../../purchase-store/layout.ts';
-import type { StoreCatalogs } from '../../purchase-store/relations.ts';
+import {
+  type Entries,
+  entriesOfBase,
+  entriesOfDelta,
+  labelDictionary,
+} from '../../purchase-store/layout.ts';
+import { type StoreCatalogs, selectEntries } from '../../purchase-store/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
 
 /**
@@ -92,11 +97,13 @@ export function createLabelCache(
 }
 
 /** Rows of label, key, value and file: `base` or `delta`. */
-function entriesOf(catalogs: StoreCatalogs, label: PurchaseLabel, condition: Sql): Sql {
-  const ofFile = (file: keyof StoreCatalogs) => sql`
+function entriesOf({ base, delta }: StoreCatalogs, label: PurchaseLabel, condition: Sql): Sql {
+  const dictionary = labelDictionary(label);
+  const ofFile = (file: keyof StoreCatalogs, entries: Entries) => sql`
     select ${label}::varchar, key, value, ${file}::varchar
-    from ${raw(catalogs[file])}.${raw(labelTable(label))} where ${condition}`;
-  return sql`${ofFile('base')} union all ${ofFile('delta')}`;
+    from (${raw(selectEntries(entries, dictionary))}) where ${condition}`;
+  const ofBase = ofFile('base', entriesOfBase(base, dictionary));
+  return sql`${ofBase} union all ${ofFile('delta', entriesOfDelta(delta, dictionary))}`;
 }
 
 const readEntries = async (connection: DuckDBConnection, statements: readonly Sql[]) =>

@@ -1,6 +1,7 @@
-import { type DuckDBConnection, DuckDBDataChunk, TINYINT } from '@duckdb/node-api';
+import { type DuckDBConnection, TINYINT } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
+import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, insertPlaceholder, supersededColumns } from '../layout.ts';
@@ -97,8 +98,10 @@ async function writeChanges(
     const ids = changed.slice(at, at + maxListedIds).map(({ id }) => id);
     purchases -= await supersede(connection, catalogs, ids);
   }
-  await appendRows(connection, catalogs, encoded);
-  purchases += encoded.length;
+  const added = [rows.map(() => 1), ...encoded];
+  const table = { catalog: catalogs.delta, table: 'change' };
+  await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
+  purchases += rows.length;
   return { purchases, instants: rows.map((row) => row[createdAt] as bigint) };
 }
 
@@ -142,26 +145,4 @@ async function supersede(
       where id in (${join(others)})`,
   );
   return removed + Number(added?.[0] as bigint);
-}
-
-/** The rows of one vector. */
-const chunkRows = 2048;
-
-async function appendRows(
-  connection: DuckDBConnection,
-  { delta }: StoreCatalogs,
-  rows: Awaited<ReturnType<typeof encodePurchases>>,
-): Promise<void> {
-  if (rows.length === 0) return;
-  const appender = await connection.createAppender('change', 'main', delta);
-  try {
-    for (let at = 0; at < rows.length; at += chunkRows) {
-      const part = rows.slice(at, at + chunkRows);
-      const chunk = DuckDBDataChunk.create([TINYINT, ...encodedTypes], part.length);
-      chunk.setRows(part.map((row) => [1, ...row]));
-      appender.appendDataChunk(chunk);
-    }
-  } finally {
-    appender.closeSync();
-  }
 }

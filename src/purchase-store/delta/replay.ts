@@ -7,7 +7,7 @@ import {
 } from '../../domain/purchase.ts';
 import { quotePath } from '../../duckdb/connection.ts';
 import { type EncodedTable, encodedPurchases, extendDictionaries } from '../encoding.ts';
-import { supersededColumns } from '../layout.ts';
+import { entriesOfDelta, supersededColumns } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 import { escapes } from './records.ts';
 
@@ -56,7 +56,7 @@ export async function replay(
     select -1 as sign, ${supersededColumns} from ${catalogs.base}.purchase
     where id in (select id from record);
     delete from record where not present;
-    ${extendDictionaries(records, catalogs.delta)}
+    ${extendDictionaries(records, (dictionary) => entriesOfDelta(catalogs.delta, dictionary))}
     insert into ${catalogs.delta}.change by name select 1 as sign, * from (${encodedPurchases(records)});
     drop table record`);
 }
