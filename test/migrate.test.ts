@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { constraints } from '../src/postgres/constraints.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { test as it } from './support/fixtures.ts';
-import { sqlOf } from './support/markdown.ts';
+import { sqlFile } from './support/markdown.ts';
 import { addMembers, addRow } from './support/rows.ts';
 import { addCustomer, addOrganization, addPurchase } from './support/shop.ts';
 
@@ -79,7 +79,7 @@ describe('migrate', () => {
     expect(runs.filter(({ isCaptureRestored }) => isCaptureRestored)).toHaveLength(1);
   });
 
-  it('keeps rows of two organizations, which replication can write and docs/your-data.md corrects', async ({
+  it('keeps rows of two organizations, which replication can write and docs/sql corrects', async ({
     database: { pool, url },
   }) => {
     const [one, other] = [await addOrganization(pool), await addOrganization(pool)];
@@ -98,9 +98,8 @@ describe('migrate', () => {
     await expect(again).rejects.toMatchObject({ constraint: 'customer_of_same_organization' });
     await pool.query('update purchases set purchase_value_in_cents = 7');
 
-    const [find, correct, unlink] = await sqlOf('docs/your-data.md', 'Rows of two organizations');
-    expect((await pool.query(find as string)).rows).toMatchObject([{ id: wrong }]);
-    for (const statement of [correct, unlink]) await pool.query(statement as string);
+    const found = await pool.query(await sqlFile('rows-of-two-organizations.sql'));
+    expect(found).toMatchObject([{ rows: [{ id: wrong }] }, { rowCount: 1 }, { rowCount: 1 }]);
     const { rows } = await pool.query(
       `select organization_id, array_agg(id order by id) as purchases from purchases
        group by organization_id order by organization_id`,

@@ -6,15 +6,13 @@ import { createWorkerMetrics } from '../sync/metrics/metrics.ts';
 import { readMappingFailures } from '../sync/status/mapping-failures.ts';
 import { readStatus } from '../sync/status/status.ts';
 import { formatStatus } from '../sync/status/status-table.ts';
-import { databaseName, documentedBlocks, documentedTest } from './support/documented-database.ts';
+import {
+  databaseName,
+  documentedBlocks,
+  documentedFile,
+  documentedTest,
+} from './support/documented-database.ts';
 import { createTestWorker } from './support/sync.ts';
-
-const document = 'docs/your-data.md';
-
-const blockOf = async (heading: string) => {
-  const [block = ''] = await documentedBlocks(document, heading);
-  return block;
-};
 
 const ana = '11111111-1111-4111-8111-111111111111';
 const carla = '33333333-3333-4333-8333-333333333333';
@@ -27,7 +25,11 @@ const it = documentedTest
   .extend('store', file, async ({ as }, { onCleanup }) => {
     const owner = `${databaseName}_writer`;
     await createOrganization(as('writer'), 'My shop');
-    await as().query(`${await blockOf('1. Your tables')}; ${await blockOf('2. Rights')}
+    const [rights, retryStatements = '', find = ''] = await documentedBlocks(
+      'docs/your-data.md',
+      'Map your own tables',
+    );
+    await as().query(`${await documentedFile('example-tables.sql')}; ${rights}
       create role ${databaseName}_store;
       grant usage on schema store to ${databaseName}_store;
       grant all on all tables in schema store to ${databaseName}_store;
@@ -50,12 +52,11 @@ const it = documentedTest
       insert into store.orders
       select 'old-' || n, '${ana}', 'BRL', 'open', 'web', timestamptz '2026-01-02Z' from generate_series(1, 2500) as n;
       insert into store.order_lines select 'old-' || n, 1, 2, n / 2.0 from generate_series(1, 2500) as n`);
-    await as('migrations').query(await blockOf('3. Map'));
-    const find = await blockOf('5. Find and retry what is missing');
+    await as('migrations').query(await documentedFile('map-tables.sql'));
     return {
       write,
       find: () => as('migrations').query(find),
-      retry: async () => retry(as('migrations'), await blockOf('4. Map the existing rows')),
+      retry: () => retry(as('migrations'), retryStatements),
     };
   })
   .extend('purchases', ({ as }) => async (condition = 'true') => {

@@ -1,11 +1,14 @@
+import { readdir } from 'node:fs/promises';
 import { describe, expect } from 'vitest';
 import { migrate } from '../src/postgres/migrate.ts';
 import { createOrganization } from '../src/postgres/organizations.ts';
+import { packageFile } from '../src/process/package-files.ts';
 import { createTestApi } from './support/api.ts';
 import {
   type DocumentedRole,
   databaseName,
   documentedBlocks,
+  documentedFile,
   documentedTest,
   urlOf,
 } from './support/documented-database.ts';
@@ -23,9 +26,10 @@ const it = documentedTest
     const { secret } = await addKey(as('writer'), organizationId);
     const [first] = await blocks('Start');
     await as('writer').query(first as string);
-    const [numbers, ...upserts] = await blocks('Upserts from another system');
-    await as('migrations').query(numbers as string);
-    for (const upsert of [...upserts, ...upserts]) await as('writer').query(upsert);
+    await as('migrations').query(await documentedFile('upsert-tables.sql'));
+    for (let run = 1; run <= 2; run += 1) {
+      await as('writer').query(await documentedFile('upserts.sql'));
+    }
     return { organizationId, secret };
   })
   /** Starts a program as a role. */
@@ -49,18 +53,21 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       'Start',
       'Roles and a schema of its own',
       // test/other-tables.test.ts
-      '1. Your tables',
-      '2. Rights',
-      '3. Map',
-      '4. Map the existing rows',
-      '5. Find and retry what is missing',
-      'Upserts from another system',
+      'Map your own tables',
       // test/sync/replicated-writes.test.ts
       'The same tables',
       'Tables with other columns',
       'Totals',
+    ]);
+    expect((await readdir(packageFile('docs/sql'))).sort()).toEqual([
+      'example-tables.sql',
+      'grants.sql',
+      'map-tables.sql',
+      'roles.sql',
       // test/migrate.test.ts
-      'Rows of two organizations',
+      'rows-of-two-organizations.sql',
+      'upsert-tables.sql',
+      'upserts.sql',
     ]);
   });
 
@@ -131,7 +138,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       rateLimitStore: 'postgres',
     });
     expect((await counting.get('/v1/me', secret)).statusCode).toBe(500);
-    const [, , limits] = await blocks('Roles and a schema of its own');
+    const [limits] = await blocks('Roles and a schema of its own');
     await as('migrations').query(limits as string);
     expect((await counting.get('/v1/me', secret)).statusCode).toBe(200);
     await counting.close();
@@ -150,7 +157,7 @@ describe('docs/your-data.md', { timeout: 120_000 }, () => {
       return rows[0].at;
     };
     expect(await use()).toBeNull();
-    const [, , , uses] = await blocks('Roles and a schema of its own');
+    const [, uses] = await blocks('Roles and a schema of its own');
     await as('migrations').query(uses as string);
     expect(await use()).not.toBeNull();
     const revive = 'update api_keys set revoked_at = null';

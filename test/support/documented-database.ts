@@ -4,7 +4,7 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
 import { test } from './fixtures.ts';
 import { openLeakSearch, registerSecret, requireNoLeaks } from './logged-lines.ts';
-import { sqlOf } from './markdown.ts';
+import { sqlFile, sqlOf } from './markdown.ts';
 import { administer, databaseUrl } from './postgres.ts';
 
 const roles = ['migrations', 'worker', 'api', 'writer'] as const;
@@ -27,9 +27,14 @@ export function urlOf(role?: DocumentedRole): string {
 
 /** The SQL blocks of a section, with `databaseName` in the place of `shop`. */
 export async function documentedBlocks(document: string, heading: string): Promise<string[]> {
-  const texts = await sqlOf(document, heading);
-  return texts.map((sql) => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, databaseName));
+  return (await sqlOf(document, heading)).map(inDatabase);
 }
+
+/** A file of docs/sql, with `databaseName` in the place of `shop`. */
+export const documentedFile = async (name: string): Promise<string> =>
+  inDatabase(await sqlFile(name));
+
+const inDatabase = (sql: string): string => sql.replaceAll(/(?<!My )\bshop(?=\b|_)/g, databaseName);
 
 /** Tests on a database with the roles, schema and GRANTs of docs/your-data.md. */
 export const documentedTest = test
@@ -55,12 +60,8 @@ export const documentedTest = test
     const search = openLeakSearch(as('migrations'), serverUrl);
     for (const role of roles) registerSecret(new URL(urlOf(role)).password);
     await administer(serverUrl, `create database ${databaseName}`);
-    const [rolesAndSchema, grants] = await documentedBlocks(
-      'docs/your-data.md',
-      'Roles and a schema of its own',
-    );
-    await as().query(rolesAndSchema as string);
+    await as().query(await documentedFile('roles.sql'));
     expect((await migrate(urlOf('migrations'))).applied).not.toHaveLength(0);
-    await as('migrations').query(grants as string);
+    await as('migrations').query(await documentedFile('grants.sql'));
     return as;
   });

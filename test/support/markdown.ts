@@ -16,6 +16,10 @@ export async function sectionsWithSql(document: string): Promise<string[]> {
   );
 }
 
+/** The text of a file of docs/sql. */
+export const sqlFile = (name: string): Promise<string> =>
+  readFile(join(import.meta.dirname, '../../docs/sql', name), 'utf8');
+
 async function sqlBySection(document: string): Promise<Map<string, string[]>> {
   const text = await readFile(join(import.meta.dirname, '../..', document), 'utf8');
   return new Map(

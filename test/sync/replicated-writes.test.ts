@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { withConnection } from '../../src/postgres/pool.ts';
 import { test } from '../support/fixtures.ts';
-import { sqlOf } from '../support/markdown.ts';
+import { sqlFile, sqlOf } from '../support/markdown.ts';
 import { type PostgresServer, startPostgresServer } from '../support/postgres-server.ts';
 import { publishedPurchases, storedPurchases } from '../support/published.ts';
 import { addMembers, addRow } from '../support/rows.ts';
@@ -141,14 +141,11 @@ describe('purchases that logical replication writes', { tags: ['slow'], timeout:
     untilReplicated,
   }) => {
     const [publication, subscription, always] = await documentedSql('Tables with other columns');
-    // The page has the service's tables in the schema shop, and roles.
-    const mappingSql = async (heading: string) => {
-      const [block = ''] = await sqlOf('docs/your-data.md', heading);
-      return block
-        .replace(/^grant .*$/gm, '')
-        .replaceAll('search_path = shop,', 'search_path = public,');
-    };
-    const tables = await mappingSql('1. Your tables');
+    // The file has the service's tables in the schema shop, and roles.
+    const mapping = (await sqlFile('map-tables.sql'))
+      .replace(/^grant .*$/gm, '')
+      .replaceAll('search_path = shop,', 'search_path = public,');
+    const tables = await sqlFile('example-tables.sql');
     for (const { pool } of [publisher, subscriber]) await pool.query(tables);
     const change = (statement: string) => publisher.pool.query(statement);
     const [ana, bia] = [randomUUID(), randomUUID()];
@@ -168,7 +165,7 @@ describe('purchases that logical replication writes', { tags: ['slow'], timeout:
     const areCopied = `select from pg_subscription_rel
       where srrelid::regclass::text like 'store.%' and srsubstate = 'r'`;
     while ((await subscriber.pool.query(areCopied)).rowCount !== 3) await sleep(50);
-    await subscriber.pool.query(await mappingSql('3. Map'));
+    await subscriber.pool.query(mapping);
     await subscriber.pool.query(always as string);
     await subscriber.pool.query('call retry_mapping()');
 
