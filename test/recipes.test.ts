@@ -122,7 +122,7 @@ describe('the recipes', () => {
         );
         results.push((await connection.runAndReadAll(found)).getRows());
       }
-      const [months = [], counts, coupons, last = [], customersRead] = results;
+      const [months = [], counts, coupons, customersRead] = results;
       expect(months.reduce((sum, [, revenue]) => sum + Number(revenue), 0)).toBeCloseTo(
         (2 * ((purchases / 2) * (purchases / 2 + 1))) / 2 / 100,
       );
@@ -131,7 +131,8 @@ describe('the recipes', () => {
         ['FREE', 87n],
         ['TEN, "off"', 43n],
       ]);
-      expect(last.map(([, value]) => Number(value))).toEqual([130, 129, 128, 127, 126]);
+      const lines = (await readFile(join(directory, 'purchases.ndjson'), 'utf8')).trimEnd();
+      expect(lines.split('\n')).toHaveLength(purchases);
       expect(customersRead).toHaveLength(purchases);
     } finally {
       connection.closeSync();
