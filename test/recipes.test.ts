@@ -19,6 +19,9 @@ async function textOf(section: string): Promise<string> {
   return text.split(`\n## ${section}\n`)[1]?.split('\n## ')[0] ?? '';
 }
 
+/** A file of docs/recipes. */
+const fileOf = (name: string) => readFile(join(root, 'docs/recipes', name), 'utf8');
+
 const blocksIn = (text: string, language: string): string[] =>
   [...text.matchAll(/```(\w*)\n(.*?)```/gs)].flatMap(([, name, code]) =>
     name === language ? [code as string] : [],
@@ -150,21 +153,21 @@ describe('the recipes', () => {
     expect(stdout).toBe(`${purchases} purchases, ${cents} cents\n`);
   });
 
-  it.for(['js', 'python'] as const)(
-    'for a copy that follows changes works as printed in %s',
+  it.for(['copy.mjs', 'copy.py'])(
+    'for a copy that follows changes works as printed: %s',
     { tags: ['slow'] },
-    async (language, { database, directory, newDirectory, skip }) => {
+    async (name, { database, directory, newDirectory, skip }) => {
       const python = () =>
         run('python3', ['--version']).then(
           () => true,
           () => false,
         );
-      if (language === 'python' && !(await python())) skip();
-      const [code = ''] = await codeOf('A copy that follows changes', language);
-      const command: [string, string[]] =
-        language === 'js'
-          ? [process.execPath, ['--input-type=module', '--eval', withOrigin(code)]]
-          : ['python3', ['-c', withOrigin(code)]];
+      const isPython = name.endsWith('.py');
+      if (isPython && !(await python())) skip();
+      const code = withOrigin(await fileOf(name));
+      const command: [string, string[]] = isPython
+        ? ['python3', ['-c', code]]
+        : [process.execPath, ['--input-type=module', '--eval', code]];
       const options = { cwd: newDirectory, env: { ...process.env, KEY: secret } };
       const copied = async () => {
         await run(...command, options);
@@ -230,17 +233,15 @@ describe('the recipes', () => {
   });
 
   it('for Power BI name columns that the API has', async () => {
-    const columns = blocksIn(await textOf('Power BI'), 'powerquery').map((code) =>
-      [...(/Columns = \{(.*?)\}/s.exec(code)?.[1] ?? '').matchAll(/"(\w+)"/g)].map(
-        ([, name]) => name,
-      ),
-    );
+    const columnsOf = async (name: string) => {
+      const [, columns = ''] = /Columns = \{(.*?)\}/s.exec(await fileOf(name)) ?? [];
+      return [...columns.matchAll(/"(\w+)"/g)].map(([, column]) => column);
+    };
     const { schemas } = (await api.get('/openapi.json')).json().components;
-    const [ofCustomers, ofPurchases] = columns;
     const { object: _object, ...customer } = schemas.Customer.properties;
-    expect(ofCustomers).toEqual(Object.keys(customer));
+    expect(await columnsOf('customers.pq')).toEqual(Object.keys(customer));
     const exported = await api.get('/v1/purchases/export?format=csv', secret);
     const names = exported.body.split('\r\n')[0]?.split(',');
-    expect(names).toEqual(expect.arrayContaining(ofPurchases ?? []));
+    expect(names).toEqual(expect.arrayContaining(await columnsOf('purchases.pq')));
   });
 });
