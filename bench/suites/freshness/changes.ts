@@ -8,7 +8,7 @@ import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 
-/** As many as a key may have (docs/api.md, "Changes"). */
+/** As many as a key may have (docs/api.md, "Limits"). */
 const followersPerOrganization = 10;
 
 /** In this time, the first request of each idle follower begins to wait. */
