@@ -1,6 +1,5 @@
 import { ClickHouseError } from '@clickhouse/client';
 import pg from 'pg';
-import { purchaseColumns } from '../src/domain/purchase.ts';
 import { StoreUnavailableError } from '../src/domain/purchase-engine.ts';
 import { isCorruption, isInstanceLost } from '../src/duckdb/damage.ts';
 import { isOutOfMemory } from '../src/duckdb/memory.ts';
@@ -13,19 +12,8 @@ import { DamagedLogError } from '../src/purchase-store/log.ts';
 /** The cause and the remedy of a failure, without values of rows. */
 export type Failure = { readonly message: string; readonly advice: string };
 
-/** A purchase, named by its public id, has a value that cannot be copied. */
-export class InvalidPurchaseError extends Error {
-  constructor(purchase: string, value: string) {
-    super(`Purchase ${purchase} holds a value that cannot be copied: ${value}.`);
-  }
-}
-
-/** The texts of a purchase exceed `maxPurchaseTextBytes`. */
-export class OversizedRowError extends Error {
-  constructor() {
-    super('A purchase holds more text than can be copied.');
-  }
-}
+/** A purchase exceeds `maxPurchaseLineBytes`. */
+export class OversizedRowError extends Error {}
 
 /** CURRENT is invalid, or names a file that does not exist. */
 export class DamagedFilesError extends Error {}
@@ -50,7 +38,6 @@ const workerRights: TableRights = {
 
 const retries = 'The worker retries.';
 const thenContinues = 'The worker then continues.';
-const correctValue = `Correct the value in Postgres. ${thenContinues}`;
 
 export function describeFailure(error: unknown): Failure {
   const text = errorText(error);
@@ -73,15 +60,10 @@ export function describeFailure(error: unknown): Failure {
     return { message: `ClickHouse refused: ${error.type ?? error.code}.`, advice: retries };
   }
   if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
-  if (error instanceof InvalidPurchaseError) {
-    return { message: error.message, advice: correctValue };
-  }
-  if (error instanceof OversizedRowError) return { message: error.message, advice: correctValue };
   if (isDataError(error)) {
-    const column = columnOf(error);
     return {
-      message: `A purchase holds a value that cannot be copied${column === null ? '' : ` in ${column}`}.`,
-      advice: correctValue,
+      message: 'A purchase holds a value that cannot be copied.',
+      advice: `Correct rows that violate a constraint of purchases. ${thenContinues}`,
     };
   }
   const ofDatabase = describeDatabaseFailure(error, workerRights);
@@ -145,10 +127,4 @@ export function isDataError(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
   const type = duckdbErrorType(error);
   return type !== null && /^(Conversion|Invalid Input|Out of Range|Constraint)$/i.test(type);
-}
-
-/** The column of purchases that an error names. Quoted values do not count as columns. */
-function columnOf(error: unknown): string | null {
-  const named = /column "?([a-z_]+)"?/i.exec(String(error))?.[1];
-  return purchaseColumns.find(({ name }) => name === named)?.name ?? null;
 }

@@ -100,10 +100,10 @@ export const isTextColumn = <Column extends { readonly kind: PurchaseColumnKind 
 ): column is Extract<Column, { kind: keyof typeof maxTextBytes }> => column.kind in maxTextBytes;
 
 /**
- * The sync worker copies no purchase with more bytes of text. Only rows that were written without the
- * constraints can have so many.
+ * The longest line of a purchase in the formats of COPY, which may write two bytes for each one of a text.
+ * Only rows that were written without the constraints can be longer.
  */
-export const maxPurchaseTextBytes = 8 * 2 ** 20;
+export const maxPurchaseLineBytes = 2 * 8 * 2 ** 20 + 64 * 1024;
 
 /** Section 3. The filter value `any` is no state. */
 export const paymentStatuses = [

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import sql, { raw } from 'sql-template-tag';
 import { latestInstant } from '../../src/domain/instant.ts';
 import {
-  isTextColumn,
-  maxPurchaseTextBytes,
+  maxPurchaseLineBytes,
   type PurchaseColumnKind,
   purchaseColumns,
 } from '../../src/domain/purchase.ts';
@@ -21,7 +20,6 @@ import { commitToken, confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
-import { OversizedRowError } from '../failure.ts';
 import { duckdbWriteFactor, requireSpace } from '../files/disk-space.ts';
 import { type BaseFile, resetBase } from './base-file.ts';
 import { createChunkReader } from './chunk-reader.ts';
@@ -41,8 +39,6 @@ export type LoadOptions = {
 
 /** Two row groups: DuckDB writes whole row groups to the file, without the write-ahead log. */
 export const defaultChunkRows = 2 * 122_880;
-/** The CSV bytes of one purchase: each character of a text may be a quote, which is doubled. */
-const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
 /**
  * Loads all purchases of an organization into a base, in chunks: Postgres copies the next chunk while DuckDB reads the last
@@ -140,8 +136,6 @@ async function loadChunk(
   const [row] = await queryRows(connection, sql`select count(*) from loaded`);
   if (Number(row?.[0]) !== chunk.rows)
     throw new Error('DuckDB read another number of rows than Postgres wrote');
-  const tooLong = await queryRows(connection, findOversized);
-  if (tooLong.length > 0) throw new OversizedRowError();
   await inTransaction(connection, async () => {
     await connection.run(extendDictionaries(rows, (each) => entriesOfBase(catalog, each)));
     await insertPurchases(connection, catalog, file.previous, raw(encodedPurchases(rows)));
@@ -150,13 +144,6 @@ async function loadChunk(
   file.progress = progress;
   return progress;
 }
-
-const textBytes = purchaseColumns
-  .filter(isTextColumn)
-  .map(({ name }) => `coalesce(strlen(${name}), 0)`)
-  .join(' + ');
-const findOversized = sql`
-  select id from loaded where ${raw(textBytes)} > ${raw(String(maxPurchaseTextBytes))} limit 1`;
 
 const textTypes: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
@@ -184,5 +171,5 @@ function readChunk(path: string): string {
     from read_csv(${quotePath(path)}, columns = {${types.join(', ')}},
       auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
       new_line = '\\n', nullstr = '', allow_quoted_nulls = false, parallel = false,
-      max_line_size = ${maxLineBytes}, buffer_size = ${2 * maxLineBytes})`;
+      max_line_size = ${maxPurchaseLineBytes}, buffer_size = ${2 * maxPurchaseLineBytes})`;
 }

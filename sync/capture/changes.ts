@@ -1,9 +1,8 @@
 import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import sql, { type Sql } from 'sql-template-tag';
-import { maxPurchaseTextBytes } from '../../src/domain/purchase.ts';
+import { maxPurchaseLineBytes } from '../../src/domain/purchase.ts';
 import { purchaseExpressions } from '../../src/postgres/purchase-select-list.ts';
-import { decodeRecords } from '../../src/purchase-store/delta/records.ts';
 import { OversizedRowError } from '../failure.ts';
 import { isUpsert, type Records } from './records.ts';
 import { setLocal } from './transaction-settings.ts';
@@ -92,24 +91,9 @@ async function* recordsOf(
   yield* splitter.rest();
 }
 
-/** Each byte of a text may be escaped, and the other columns take less than the rest. */
-const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
-
-function requireLength(parts: readonly Buffer[]): void {
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  if (length > maxLineBytes) throw new OversizedRowError();
-}
-
-/** Throws OversizedRowError if the texts of a purchase take more bytes than can be copied. */
-function requireCopyable(line: Buffer): void {
-  if (line.length <= maxPurchaseTextBytes) return;
-  if (line.length > maxLineBytes) throw new OversizedRowError();
-  const row = decodeRecords(line)[0]?.row ?? [];
-  const bytes = row.reduce<number>(
-    (sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0),
-    0,
-  );
-  if (bytes > maxPurchaseTextBytes) throw new OversizedRowError();
+/** Readers of a log accept no longer line. */
+function requireReadable(line: Buffer): void {
+  if (line.length > maxPurchaseLineBytes) throw new OversizedRowError();
 }
 
 const newline = 10;
@@ -117,7 +101,7 @@ const tab = 9;
 
 function createSplitter() {
   /** The beginning of a line. */
-  let unfinished: Buffer[] = [];
+  let unfinished: Buffer = Buffer.alloc(0);
   let organization = '';
   let lines: Buffer[] = [];
   let bytes = 0;
@@ -130,10 +114,7 @@ function createSplitter() {
   };
 
   const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
-    unfinished.push(chunk);
-    const isUnfinished = chunk.indexOf(newline) === -1;
-    if (isUnfinished) return requireLength(unfinished);
-    const content = unfinished.length === 1 ? chunk : Buffer.concat(unfinished);
+    const content = unfinished.length === 0 ? chunk : Buffer.concat([unfinished, chunk]);
     let begin = 0;
     for (;;) {
       const end = content.indexOf(newline, begin) + 1;
@@ -143,12 +124,13 @@ function createSplitter() {
       if (lines.length > 0 && (id !== organization || bytes >= partBytes)) yield takeLines();
       organization = id;
       const line = withoutAbsent(content.subarray(afterId, end));
-      requireCopyable(line);
+      requireReadable(line);
       lines.push(line);
       bytes += line.length;
       begin = end;
     }
-    unfinished = begin === content.length ? [] : [content.subarray(begin)];
+    unfinished = content.subarray(begin);
+    requireReadable(unfinished);
   };
 
   return {

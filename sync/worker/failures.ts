@@ -1,11 +1,7 @@
-import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { Database } from '../../src/postgres/pool.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
-import { findInvalidPurchase } from '../capture/invalid-purchase.ts';
-import { describeFailure, isDataError } from '../failure.ts';
-import type { OrganizationReport } from '../status/worker-state.ts';
+import { describeFailure } from '../failure.ts';
 import type { Reports } from './reports.ts';
 
 /** What a worker repeats for an organization, with a pause that grows with each failure. */
@@ -21,8 +17,6 @@ export type Failures = {
   endPauses(): void;
   /** The organization was deleted. */
   forget(organizationId: bigint): void;
-  /** Resolves when reported failures name the invalid purchase. */
-  settled(): Promise<void>;
 };
 
 type Attempts = {
@@ -32,31 +26,17 @@ type Attempts = {
 };
 
 export function createFailures(options: {
-  readonly database: Database;
   readonly reports: Reports;
   readonly log: Logger;
   readonly onError: (error: unknown) => void;
 }): Failures {
-  const { database, reports, onError } = options;
+  const { reports, onError } = options;
   const failing: Readonly<Record<Work, Map<bigint, Attempts>>> = {
     join: new Map(),
     build: new Map(),
     compaction: new Map(),
   };
   const logOf = (id: bigint) => options.log.child({ organization: encodeId('organization', id) });
-  // A search reads all purchases of the organization, and others are published meanwhile.
-  const searches = new PQueue({ concurrency: 1 });
-
-  const nameInvalidPurchase = async (
-    id: bigint,
-    failure: NonNullable<OrganizationReport['failure']>,
-  ): Promise<void> => {
-    const found = await findInvalidPurchase(database, id).catch(() => null);
-    if (found === null || reports.of(id)?.failure !== failure) return;
-    const { message, advice } = describeFailure(found);
-    logOf(id).error({ advice }, message);
-    reports.report(id, { failure: { ...failure, message, advice } });
-  };
 
   return {
     isDue: (work, id) => performance.now() >= (failing[work].get(id)?.notBefore ?? 0),
@@ -71,9 +51,7 @@ export function createFailures(options: {
       const now = Date.now();
       const at = new Date(now).toISOString();
       const retryAt = new Date(now + pauseMs).toISOString();
-      const failure = { message, advice, at, attempts, retryAt };
-      reports.report(id, { progress: null, failure });
-      if (isDataError(error)) void searches.add(() => nameInvalidPurchase(id, failure));
+      reports.report(id, { progress: null, failure: { message, advice, at, attempts, retryAt } });
     },
     succeeded(work, id) {
       const hadFailed = failing[work].delete(id);
@@ -88,6 +66,5 @@ export function createFailures(options: {
     forget(id) {
       for (const all of Object.values(failing)) all.delete(id);
     },
-    settled: () => searches.onIdle(),
   };
 }

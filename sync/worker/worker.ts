@@ -85,7 +85,7 @@ export function createWorker(options: WorkerOptions): Worker {
     onReport,
     onFailure: observer.failed,
   });
-  const failures = createFailures({ database, reports, log, onError });
+  const failures = createFailures({ reports, log, onError });
   const shared = { ...options, shard, observer, reports, failures, signal };
   const isBuilding = (id: bigint): boolean => builds.isBuilding(id);
   const replication = createReplication({ ...shared, isBuilding });
@@ -154,7 +154,6 @@ export function createWorker(options: WorkerOptions): Worker {
     await builds.settled();
     await replication.settled();
     await maintenance.settled();
-    await failures.settled();
     await verifying;
     reports.close();
     await store.close();
@@ -178,7 +177,6 @@ export function createWorker(options: WorkerOptions): Worker {
       await replication.pollAndPublish();
       for (const id of wanted) builds.compactIfDue(id);
       await builds.settled();
-      await failures.settled();
       const messages = [...organizations.values()].filter(isWaiting).map(({ id }) => {
         const failure = reports.of(id)?.failure?.message ?? 'it was not published';
         return `${encodeId('organization', id)}: ${failure}`;

@@ -128,15 +128,14 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
   it('report an organization that fails in one line, without a stack trace', {
     tags: ['slow'],
   }, async ({ buy, database, execute, organization }) => {
-    const id = await buy();
+    await buy();
     await database.pool.query(`
       alter domain instant drop constraint instant_check;
       update purchases set updated_at = 'infinity'`);
     const ended = await execute('sync', ['once']);
     expect(ended.code).toBe(1);
-    const purchase = encodeId('purchase', id);
-    expect(ended.lines.at(-1)).toMatch(
-      new RegExp(`^${organization}: Purchase ${purchase} holds a value that cannot be copied: `),
+    expect(ended.lines.at(-1)).toBe(
+      `${organization}: A purchase holds a value that cannot be copied.`,
     );
     expect(ended.output).not.toMatch(/^\s+at /m);
   });

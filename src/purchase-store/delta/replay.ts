@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import {
-  maxPurchaseTextBytes,
+  maxPurchaseLineBytes,
   type PurchaseColumn,
   type PurchaseColumnKind,
   purchaseColumns,
@@ -10,9 +10,6 @@ import { type EncodedTable, encodedPurchases, extendDictionaries } from '../enco
 import { entriesOfDelta, supersededColumns } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 import { escapes } from './records.ts';
-
-/** Each byte of a text may be escaped. */
-const maxLineBytes = 2 * maxPurchaseTextBytes + 64 * 1024;
 
 const types: Readonly<Record<PurchaseColumnKind, string>> = {
   purchase_id: 'bigint',
@@ -73,8 +70,8 @@ function readRecords(path: string, lines: number): string {
     from (
       from read_csv(${quotePath(path)}, columns = {'kind': 'varchar', ${columns.join(', ')}},
         auto_detect = false, header = false, delim = '\t', quote = '', escape = '', new_line = '\\n',
-        nullstr = '\\N', null_padding = true, parallel = false, max_line_size = ${maxLineBytes},
-        buffer_size = ${2 * maxLineBytes})
+        nullstr = '\\N', null_padding = true, parallel = false, max_line_size = ${maxPurchaseLineBytes},
+        buffer_size = ${2 * maxPurchaseLineBytes})
       limit ${lines}
     )
     where kind in ('u', 'd');
