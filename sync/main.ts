@@ -56,16 +56,16 @@ program
     const stopped = untilStopped();
     const settings = readSettings();
     // Also while the worker waits for Postgres, or is a standby.
-    const metrics = await startMetrics(settings);
+    const served = await startMetrics(settings);
     try {
       await withWorkerContext(settings, { server: 'primary', stopped }, async (context) => {
         boundShutdown(stopped, settings.shutdownTimeoutMs, context.log);
-        if (metrics !== null) context.log.info({ url: metrics.url }, 'serving metrics');
-        const observed = { ...workerOptions(context, options), ...metrics?.options };
-        await followChanges(context, observed, stopped);
+        if (served !== null) context.log.info({ url: served.url }, 'serving metrics');
+        const metrics = served === null ? {} : { metrics: served.metrics };
+        await followChanges(context, { ...workerOptions(context, options), ...metrics }, stopped);
       });
     } finally {
-      await metrics?.close();
+      await served?.close();
     }
   });
 
@@ -134,9 +134,9 @@ await runProgram(program);
 async function startMetrics({ syncMetricsListen: address }: Settings) {
   if (address === null) return null;
   const registry = createRegistry();
-  const observer = createWorkerMetrics(registry);
+  const metrics = createWorkerMetrics(registry);
   const { url, close } = await serveMetrics(registry, address, 'SYNC_METRICS_LISTEN');
-  return { url, close, options: { observer } };
+  return { url, close, metrics };
 }
 
 function workerOptions(

@@ -1,4 +1,3 @@
-import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
 
@@ -11,15 +10,11 @@ export type BuildOptions = {
   readonly onProgress: (progress: BuildProgress) => void;
 };
 
-/** What a compaction puts in the place of what is published. It shows the same purchases. */
-export type Compacted = {
-  /**
-   * Publishes it, with the changes that were published since. No tick may run meanwhile. It shows
-   * `watermark`, and ticks later than `tick` include it.
-   */
-  publish(tick: number, watermark: Watermark): Promise<void>;
-  discard(): Promise<void>;
-};
+/**
+ * What a compaction puts in the place of what is published. It shows the same purchases. `publish` adds the
+ * changes that were published since. No tick may run meanwhile.
+ */
+export type Compacted = Pick<Prepared, 'publish' | 'discard'>;
 
 /** Builds what a store publishes, beside what it has published. All methods reject after a failure. */
 export type Builder = {

@@ -247,14 +247,14 @@ async function withWorker(
     ...options,
   });
   try {
-    options.observer?.followed({
+    options.metrics?.followed({
       state: worker.state,
       instance,
       readMappingFailures: () => readMappingFailures(database),
     });
     await work(worker);
   } finally {
-    options.observer?.followed(null);
+    options.metrics?.followed(null);
     await worker.close().finally(close);
   }
 }

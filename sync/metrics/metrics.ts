@@ -1,3 +1,4 @@
+import type { DuckDBInstance } from '@duckdb/node-api';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { addDuckDBMemory } from '../../src/metrics/duckdb-memory.ts';
 import {
@@ -8,9 +9,37 @@ import {
   type Readings,
 } from '../../src/metrics/registry.ts';
 import type { MappingFailures } from '../status/mapping-failures.ts';
-import { organizationStates } from '../status/worker-state.ts';
-import { verificationStates } from '../verification/verify.ts';
-import { type ObservedWorker, stages, type WorkerObserver } from './observer.ts';
+import { type OrganizationState, organizationStates } from '../status/worker-state.ts';
+import type { StoredSize } from '../tick/store.ts';
+import type { Repair } from '../verification/repair.ts';
+import { type Verification, verificationStates } from '../verification/verify.ts';
+
+/** The state of a worker at one moment. */
+export type ObservedWorker = {
+  /** The last poll of the change log: when it began by Postgres's clock, and its end (monotonic). */
+  readonly lastPoll: { readonly asOf: bigint; readonly at: number } | null;
+  readonly organizations: readonly {
+    readonly state: OrganizationState;
+    /** Whether ticks do not include it. */
+    readonly isPending: boolean;
+    /** What is published shows all changes up to this instant; null if nothing is. */
+    readonly asOf: bigint | null;
+    readonly size: StoredSize | null;
+  }[];
+};
+
+/** A worker that has the lock and follows changes. */
+type Followed = {
+  state(): ObservedWorker;
+  readonly instance: DuckDBInstance | null;
+  readMappingFailures(): Promise<MappingFailures | null>;
+};
+
+/** `poll`: polling and publishing a tick. `changes`: reading and writing those of one organization. */
+const stages = ['poll', 'pruning', 'changes', 'load', 'compact', 'verification'] as const;
+export type Stage = (typeof stages)[number];
+
+export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>;
 
 const labelOf = (state: string): string => state.replaceAll(' ', '_');
 
@@ -20,9 +49,9 @@ const reasons = { compact: 'the log is large', 'catch up': 'many changes at once
 const buildBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600];
 
 /** Adds the metrics of the worker. No label names an organization, because there may be thousands. */
-export function createWorkerMetrics(registry: Registry): WorkerObserver {
+export function createWorkerMetrics(registry: Registry) {
   const registers = [registry];
-  let followed: Parameters<WorkerObserver['followed']>[0] = null;
+  let followed: Followed | null = null;
   addGauge(
     registry,
     'crm_sync_active',
@@ -43,10 +72,11 @@ export function createWorkerMetrics(registry: Registry): WorkerObserver {
   });
   addZeros(failures, 'stage', stages);
   return {
-    followed(worker) {
+    /** Null: this process no longer has the lock. */
+    followed(worker: Followed | null): void {
       followed = worker;
     },
-    failed: (stage) => failures.inc({ stage }),
+    failed: (stage: Stage): void => failures.inc({ stage }),
     ...createPollMetrics(registry),
     ...createPublicationMetrics(registry),
     ...createVerificationMetrics(registry),
@@ -124,7 +154,7 @@ function lagOf({ lastPoll, organizations }: ObservedWorker): number[] {
   return [Math.max(0, Number(lastPoll.asOf - oldest) / 1e6) + sincePoll];
 }
 
-function createPollMetrics(registry: Registry): Pick<WorkerObserver, 'polled'> {
+function createPollMetrics(registry: Registry) {
   const registers = [registry];
   const durations = new Histogram({
     name: 'crm_sync_poll_duration_seconds',
@@ -138,16 +168,14 @@ function createPollMetrics(registry: Registry): Pick<WorkerObserver, 'polled'> {
     registers,
   });
   return {
-    polled(milliseconds) {
+    polled(milliseconds: number): void {
       durations.observe(milliseconds / 1000);
       last.setToCurrentTime();
     },
   };
 }
 
-type PublicationObserver = Pick<WorkerObserver, 'built' | 'published'>;
-
-function createPublicationMetrics(registry: Registry): PublicationObserver {
+function createPublicationMetrics(registry: Registry) {
   const registers = [registry];
   const applied = new Counter({
     name: 'crm_sync_applied_rows_total',
@@ -173,13 +201,14 @@ function createPublicationMetrics(registry: Registry): PublicationObserver {
     registers,
   });
   return {
-    published(changes, appended, milliseconds) {
+    /** A tick with changes was published. */
+    published(changes: number, appended: number, milliseconds: number): void {
       applied.inc(changes);
       bytes.inc(appended);
       durations.observe(milliseconds / 1000);
     },
-    // The other reasons have the number of changes.
-    built: (kind, reason, milliseconds) =>
+    /** `reason` is one of a few sentences for a load. The other reasons have the number of changes. */
+    built: (kind: 'load' | 'catch up' | 'compact', reason: string, milliseconds: number): void =>
       builds.observe(
         { kind: labelOf(kind), reason: kind === 'load' ? reason : reasons[kind] },
         milliseconds / 1000,
@@ -187,7 +216,7 @@ function createPublicationMetrics(registry: Registry): PublicationObserver {
   };
 }
 
-function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 'verified'> {
+function createVerificationMetrics(registry: Registry) {
   const registers = [registry];
   const verifications = new Counter({
     name: 'crm_sync_verifications_total',
@@ -216,7 +245,7 @@ function createVerificationMetrics(registry: Registry): Pick<WorkerObserver, 've
   addZeros(verifications, 'result', results.map(labelOf));
   addZeros(repairs, 'repair', ['reread', 'rebuild', 'failed']);
   return {
-    verified(found, repair) {
+    verified(found: Verification, repair: Repair | null): void {
       verifications.inc({ result: labelOf(found.state) });
       differences.inc(found.differences.length + found.dictionaries.length);
       for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });

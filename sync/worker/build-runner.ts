@@ -2,16 +2,25 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts';
-import type { WorkerObserver } from '../metrics/observer.ts';
+import type { WorkerMetrics } from '../metrics/metrics.ts';
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
 import { joinPrepared } from '../tick/join.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
 import type { Reports } from './reports.ts';
-import { createRetentions } from './retentions.ts';
 
 type BuildKind = 'load' | 'catch up' | 'compact';
+
+/** A load that has failed for longer begins again. */
+const maxFailingMs = 3_600_000;
+
+type Retention = {
+  /** Null while the build does not know it yet. */
+  readonly snapshot: string | null;
+  /** When the build first failed, in monotonic milliseconds; null if it has not failed. */
+  readonly failingSince: number | null;
+};
 
 type RunningBuild = { readonly kind: BuildKind; readonly done: Promise<void> };
 
@@ -20,18 +29,32 @@ export type BuildRunnerOptions = {
   readonly replication: Replication;
   readonly concurrency: number;
   readonly reports: Reports;
-  readonly observer: WorkerObserver;
+  readonly metrics: WorkerMetrics;
   readonly signal: AbortSignal;
   readonly log: Logger;
 };
 
 /** Runs builds of organizations that are not building, and publishes the results. */
 export function createBuildRunner(options: BuildRunnerOptions) {
-  const { builder, replication, reports, observer, signal, log } = options;
+  const { builder, replication, reports, metrics, signal, log } = options;
   const { context, exclusively } = replication;
   const queue = new PQueue({ concurrency: options.concurrency });
   const running = new Map<bigint, RunningBuild>();
-  const retentions = createRetentions();
+  /** Of each load and catch-up. One that failed continues where it was, until it succeeds. */
+  const retentions = new Map<bigint, Retention>();
+
+  const retain = (id: bigint, snapshot: string | null): void => {
+    const before = retentions.get(id) ?? null;
+    if (snapshot === null && before !== null) return;
+    const failingSince = before?.snapshot === snapshot ? before.failingSince : null;
+    retentions.set(id, { snapshot, failingSince });
+  };
+
+  const failed = (id: bigint): void => {
+    const { snapshot = null, failingSince = null } = retentions.get(id) ?? {};
+    if (snapshot === null) retentions.delete(id);
+    else retentions.set(id, { snapshot, failingSince: failingSince ?? performance.now() });
+  };
 
   const run = (
     group: readonly Organization[],
@@ -45,8 +68,10 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     }
     const done = queue.add(async () => {
       signal.throwIfAborted();
-      const retain = kind === 'compact' ? () => {} : retentions.begin(group);
-      for (const { id } of group) reports.report(id, { state, reason });
+      for (const { id } of group) {
+        if (kind !== 'compact') retain(id, null);
+        reports.report(id, { state, reason });
+      }
       const described =
         group.length === 1
           ? { organization: encodeId('organization', (group[0] as Organization).id) }
@@ -56,18 +81,20 @@ export function createBuildRunner(options: BuildRunnerOptions) {
       try {
         await work({
           signal,
-          onRetain: retain,
+          onRetain(snapshot) {
+            for (const { id } of group) retain(id, snapshot);
+          },
           onProgress: createProgressReport((progress) => {
             for (const { id } of group) reports.report(id, { progress });
           }),
         });
       } catch (error) {
-        retentions.fail(group);
+        if (kind !== 'compact') for (const { id } of group) failed(id);
         throw error;
       }
-      retentions.succeed(group);
+      if (kind !== 'compact') for (const { id } of group) retentions.delete(id);
       const milliseconds = performance.now() - startedAt;
-      observer.built(kind, reason, milliseconds);
+      metrics.built(kind, reason, milliseconds);
       for (const { id } of group) reports.clear(id);
       log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
     });
@@ -122,7 +149,17 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     },
 
     /** Snapshots whose later changes builds need; null while a build does not know its snapshot yet. */
-    retained: retentions.snapshots,
+    retained(isPresent: (organizationId: bigint) => boolean): readonly string[] | null {
+      const oldest = performance.now() - maxFailingMs;
+      const snapshots = new Set<string>();
+      for (const [id, { snapshot, failingSince }] of retentions) {
+        const isOver = !isPresent(id) || (failingSince ?? Number.POSITIVE_INFINITY) < oldest;
+        if (isOver && !running.has(id)) retentions.delete(id);
+        else if (snapshot === null) return null;
+        else snapshots.add(snapshot);
+      }
+      return [...snapshots];
+    },
   };
 }
 

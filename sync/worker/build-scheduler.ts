@@ -30,7 +30,7 @@ type BuildSchedulerOptions = BuildRunnerOptions & {
 
 /** Decides when organizations are built. */
 export function createBuildScheduler(options: BuildSchedulerOptions): BuildScheduler {
-  const { builder, failures, observer, signal, onDamage } = options;
+  const { builder, failures, metrics, signal, onDamage } = options;
   const { context, organizations } = options.replication;
   const runner = createBuildRunner(options);
   /** Organizations with which a shared load failed. */
@@ -56,7 +56,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
       for (const { id } of group) alone.add(id);
       return;
     }
-    observer.failed('load');
+    metrics.failed('load');
     for (const { id } of group) failures.failed('build', id, error);
   };
 
@@ -71,7 +71,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
         organization.reason = error.reason;
       } else if (!signal.aborted) {
         if (isFileDamage(error)) onDamage(id);
-        observer.failed('changes');
+        metrics.failed('changes');
         failures.failed('build', id, error);
       }
     }
@@ -85,7 +85,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
     } catch (error) {
       if (signal.aborted) return;
       if (isFileDamage(error)) onDamage(id);
-      observer.failed('compact');
+      metrics.failed('compact');
       failures.failed('compaction', id, error);
       options.reports.clear(id);
     }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { WorkerObserver } from '../metrics/observer.ts';
+import type { WorkerMetrics } from '../metrics/metrics.ts';
 import { type Repairs, repair } from '../verification/repair.ts';
 import {
   readVerificationRecord,
@@ -21,7 +21,7 @@ export type ContinuousVerification = Pick<VerifyOptions, 'database' | 'open'> & 
   organizations(): readonly bigint[];
   repairsFor(organizationId: bigint): Repairs;
   readonly log: Logger;
-  readonly observer: WorkerObserver;
+  readonly metrics: WorkerMetrics;
   readonly signal: AbortSignal;
 };
 
@@ -58,7 +58,7 @@ export async function verifyContinuously(options: ContinuousVerification): Promi
 }
 
 async function verifyOne(options: ContinuousVerification, organizationId: bigint): Promise<void> {
-  const { dataDirectory, signal, observer } = options;
+  const { dataDirectory, signal, metrics } = options;
   const log = options.log.child({ organization: encodeId('organization', organizationId) });
   const verify = () => verifyOrganization({ ...options, organizationId, pauseFactor });
   try {
@@ -73,11 +73,11 @@ async function verifyOne(options: ContinuousVerification, organizationId: bigint
       if (failure === null) log.warn(details, 'repaired the differences from Postgres');
       else log.error({ ...details, failure }, 'cannot repair the differences from Postgres');
     }
-    observer.verified(found, repaired);
+    metrics.verified(found, repaired);
     await writeVerificationRecord(dataDirectory, organizationId, found, repaired);
   } catch (error) {
     if (signal.aborted) return;
-    observer.failed('verification');
+    metrics.failed('verification');
     log.warn({ err: error }, 'verification failed');
   }
 }

@@ -5,7 +5,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture/change-log.ts';
 import { isDataError } from '../failure.ts';
-import type { ObservedWorker, WorkerObserver } from '../metrics/observer.ts';
+import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
 import { joinBehind } from '../tick/join.ts';
 import { exceptionsOf, type Organization, type Organizations } from '../tick/organizations.ts';
 import type { Publication } from '../tick/publication.ts';
@@ -52,7 +52,7 @@ type ReplicationOptions = {
   readonly isBuilding: (organizationId: bigint) => boolean;
   readonly reports: Reports;
   readonly failures: Failures;
-  readonly observer: WorkerObserver;
+  readonly metrics: WorkerMetrics;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -60,7 +60,7 @@ type ReplicationOptions = {
 const organizationsIntervalMs = 500;
 
 export function createReplication(options: ReplicationOptions): Replication {
-  const { database, store, shard, isBuilding, reports, failures, observer, log, signal } = options;
+  const { database, store, shard, isBuilding, reports, failures, metrics, log, signal } = options;
   const { maxTickChanges = defaultMaxTickChanges } = options;
   const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
   const organizations: Organizations = new Map();
@@ -77,7 +77,7 @@ export function createReplication(options: ReplicationOptions): Replication {
   let lastPoll: ObservedWorker['lastPoll'] = null;
 
   const onFailure = ({ id }: Organization, error: unknown): void => {
-    observer.failed('changes');
+    metrics.failed('changes');
     failures.failed('join', id, error);
   };
 
@@ -128,14 +128,14 @@ export function createReplication(options: ReplicationOptions): Replication {
         log.warn({ seconds }, "Postgres's clock went back: responses state earlier instants again");
       }
       lastPoll = { asOf: poll.asOf, at: performance.now() };
-      observer.polled(lastPoll.at - startedAt);
+      metrics.polled(lastPoll.at - startedAt);
       if (!poll.isTickDue) {
         await current.publish(current.watermark, poll.asOf);
         return noChanges;
       }
       const tickAt = performance.now();
       const result = await runTick(context());
-      observer.published(result.changes, result.bytes, performance.now() - tickAt);
+      metrics.published(result.changes, result.bytes, performance.now() - tickAt);
       return result;
     });
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../failure.ts';
-import type { Stage } from '../metrics/observer.ts';
+import type { Stage } from '../metrics/metrics.ts';
 import {
   type OrganizationReport,
   type WorkerFailure,

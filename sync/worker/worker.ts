@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { invalidatesInstance } from '../../src/duckdb/damage.ts';
 import type { Database } from '../../src/postgres/pool.ts';
@@ -8,7 +9,11 @@ import { OperatorError } from '../../src/process/operator-error.ts';
 import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
 import { everyOrganization, isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 import type { Builder } from '../builds/builder.ts';
-import { noObserver, type ObservedWorker, type WorkerObserver } from '../metrics/observer.ts';
+import {
+  createWorkerMetrics,
+  type ObservedWorker,
+  type WorkerMetrics,
+} from '../metrics/metrics.ts';
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
 import { exceptionsOf, type Organization, type Phase } from '../tick/organizations.ts';
 import { reread } from '../tick/reread.ts';
@@ -39,7 +44,7 @@ export type WorkerOptions = {
   readonly shard?: Shard;
   /** Verifies continuously, at low priority; not if undefined. */
   readonly verification?: Pick<ContinuousVerification, 'everyMs' | 'open'> | undefined;
-  readonly observer?: WorkerObserver;
+  readonly metrics?: WorkerMetrics;
   readonly onReport?: (organizationId: bigint, report: OrganizationReport) => void;
   /** Called after each publication that includes every organization. */
   readonly onUpToDate?: () => void;
@@ -62,7 +67,8 @@ const compactionIntervalMs = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { database, store, dataDirectory, log } = options;
-  const { shard = everyOrganization, onReport = () => {}, observer = noObserver } = options;
+  const { shard = everyOrganization, onReport = () => {} } = options;
+  const { metrics = createWorkerMetrics(new Registry()) } = options;
   const closing = new AbortController();
   const { signal } = closing;
   /** Aborted when the DuckDB instance is unusable. */
@@ -83,10 +89,10 @@ export function createWorker(options: WorkerOptions): Worker {
     shard,
     log,
     onReport,
-    onFailure: observer.failed,
+    onFailure: metrics.failed,
   });
   const failures = createFailures({ reports, log, onError });
-  const shared = { ...options, shard, observer, reports, failures, signal };
+  const shared = { ...options, shard, metrics, reports, failures, signal };
   const isBuilding = (id: bigint): boolean => builds.isBuilding(id);
   const replication = createReplication({ ...shared, isBuilding });
   const { organizations } = replication;
@@ -144,7 +150,7 @@ export function createWorker(options: WorkerOptions): Worker {
       organizations: () => [...organizations.keys()],
       repairsFor,
       log,
-      observer,
+      metrics,
       signal: stopped,
     });
   };

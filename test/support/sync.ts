@@ -45,7 +45,7 @@ export async function createTestWorker(
   const instance = await createInstance(duckdbOptions(dataDirectory));
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   const registry = new Registry();
-  const observer = createWorkerMetrics(registry);
+  const metrics = createWorkerMetrics(registry);
   const store = createFileStore({ ...folder, ...options });
   const builder = createFileBuilder(store, { ...folder, instance, ...options });
   const worker = createWorker({
@@ -56,10 +56,10 @@ export async function createTestWorker(
     concurrency: 2,
     pollIntervalMs: 20,
     log: createRecordedLog(),
-    observer,
+    metrics,
     ...options,
   });
-  observer.followed({
+  metrics.followed({
     state: worker.state,
     instance,
     readMappingFailures: () => readMappingFailures(database),
