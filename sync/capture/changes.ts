@@ -161,8 +161,9 @@ export async function* streamReread(
   connection: pg.ClientBase,
   organizationId: bigint,
   ids: readonly bigint[],
-): AsyncGenerator<Records> {
-  yield { lines: Buffer.from(ids.map((id) => `d\t${id}\n`).join('')), records: ids.length };
+): AsyncGenerator<[organizationId: bigint, Records]> {
+  const lines = Buffer.from(ids.map((id) => `d\t${id}\n`).join(''));
+  yield [organizationId, { lines, records: ids.length }];
   await setLocal(connection, { organizations: listOf([organizationId]), ids: listOf(ids) });
-  for await (const [, records] of recordsOf(connection, copyReread)) yield records;
+  yield* recordsOf(connection, copyReread);
 }

@@ -18,7 +18,7 @@ import type { Publication } from './publication.ts';
 import type { Store } from './store.ts';
 
 export const defaultMaxTickChanges = 50_000;
-export const maxTickBytes = 16 * 2 ** 20;
+const maxTickBytes = 16 * 2 ** 20;
 
 export type TickContext = {
   readonly database: Database;
@@ -90,9 +90,15 @@ export async function readChanges(
   included: readonly bigint[],
   since: string,
 ): Promise<Map<bigint, Records | null>> {
+  return included.length === 0 ? new Map() : collect(streamChanges(source, included, since));
+}
+
+/** The records of each organization; null if they take too many bytes. */
+export async function collect(
+  parts: AsyncIterable<[organizationId: bigint, Records]>,
+): Promise<Map<bigint, Records | null>> {
   const changes = new Map<bigint, Records | null>();
-  if (included.length === 0) return changes;
-  for await (const [id, { lines, records }] of streamChanges(source, included, since)) {
+  for await (const [id, { lines, records }] of parts) {
     const before = changes.get(id) ?? noRecords;
     if (changes.get(id) === null) continue;
     const isTooLarge = before.lines.length + lines.length > maxTickBytes;
