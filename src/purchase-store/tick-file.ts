@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readJsonFile } from '../process/json-file.ts';
+import { jsonOf, readJsonFile } from '../process/json-file.ts';
 import { replaceFileSync } from '../process/replace-file.ts';
 import { namesIn, purchasesDirectory, stampOf, watermarkFields } from './current.ts';
 import { layoutVersion } from './layout.ts';
@@ -65,9 +65,7 @@ export function readBootId(): string {
 /** Publishes a tick. Not synced to the disk: `boot` tells what a crash of the machine may lose. */
 export function writeTick(dataDirectory: string, content: TickFile): void {
   mkdirSync(ticksDirectory(dataDirectory), { recursive: true });
-  const text = JSON.stringify({ layoutVersion, ...content }, (_name, value) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
+  const text = jsonOf({ layoutVersion, ...content });
   replaceFileSync(tickPath(dataDirectory, content.shard), `${text}\n`);
 }
 

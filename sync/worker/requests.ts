@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { readJsonFile } from '../../src/process/json-file.ts';
+import { jsonOf, readJsonFile } from '../../src/process/json-file.ts';
 import { draftSuffix, replaceFile } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
@@ -48,10 +48,7 @@ export async function requestFromWorker(
   const directory = requestsDirectory(dataDirectory);
   await mkdir(directory, { recursive: true });
   const path = join(directory, randomUUID());
-  const json = JSON.stringify(content, (_name, value) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
-  await replaceFile(path + requestSuffix, json);
+  await replaceFile(path + requestSuffix, jsonOf(content));
   let checkedAt = performance.now();
   for (;;) {
     const text = await readFile(path + responseSuffix, 'utf8').catch(() => null);
