@@ -1,15 +1,13 @@
-import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { linesById, readLines, scanLog } from '../../src/purchase-store/log.ts';
+import { linesById } from '../../src/purchase-store/log.ts';
 import { isUpsert, type Records } from '../capture/records.ts';
-import { createLog } from '../files/log-files.ts';
+import { createLog, readBatches } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Compacted } from './builder.ts';
-import { copyBatches } from './copy-batches.ts';
 import { type MergeOptions, merge } from './merge.ts';
-import { discardFiles, type NewFiles, noGap, publishFiles, visibleAtOnce } from './new-files.ts';
+import { discardFiles, type NewFiles, noGap, publishFiles } from './new-files.ts';
 
 /** Merges base and log into a new base; or shortens the log if its few purchases need no base. */
 export async function compact(
@@ -28,7 +26,7 @@ export async function compact(
   const log = createLog(directory);
   const files: NewFiles = { organization, base: null, log, purchases: 0 };
   try {
-    if (shortened !== null) log.append(shortened.records, visibleAtOnce);
+    if (shortened !== null) log.append(shortened.records);
     const merged = shortened ?? { ...(await merge(options, current, tick)), records: null };
     const result = { ...files, base: merged.base, purchases: merged.purchases };
     return {
@@ -37,7 +35,7 @@ export async function compact(
         if (store.published(organization.id)?.current.log !== current.log) {
           throw new Error('other files were published during the compaction');
         }
-        copyBatches(path, log, published, merged.position);
+        for (const batch of readBatches(path, published, merged.position)) log.append(batch);
         await publishFiles(store, result, noGap, published, watermark);
       },
       discard: () => discardFiles(store, dataDirectory, result),
@@ -59,19 +57,13 @@ type Shortened = {
 function shorten(path: string, published: number, max: number): Shortened | null {
   const last = new Map<string, Buffer>();
   let position = 0;
-  const descriptor = openSync(path, 'r');
-  try {
-    const { size } = fstatSync(descriptor);
-    for (const batch of scanLog(descriptor, 0, size, published)) {
-      for (const [id, line] of linesById(readLines(descriptor, batch))) {
-        if (isUpsert(line)) last.set(id, line);
-        else last.delete(id);
-      }
-      if (last.size > max) return null;
-      position = batch.end;
+  for (const { lines, end } of readBatches(path, published)) {
+    for (const [id, line] of linesById(lines)) {
+      if (isUpsert(line)) last.set(id, line);
+      else last.delete(id);
     }
-  } finally {
-    closeSync(descriptor);
+    if (last.size > max) return null;
+    position = end;
   }
   const records = { lines: Buffer.concat([...last.values()]), records: last.size };
   return { base: null, purchases: last.size, position, records };

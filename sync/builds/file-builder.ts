@@ -7,17 +7,16 @@ import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { createLog, type NewLog } from '../files/log-files.ts';
+import { createLog, type NewLog, readBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import { unfinishedBasePath } from './base-file.ts';
 import type { Builder, BuildOptions } from './builder.ts';
 import { compact } from './compact.ts';
-import { copyBatches } from './copy-batches.ts';
 import { loadLarge } from './load-large.ts';
 import { findSmall, loadSmall } from './load-small.ts';
 import { type MergeOptions, merge } from './merge.ts';
-import { createGapLog, discardFiles, prepare, visibleAtOnce } from './new-files.ts';
+import { createGapLog, discardFiles, prepare } from './new-files.ts';
 
 export type FileBuilderOptions = {
   readonly database: Database;
@@ -91,7 +90,8 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const gap = createGapLog(dataDirectory, organization.id);
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
-        copyBatches(join(directoryOf(organization), current.log), log, tick);
+        const path = join(directoryOf(organization), current.log);
+        for (const batch of readBatches(path, tick)) log.append(batch);
         const since = await appendChanges(database, organization, [log, gap], build);
         gap.until = since;
         const merged = await merge(
@@ -104,7 +104,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
         const files = { organization, base, purchases, log: createLog(directoryOf(organization)) };
         return prepare(store, dataDirectory, files, since, gap);
       } catch (error) {
-        gap.log()?.remove();
+        gap.log?.remove();
         await discardFiles(store, dataDirectory, copied);
         throw error;
       }
@@ -130,7 +130,7 @@ async function appendChanges(
   const { watermark } = await readSince(database, shown, async (source) => {
     for await (const [, records] of streamChanges(source, [id], shown.snapshot)) {
       signal.throwIfAborted();
-      for (const log of logs) log.append(records, visibleAtOnce);
+      for (const log of logs) log.append(records);
     }
   });
   return watermark;

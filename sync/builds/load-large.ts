@@ -9,7 +9,7 @@ import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/r
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { createLog } from '../files/log-files.ts';
+import { createLog, visibleAtOnce } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
@@ -19,7 +19,7 @@ import { closeBase, finishBase, openUnfinishedBase } from './base-file.ts';
 import type { BuildOptions } from './builder.ts';
 import { loadPurchases } from './load-base.ts';
 import type { LoadProgress } from './load-progress.ts';
-import { discardFiles, type NewFiles, prepare, visibleAtOnce } from './new-files.ts';
+import { discardFiles, type NewFiles, prepare } from './new-files.ts';
 
 type LoadLargeOptions = {
   readonly database: Database;
@@ -94,7 +94,7 @@ async function completeLoad(
     const { watermark } = await readSince(database, since, async (source) => {
       for await (const [, records] of streamChanges(source, [id], since.snapshot)) {
         signal.throwIfAborted();
-        files.log.append(records, visibleAtOnce);
+        files.log.append(records);
       }
       await withFiles(options, connection, files, async (catalogs) => {
         if (await hasSameTotals(source, connection, catalogs, id)) return;

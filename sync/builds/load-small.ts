@@ -10,7 +10,7 @@ import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { BuildOptions } from './builder.ts';
-import { prepare, visibleAtOnce } from './new-files.ts';
+import { prepare } from './new-files.ts';
 
 /** The organizations with at most `max` purchases, and how many those are. */
 export async function findSmall(
@@ -40,9 +40,6 @@ export async function loadSmall(
   { signal, onRetain }: BuildOptions,
 ): Promise<Prepared[]> {
   const logs = new Map<bigint, NewLog>();
-  const discard = () => {
-    for (const log of logs.values()) log.remove();
-  };
   try {
     for (const { id } of organizations) {
       const directory = organizationDirectory(dataDirectory, id);
@@ -55,7 +52,7 @@ export async function loadSmall(
       const ids = organizations.map(({ id }) => id);
       for await (const [id, records] of streamPurchases(source, ids)) {
         signal.throwIfAborted();
-        logs.get(id)?.append(records, visibleAtOnce);
+        logs.get(id)?.append(records);
       }
       return now;
     });
@@ -66,7 +63,7 @@ export async function loadSmall(
       return prepare(store, dataDirectory, { organization, base: null, log, purchases }, confirmed);
     });
   } catch (error) {
-    discard();
+    for (const log of logs.values()) log.remove();
     throw error;
   }
 }

@@ -18,40 +18,33 @@ export type NewFiles = {
   readonly purchases: number;
 };
 
-/** Batches of a log that is not published have no tick of their own. */
-export const visibleAtOnce = 0;
-
 /** The log of a gap in the change feed. */
 export type GapLog = ChangeGap & {
   until: Watermark | null;
   /** Null if there are no changes. */
-  log(): NewLog | null;
-  isComplete(): boolean;
+  log: NewLog | null;
+  isComplete: boolean;
 };
 
 /** Creates its log with the first changes. */
 export function createGapLog(dataDirectory: string, organizationId: bigint): GapLog {
-  let log: NewLog | null = null;
-  let isComplete = false;
-  return {
+  const gap: GapLog = {
     until: null,
+    log: null,
+    isComplete: false,
     append(records) {
-      log ??= createLog(organizationDirectory(dataDirectory, organizationId));
-      log.append(records, visibleAtOnce);
+      gap.log ??= createLog(organizationDirectory(dataDirectory, organizationId));
+      gap.log.append(records);
     },
     complete() {
-      isComplete = true;
+      gap.isComplete = true;
     },
-    log: () => log,
-    isComplete: () => isComplete,
   };
+  return gap;
 }
 
 /** What is published has no gap to what replaces it: both show the same. */
-export const noGap: Pick<GapLog, 'log' | 'isComplete'> = {
-  log: () => null,
-  isComplete: () => true,
-};
+export const noGap: Pick<GapLog, 'log' | 'isComplete'> = { log: null, isComplete: true };
 
 /** Names the files in CURRENT. They show `watermark`. The change feed goes on if the gap is complete. */
 export async function publishFiles(
@@ -67,10 +60,10 @@ export async function publishFiles(
     before !== null &&
     before.current.source === source &&
     before.isDamaged !== true &&
-    gap.isComplete();
+    gap.isComplete;
   const files = {
     ...{ base, log: log.name, logBytes: end.position, purchases },
-    replacedLogs: isContinued ? replacedLogs(before, gap.log()) : [],
+    replacedLogs: isContinued ? replacedLogs(before, gap.log) : [],
   };
   await store.replace(id, { current: currentOf(source, files, tick, watermark), end });
 }
@@ -98,10 +91,10 @@ export const prepare = (
   organizationId: files.organization.id,
   since,
   gap,
-  append: async (records) => files.log.append(records, visibleAtOnce),
+  append: async (records) => files.log.append(records),
   publish: (tick, watermark) => publishFiles(store, files, gap, tick, watermark),
   async discard() {
-    if (store.published(files.organization.id)?.current.log !== files.log.name) gap.log()?.remove();
+    if (store.published(files.organization.id)?.current.log !== files.log.name) gap.log?.remove();
     await discardFiles(store, dataDirectory, files);
   },
 });

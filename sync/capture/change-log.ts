@@ -124,16 +124,12 @@ async function recordPruning(
 }
 
 /** Retains the entries from now on. An earlier limit of the reader stays. */
-export async function retainChangeLog(database: Database, reader: string): Promise<string> {
-  const { rows } = await database.query<{ snapshot: string }>(sql`
-    with now as (select pg_current_snapshot() as snapshot), retained as (
-      insert into purchase_change_readers as reader (name, retain_from)
-      select ${reader}, pg_snapshot_xmin(snapshot) from now
-      on conflict (name) do update
-        set retain_from = least(reader.retain_from, excluded.retain_from), seen_at = now()
-    )
-    select snapshot::text as snapshot from now`);
-  return rows[0]?.snapshot ?? '';
+export async function retainChangeLog(database: Database, reader: string): Promise<void> {
+  await database.query(sql`
+    insert into purchase_change_readers as reader (name, retain_from)
+    values (${reader}, pg_snapshot_xmin(pg_current_snapshot()))
+    on conflict (name) do update
+      set retain_from = least(reader.retain_from, excluded.retain_from), seen_at = now()`);
 }
 
 const retain = (reader: string, snapshots: readonly string[]) => sql`

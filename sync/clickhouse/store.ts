@@ -12,9 +12,8 @@ import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/tick
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
-import { databaseOf } from '../capture/watermark.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
-import type { Store, Stored } from '../tick/store.ts';
+import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
 import { createUnusedRemoval, removeOrganization, removeOrphans } from './clean-up.ts';
 import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
@@ -112,10 +111,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
 
   const storedOf = (id: bigint): Stored | null => {
     const load = organizations.get(id)?.load;
-    if (load === undefined) return null;
-    const { source, tick, asOf, snapshot, token, fingerprint } = load;
-    const watermark = { asOf, snapshot, token, fingerprint, database: databaseOf(source) };
-    return { source, tick, watermark };
+    return load === undefined ? null : storedFrom(load);
   };
 
   return {

@@ -47,27 +47,17 @@ export async function withWorkerContext(
     loggedWait(settings, log, stopped),
   );
   if (!isUsable) return;
-  await withPool(settings, databaseUrl, async (database) => {
-    const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
-    if (server === 'primary') restrictFolders(dataDirectory);
-    await work({ settings, databaseUrl, database, folderId, log });
-  });
-}
-
-async function withPool(
-  { syncConcurrency }: Settings,
-  databaseUrl: string,
-  work: (database: Database) => Promise<void>,
-): Promise<void> {
   // One connection for each organization that is followed or built. The other four serve the
   // change log, verification, tokens, and all other statements.
   const database = createPool(databaseUrl, {
-    max: 2 * syncConcurrency + 4,
+    max: 2 * settings.syncConcurrency + 4,
     applicationName: 'crm-data-service sync',
     onConnect: prepareSession,
   });
   try {
-    await work(database);
+    const folderId = await (server === 'any' ? readDataFolderId : dataFolderId)(dataDirectory);
+    if (server === 'primary') restrictFolders(dataDirectory);
+    await work({ settings, databaseUrl, database, folderId, log });
   } finally {
     await database.end();
   }

@@ -1,20 +1,33 @@
 import { randomBytes } from 'node:crypto';
-import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Current, readCurrent } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
-import { appendBatch, emptyLog, type LogEnd, recoverLog } from '../../src/purchase-store/log.ts';
+import {
+  appendBatch,
+  emptyLog,
+  type LogEnd,
+  readLines,
+  recoverLog,
+  scanLog,
+} from '../../src/purchase-store/log.ts';
 import type { Records } from '../capture/records.ts';
 import { DamagedFilesError } from '../failure.ts';
 import { requireSpace } from './disk-space.ts';
+
+/** Batches of a log that is not published have no tick of their own. */
+export const visibleAtOnce = 0;
 
 /** A log that a build writes beside the published one. */
 export type NewLog = {
   readonly name: string;
   readonly path: string;
   end(): LogEnd;
-  /** Appends a batch that is visible as soon as CURRENT names the log. Throws if the disk lacks space. */
-  append(records: Records, tick: number): void;
+  /**
+   * Appends a batch, which is visible as soon as CURRENT names the log, or with a later tick. Throws if the
+   * disk lacks space.
+   */
+  append(records: Records, tick?: number): void;
   remove(): void;
 };
 
@@ -27,12 +40,29 @@ export function createLog(directory: string): NewLog {
     name,
     path,
     end: () => end,
-    append({ lines, records }, tick) {
+    append({ lines, records }, tick = visibleAtOnce) {
       requireSpace(directory, lines.length);
       end = appendBatch(path, end, { tick, lines, records });
     },
     remove: () => rmSync(path, { force: true }),
   };
+}
+
+/** The batches of ticks up to `published` after the position `from`. `end` is the position after each. */
+export function* readBatches(
+  path: string,
+  published: number,
+  from = 0,
+): Generator<Records & { readonly end: number }> {
+  const descriptor = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(descriptor);
+    for (const batch of scanLog(descriptor, from, size, published)) {
+      yield { lines: readLines(descriptor, batch), records: batch.records, end: batch.end };
+    }
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /** The changes in a log since the last load or compaction. */

@@ -18,8 +18,8 @@ import {
   ticksDirectory,
   writeTick,
 } from '../../src/purchase-store/tick-file.ts';
-import { databaseOf, type Watermark } from '../capture/watermark.ts';
-import type { Store, Stored } from '../tick/store.ts';
+import type { Watermark } from '../capture/watermark.ts';
+import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
 import {
   isUnfinishedBase,
@@ -182,11 +182,6 @@ export function currentOf(
   { asOf, snapshot, token, fingerprint }: Watermark,
 ): Current {
   return { layoutVersion, ...files, source, fingerprint, tick, asOf, snapshot, token };
-}
-
-function storedFrom({ source, tick, asOf, snapshot, token, fingerprint }: Current): Stored {
-  const database = databaseOf(source);
-  return { source, tick, watermark: { asOf, snapshot, token, fingerprint, database } };
 }
 
 /** The log may have been replaced or deleted meanwhile. */

@@ -1,7 +1,7 @@
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import type { TickFile } from '../../src/purchase-store/tick-file.ts';
 import type { Records } from '../capture/records.ts';
-import type { Watermark } from '../capture/watermark.ts';
+import { databaseOf, type Watermark } from '../capture/watermark.ts';
 
 /** What a store has published of an organization. */
 export type Stored = {
@@ -12,6 +12,17 @@ export type Stored = {
   /** The tick that was published last when this was written. Later ticks include the organization. */
   readonly tick: number;
 };
+
+/** Of CURRENT, or of a load in ClickHouse. */
+export function storedFrom({
+  source,
+  tick,
+  ...shown
+}: Pick<Stored, 'source' | 'tick'> & Omit<Watermark, 'database'>): Stored {
+  const { asOf, snapshot, token, fingerprint } = shown;
+  const database = databaseOf(source);
+  return { source, tick, watermark: { asOf, snapshot, token, fingerprint, database } };
+}
 
 /** The size of what is published, for metrics. */
 export type StoredSize = {

@@ -56,7 +56,7 @@ export function publishFiles(
   const directory = organizationDirectory(dataDirectory, organizationId);
   mkdirSync(directory, { recursive: true });
   const log = createLog(directory);
-  if (loaded.records > 0) log.append(loaded, 0);
+  if (loaded.records > 0) log.append(loaded);
   const current: Current = {
     layoutVersion,
     base: null,
