@@ -15,29 +15,11 @@ type PublishedTick = { readonly tick: Tick; readonly key: string };
 /** A load that has no number yet. */
 export type NewLoad = Omit<Load, 'number'>;
 
-/** Inserts the rows that publish loads and ticks. */
-type Publisher = {
-  /** `number` is that of the newest row. */
-  begin(number: bigint): void;
-  /**
-   * Publishes a load in the place of an earlier one. After a failure it is inserted before the next
-   * tick, because an insert that failed may have happened nonetheless, or happen later.
-   */
-  publishLoad(load: NewLoad): Promise<void>;
-  /**
-   * Publishes a tick. If the insert fails, this resolves nonetheless, because readers may have the tick:
-   * the next tick includes all of it. It rejects only if nothing but the instant is later than that of
-   * the tick before. `revision` differs if batches were added or writers have changed.
-   */
-  publishTick(tick: Tick, revision: number): Promise<void>;
-  /** Resolves when ClickHouse has all that was published, except perhaps later instants. */
-  flush(): Promise<void>;
-};
-
 /** Each insert adds a part, which ClickHouse merges later. */
 const instantIntervalMs = 1_000;
 
-export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher {
+/** Inserts the rows that publish loads and ticks. */
+export function createPublisher(clickhouse: ClickHouse, log: Logger) {
   const queue = new PQueue({ concurrency: 1 });
   /** Loads that are not inserted for certain. */
   const loads = new Map<bigint, Load>();
@@ -72,11 +54,16 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher 
     });
 
   return {
-    begin(highest) {
+    /** `highest` is the number of the newest row. */
+    begin(highest: bigint): void {
       number = highest;
     },
 
-    async publishLoad(load) {
+    /**
+     * Publishes a load in the place of an earlier one. After a failure it is inserted before the next
+     * tick, because an insert that failed may have happened nonetheless, or happen later.
+     */
+    async publishLoad(load: NewLoad): Promise<void> {
       number += 1n;
       loads.set(load.organizationId, { ...load, number });
       // The next tick includes the organization.
@@ -84,7 +71,12 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher 
       await queue.add(insertLoads);
     },
 
-    async publishTick(tick, revision) {
+    /**
+     * Publishes a tick. If the insert fails, this resolves nonetheless, because readers may have the tick:
+     * the next tick includes all of it. It rejects only if nothing but the instant is later than that of
+     * the tick before. `revision` differs if batches were added or writers have changed.
+     */
+    async publishTick(tick: Tick, revision: number): Promise<void> {
       const key = keyOf(tick, revision);
       const isLaterInstant = key === newest?.key;
       newest = { tick: { ...tick, asOf: tick.asOf > uncertain ? tick.asOf : uncertain }, key };
@@ -99,7 +91,8 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger): Publisher 
       }
     },
 
-    async flush() {
+    /** Resolves when ClickHouse has all that was published, except perhaps later instants. */
+    async flush(): Promise<void> {
       if (isPending()) await insertAll();
     },
   };

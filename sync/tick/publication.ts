@@ -4,30 +4,7 @@ import type { Watermark } from '../capture/watermark.ts';
 import { type Organizations, shownBeside, showTick } from './organizations.ts';
 import type { Store } from './store.ts';
 
-/** The tick that a worker published last. */
-export type Publication = {
-  /** The snapshot whose later changes the next tick reads. */
-  readonly watermark: Watermark;
-  /** The number of the published tick. */
-  readonly tick: number;
-  /** The instant that it shows. */
-  readonly asOf: bigint;
-  /** What readers see of organizations that follow: `watermark`, with the instant of the tick. */
-  readonly shown: Watermark;
-  /** The number of the next tick. Batches with it are not visible before it is published. */
-  next(): number;
-  /**
-   * Publishes the next tick. Without `asOf`, its instant is that of a new `watermark`, and stays the
-   * same with the present one. It is earlier than the last one if Postgres's clock went back.
-   */
-  publish(watermark: Watermark, asOf?: bigint): Promise<void>;
-  /** What is published. */
-  readonly published: PublishedTick;
-  /** The last tick that is known to be on the disk. */
-  readonly synced: PublishedTick;
-  /** Notes that the batches of a published tick are on the disk. Call `publish` afterwards. */
-  noteSynced(tick: PublishedTick): void;
-};
+export type Publication = ReturnType<typeof createPublication>;
 
 /** Where a worker begins. */
 type PublicationStart = {
@@ -39,12 +16,13 @@ type PublicationStart = {
   readonly synced: PublishedTick | null;
 };
 
+/** The tick that a worker published last. */
 export function createPublication(
   store: Store,
   shard: Shard,
   organizations: Organizations,
   start: PublicationStart,
-): Publication {
+) {
   const boot = readBootId();
   let { watermark, tick, asOf } = start;
   let published: PublishedTick = { tick, ...fieldsOf(watermark), asOf, exceptions: {} };
@@ -52,26 +30,40 @@ export function createPublication(
   let synced = start.synced ?? { ...published, tick: 0 };
 
   return {
+    /** The snapshot whose later changes the next tick reads. */
     get watermark() {
       return watermark;
     },
+    /** The number of the published tick. */
     get tick() {
       return tick;
     },
+    /** The instant that it shows. */
     get asOf() {
       return asOf;
     },
-    get shown() {
+    /** What readers see of organizations that follow: `watermark`, with the instant of the tick. */
+    get shown(): Watermark {
       return { ...watermark, asOf };
     },
+    /** What is published. */
     get published() {
       return published;
     },
+    /** The last tick that is known to be on the disk. */
     get synced() {
       return synced;
     },
-    next: () => tick + 1,
-    async publish(moved, nextAsOf = moved === watermark ? asOf : moved.asOf) {
+    /** The number of the next tick. Batches with it are not visible before it is published. */
+    next: (): number => tick + 1,
+    /**
+     * Publishes the next tick. Without `nextAsOf`, its instant is that of a new watermark, and stays the
+     * same with the present one. It is earlier than the last one if Postgres's clock went back.
+     */
+    async publish(
+      moved: Watermark,
+      nextAsOf: bigint = moved === watermark ? asOf : moved.asOf,
+    ): Promise<void> {
       const exceptions = shownBeside(organizations, nextAsOf, nextAsOf === asOf);
       const next: PublishedTick = {
         tick: tick + 1,
@@ -88,7 +80,8 @@ export function createPublication(
       published = next;
       ({ tick, asOf } = next);
     },
-    noteSynced(onDisk) {
+    /** Notes that the batches of a published tick are on the disk. Call `publish` afterwards. */
+    noteSynced(onDisk: PublishedTick): void {
       synced = onDisk;
     },
   };

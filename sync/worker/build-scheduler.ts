@@ -4,23 +4,7 @@ import { exceptionsOf, type Organization } from '../tick/organizations.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
 import type { Failures } from './failures.ts';
 
-export type BuildScheduler = {
-  /** Queues the builds of organizations that need one, and are not building or pausing. */
-  startDue(isWanted?: (organization: Organization) => boolean): Promise<void>;
-  /** Queues a compaction if one is due. */
-  compactIfDue(organizationId: bigint): void;
-  /**
-   * Loads the organization again while what is published serves. Resolves when it is published. A load
-   * that has begun already is enough. Rejects after a failure; `startDue` repeats the load until it
-   * succeeds.
-   */
-  rebuild(organizationId: bigint, reason: string): Promise<void>;
-  isBuilding(organizationId: bigint): boolean;
-  /** Resolves when the builds that are queued now have ended. */
-  settled(): Promise<void>;
-  /** Snapshots whose later changes builds need; null while a build does not know its snapshot yet. */
-  retained(): readonly string[] | null;
-};
+export type BuildScheduler = ReturnType<typeof createBuildScheduler>;
 
 type BuildSchedulerOptions = BuildRunnerOptions & {
   readonly failures: Failures;
@@ -29,7 +13,7 @@ type BuildSchedulerOptions = BuildRunnerOptions & {
 };
 
 /** Decides when organizations are built. */
-export function createBuildScheduler(options: BuildSchedulerOptions): BuildScheduler {
+export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { builder, failures, metrics, signal, onDamage } = options;
   const { context, organizations } = options.replication;
   const runner = createBuildRunner(options);
@@ -99,7 +83,8 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
     runner.runningOf(id) === null && failures.isDue('build', id);
 
   return {
-    async startDue(isWanted = () => true) {
+    /** Queues the builds of organizations that need one, and are not building or pausing. */
+    async startDue(isWanted: (organization: Organization) => boolean = () => true): Promise<void> {
       for (const [id, reason] of requested) {
         const organization = organizations.get(id);
         if (organization === undefined) requested.delete(id);
@@ -121,14 +106,20 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
       }
     },
 
-    compactIfDue(id) {
+    /** Queues a compaction if one is due. */
+    compactIfDue(id: bigint): void {
       const organization = organizations.get(id);
       const reason = context().store.whyCompact(id);
       if (organization === undefined || reason === null || runner.runningOf(id) !== null) return;
       if (failures.isDue('compaction', id)) void compact(organization, reason);
     },
 
-    async rebuild(id, reason) {
+    /**
+     * Loads the organization again while what is published serves. Resolves when it is published. A load
+     * that has begun already is enough. Rejects after a failure; `startDue` repeats the load until it
+     * succeeds.
+     */
+    async rebuild(id: bigint, reason: string): Promise<void> {
       for (;;) {
         const current = runner.runningOf(id);
         if (current === null) break;
@@ -141,8 +132,8 @@ export function createBuildScheduler(options: BuildSchedulerOptions): BuildSched
       await load([organization], reason);
     },
 
-    isBuilding: (id) => runner.runningOf(id) !== null,
+    isBuilding: (id: bigint): boolean => runner.runningOf(id) !== null,
     settled: runner.settled,
-    retained: () => runner.retained((id) => organizations.has(id)),
+    retained: (): readonly string[] | null => runner.retained((id) => organizations.has(id)),
   };
 }

@@ -5,19 +5,9 @@ import { describeFailure } from '../failure.ts';
 import type { Reports } from './reports.ts';
 
 /** What a worker repeats for an organization, with a pause that grows with each failure. */
-export type Work = 'join' | 'build' | 'compaction';
+type Work = 'join' | 'build' | 'compaction';
 
-export type Failures = {
-  /** Whether the pause after the last failure is over. */
-  isDue(work: Work, organizationId: bigint): boolean;
-  /** Logs and reports the failure. Everything is published also without a compaction, so its failure is only logged. */
-  failed(work: Work, organizationId: bigint, error: unknown): void;
-  /** True if the last attempt had failed. */
-  succeeded(work: Work, organizationId: bigint): boolean;
-  endPauses(): void;
-  /** The organization was deleted. */
-  forget(organizationId: bigint): void;
-};
+export type Failures = ReturnType<typeof createFailures>;
 
 type Attempts = {
   count: number;
@@ -29,7 +19,7 @@ export function createFailures(options: {
   readonly reports: Reports;
   readonly log: Logger;
   readonly onError: (error: unknown) => void;
-}): Failures {
+}) {
   const { reports, onError } = options;
   const failing: Readonly<Record<Work, Map<bigint, Attempts>>> = {
     join: new Map(),
@@ -39,8 +29,12 @@ export function createFailures(options: {
   const logOf = (id: bigint) => options.log.child({ organization: encodeId('organization', id) });
 
   return {
-    isDue: (work, id) => performance.now() >= (failing[work].get(id)?.notBefore ?? 0),
-    failed(work, id, error) {
+    /** Whether the pause after the last failure is over. */
+    isDue: (work: Work, id: bigint): boolean =>
+      performance.now() >= (failing[work].get(id)?.notBefore ?? 0),
+
+    /** Logs and reports the failure. Everything is published also without a compaction, so its failure is only logged. */
+    failed(work: Work, id: bigint, error: unknown): void {
       onError(error);
       const attempts = (failing[work].get(id)?.count ?? 0) + 1;
       const pauseMs = backoffMs(attempts);
@@ -53,17 +47,22 @@ export function createFailures(options: {
       const retryAt = new Date(now + pauseMs).toISOString();
       reports.report(id, { progress: null, failure: { message, advice, at, attempts, retryAt } });
     },
-    succeeded(work, id) {
+
+    /** True if the last attempt had failed. */
+    succeeded(work: Work, id: bigint): boolean {
       const hadFailed = failing[work].delete(id);
       if (hadFailed) logOf(id).info('works again');
       return hadFailed;
     },
-    endPauses() {
+
+    endPauses(): void {
       for (const all of Object.values(failing)) {
         for (const attempts of all.values()) attempts.notBefore = 0;
       }
     },
-    forget(id) {
+
+    /** The organization was deleted. */
+    forget(id: bigint): void {
       for (const all of Object.values(failing)) all.delete(id);
     },
   };

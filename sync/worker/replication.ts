@@ -22,26 +22,7 @@ import type { Failures } from './failures.ts';
 import type { Reports } from './reports.ts';
 import { every } from './timers.ts';
 
-/** Publishes the changes of all organizations that follow, and makes others follow again. */
-export type Replication = {
-  readonly organizations: Organizations;
-  /** The name under which this worker retains the change log. */
-  readonly reader: string;
-  /** Throws before `start`. */
-  context(): TickContext;
-  /** Runs `work` while no tick and no other publication runs. */
-  exclusively<Result>(work: () => Promise<Result>): Promise<Result>;
-  start(): Promise<void>;
-  /** One poll of the change log, and a tick if it has changes. */
-  pollAndPublish(withOrganizations?: boolean): Promise<TickResult>;
-  /** Organizations that are behind and show the same snapshot join together. */
-  joinDue(): Promise<void>;
-  lastPoll(): ObservedWorker['lastPoll'];
-  /** The instant of the published tick; null before `start`. */
-  asOf(): bigint | null;
-  /** Resolves when no publication runs or waits. */
-  settled(): Promise<void>;
-};
+export type Replication = ReturnType<typeof createReplication>;
 
 type ReplicationOptions = {
   readonly database: Database;
@@ -59,13 +40,16 @@ type ReplicationOptions = {
 
 const organizationsIntervalMs = 500;
 
-export function createReplication(options: ReplicationOptions): Replication {
+/** Publishes the changes of all organizations that follow, and makes others follow again. */
+export function createReplication(options: ReplicationOptions) {
   const { database, store, shard, isBuilding, reports, failures, metrics, log, signal } = options;
   const { maxTickChanges = defaultMaxTickChanges } = options;
+  /** The name under which this worker retains the change log. */
   const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
   const organizations: Organizations = new Map();
   // One publication at a time: a tick, a join, or the end of a build.
   const publications = new PQueue({ concurrency: 1 });
+  /** Runs `work` while no tick and no other publication runs. */
   const exclusively = <Result>(work: () => Promise<Result>): Promise<Result> =>
     publications.add(async () => {
       signal.throwIfAborted();
@@ -81,6 +65,7 @@ export function createReplication(options: ReplicationOptions): Replication {
     failures.failed('join', id, error);
   };
 
+  /** Throws before `start`. */
   const context = (): TickContext => {
     if (publication === null) throw new Error('the worker has not started');
     return { database, store, organizations, publication, maxTickChanges, onFailure };
@@ -114,6 +99,7 @@ export function createReplication(options: ReplicationOptions): Replication {
     return isComplete;
   };
 
+  /** One poll of the change log, and a tick if it has changes. */
   const pollAndPublish = (withOrganizations = organizationsDue()): Promise<TickResult> =>
     exclusively(async () => {
       const current = context().publication;
@@ -139,6 +125,7 @@ export function createReplication(options: ReplicationOptions): Replication {
       return result;
     });
 
+  /** Organizations that are behind and show the same snapshot join together. */
   const joinDue = async (): Promise<void> => {
     const groups = new Map<string, Organization[]>();
     for (const organization of exceptionsOf(organizations)) {
@@ -178,7 +165,9 @@ export function createReplication(options: ReplicationOptions): Replication {
     pollAndPublish,
     joinDue,
     lastPoll: () => lastPoll,
-    asOf: () => publication?.asOf ?? null,
-    settled: () => publications.onIdle(),
+    /** The instant of the published tick; null before `start`. */
+    asOf: (): bigint | null => publication?.asOf ?? null,
+    /** Resolves when no publication runs or waits. */
+    settled: (): Promise<void> => publications.onIdle(),
   };
 }

@@ -17,17 +17,7 @@ const live: OrganizationReport = {
   failure: null,
 };
 
-export type Reports = {
-  /** Changes the report of an organization. Its state is `failed` as long as it has a failure. */
-  report(organizationId: bigint, changed: Partial<OrganizationReport>): void;
-  /** Null if nothing is reported. */
-  of(organizationId: bigint): OrganizationReport | null;
-  /** The organization is live, and nothing else is to be reported. */
-  clear(organizationId: bigint): void;
-  /** Records the failure of a stage of the whole worker, or its success with null. */
-  note(stage: Stage, error: unknown): void;
-  close(): void;
-};
+export type Reports = ReturnType<typeof createReports>;
 
 /** Reports what a worker does, in the file that `status` reads. */
 export function createReports(options: {
@@ -36,7 +26,7 @@ export function createReports(options: {
   readonly log: Logger;
   readonly onReport: (organizationId: bigint, report: OrganizationReport) => void;
   readonly onFailure: (stage: Stage) => void;
-}): Reports {
+}) {
   const { dataDirectory, shard, log, onReport } = options;
   const organizations = new Map<bigint, OrganizationReport>();
   const failures = new Map<Stage, WorkerFailure>();
@@ -66,20 +56,27 @@ export function createReports(options: {
   write();
 
   return {
-    report(id, changed) {
+    /** Changes the report of an organization. Its state is `failed` as long as it has a failure. */
+    report(id: bigint, changed: Partial<OrganizationReport>): void {
       const report = { ...(organizations.get(id) ?? live), ...changed };
       if (report.failure !== null) report.state = 'failed';
       organizations.set(id, report);
       onReport(id, report);
       writeSoon();
     },
-    of: (id) => organizations.get(id) ?? null,
-    clear(id) {
+
+    /** Null if nothing is reported. */
+    of: (id: bigint): OrganizationReport | null => organizations.get(id) ?? null,
+
+    /** The organization is live, and nothing else is to be reported. */
+    clear(id: bigint): void {
       if (!organizations.delete(id)) return;
       onReport(id, live);
       writeSoon();
     },
-    note(stage, error) {
+
+    /** Records the failure of a stage of the whole worker, or its success with null. */
+    note(stage: Stage, error: unknown): void {
       const before = failures.get(stage);
       if (error === null) {
         if (before === undefined) return;
@@ -96,7 +93,8 @@ export function createReports(options: {
       failures.set(stage, { message, advice, since });
       writeSoon();
     },
-    close() {
+
+    close(): void {
       isClosed = true;
       if (timer === null) return;
       clearTimeout(timer);
