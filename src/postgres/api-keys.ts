@@ -114,15 +114,11 @@ export async function createApiKey(
   },
 ): Promise<{ readonly id: bigint; readonly secret: string }> {
   const secret = generateSecret();
-  const row = await firstRow<{ id: bigint }>(
-    database,
-    sql`
-      insert into api_keys (organization_id, name, secret_hash, scopes, expires_at)
-      values (${key.organizationId}, ${key.name}, ${hashOf(secret)}, ${key.scopes}, ${key.expiresAt})
-      returning id`,
-  );
-  if (row === undefined) throw new Error('the key was not stored');
-  return { id: row.id, secret };
+  const { rows } = await database.query<{ id: bigint }>(sql`
+    insert into api_keys (organization_id, name, secret_hash, scopes, expires_at)
+    values (${key.organizationId}, ${key.name}, ${hashOf(secret)}, ${key.scopes}, ${key.expiresAt})
+    returning id`);
+  return { ...(rows[0] as { id: bigint }), secret };
 }
 
 export async function listApiKeys(

@@ -1,7 +1,7 @@
 import sql from 'sql-template-tag';
 import { decodeId, encodeId } from '../domain/public-id.ts';
 import { OperatorError } from '../process/operator-error.ts';
-import { type Database, firstRow } from './pool.ts';
+import type { Database } from './pool.ts';
 
 export type Organization = { readonly id: bigint; readonly name: string };
 
@@ -51,12 +51,10 @@ export async function requireOrganization(
 }
 
 export async function createOrganization(database: Database, name: string): Promise<bigint> {
-  const row = await firstRow<{ id: bigint }>(
-    database,
+  const { rows } = await database.query<{ id: bigint }>(
     sql`insert into organizations (name) values (${name}) returning id`,
   );
-  if (row === undefined) throw new Error('the organization was not stored');
-  return row.id;
+  return (rows[0] as { id: bigint }).id;
 }
 
 type OrganizationSize = {
@@ -69,15 +67,11 @@ export async function sizeOfOrganization(
   database: Database,
   id: bigint,
 ): Promise<OrganizationSize> {
-  const size = await firstRow<OrganizationSize>(
-    database,
-    sql`
-      select (select count(*) from api_keys where organization_id = ${id}) as keys,
-        (select count(*) from customers where organization_id = ${id}) as customers,
-        (select count(*) from purchases where organization_id = ${id}) as purchases`,
-  );
-  if (size === undefined) throw new Error('Postgres counted nothing');
-  return size;
+  const { rows } = await database.query<OrganizationSize>(sql`
+    select (select count(*) from api_keys where organization_id = ${id}) as keys,
+      (select count(*) from customers where organization_id = ${id}) as customers,
+      (select count(*) from purchases where organization_id = ${id}) as purchases`);
+  return rows[0] as OrganizationSize;
 }
 
 /**

@@ -45,7 +45,7 @@ export const defaultChunkRows = 2 * 122_880;
  * one. Each chunk is committed with its end position, so an interrupted load resumes there. The
  * caller completes the load with the changes since `progress.since`.
  */
-export async function loadPurchases(file: BaseFile, options: LoadOptions): Promise<void> {
+export async function loadPurchases(file: BaseFile, options: LoadOptions): Promise<LoadProgress> {
   const { database, organizationId, onProgress, chunkRows = defaultChunkRows } = options;
   const { progress: begun } = file;
   if (begun === null || (await whyUnreadableSince(database, begun.since)) !== null) {
@@ -97,6 +97,7 @@ export async function loadPurchases(file: BaseFile, options: LoadOptions): Promi
     for (const name of paths) await rm(name, { force: true });
     await file.connection.run('drop table if exists loaded').catch(() => {});
   }
+  return progress;
 }
 
 type ConfirmedChunk = CopiedChunk & { readonly token: string };

@@ -45,7 +45,7 @@ export async function loadLarge(
   const base = await openUnfinishedBase(location);
   let progress: LoadProgress;
   try {
-    await loadPurchases(base, {
+    progress = await loadPurchases(base, {
       ...location,
       database,
       signal: build.signal,
@@ -55,8 +55,6 @@ export async function loadLarge(
         build.onProgress(changed);
       },
     });
-    if (base.progress === null) throw new Error('the base has no load in progress');
-    progress = base.progress;
   } catch (error) {
     await closeBase(base).catch(() => {});
     throw error;

@@ -15,14 +15,9 @@ const minAgeSeconds = 60;
 
 /** The oldest transaction comes first. */
 export async function readHorizonHolders(database: Database): Promise<HorizonHolder[]> {
-  const { rows } = await database.query<{
-    kind: HorizonHolder['kind'];
-    name: string;
-    age: number | null;
-    query: string | null;
-  }>(`
+  const { rows } = await database.query<HorizonHolder>(`
     select 'transaction' as kind, pid::text as name,
-      extract(epoch from now() - xact_start)::float8 as age,
+      extract(epoch from now() - xact_start)::int as "ageSeconds",
       left(regexp_replace(query, '\\s+', ' ', 'g'), 120) as query
     from pg_stat_activity
     where (backend_xid is not null or backend_xmin is not null)
@@ -31,11 +26,11 @@ export async function readHorizonHolders(database: Database): Promise<HorizonHol
       and xact_start < now() - interval '${minAgeSeconds} seconds'
     union all
     select 'standby', coalesce(client_addr::text, application_name),
-      extract(epoch from now() - backend_start)::float8, null
+      extract(epoch from now() - backend_start)::int, null
     from pg_stat_replication
     where age(backend_xmin) > 1000000
     union all
-    select 'prepared transaction', gid, extract(epoch from now() - prepared)::float8, null
+    select 'prepared transaction', gid, extract(epoch from now() - prepared)::int, null
     from pg_prepared_xacts
     where database = current_database()
       and prepared < now() - interval '${minAgeSeconds} seconds'
@@ -43,11 +38,6 @@ export async function readHorizonHolders(database: Database): Promise<HorizonHol
     select 'replication slot', slot_name, null, null
     from pg_replication_slots
     where xmin is not null and not active
-    order by age desc nulls last`);
-  return rows.map(({ kind, name, age, query }) => ({
-    kind,
-    name,
-    ageSeconds: age === null ? null : Math.round(age),
-    query,
-  }));
+    order by "ageSeconds" desc nulls last`);
+  return rows;
 }

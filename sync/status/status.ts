@@ -18,7 +18,6 @@ import {
   readPublishedFiles,
 } from './published.ts';
 import {
-  estimateProgress,
   type OrganizationReport,
   type OrganizationState,
   readWorkerState,
@@ -39,6 +38,7 @@ export type OrganizationStatus = {
   /** The progress of a load, 0 to 100; null without a load. */
   readonly percent: number | null;
   readonly rowsPerSecond: number | null;
+  /** Null also before the first rows. */
   readonly secondsLeft: number | null;
   /** Of the last load or compaction. */
   readonly purchases: number | null;
@@ -142,7 +142,11 @@ function describeReport(
   if (report === null) return { state: isPublished ? 'live' : 'waiting to load', ...noProgress };
   const { state, progress, failure } = report;
   if (progress === null || state === 'failed') return { state, ...noProgress, failure };
-  return { state, rowsPerSecond: progress.rowsPerSecond, ...estimateProgress(progress), failure };
+  const { loaded, expected, rowsPerSecond } = progress;
+  const percent = Math.floor((100 * loaded) / Math.max(1, loaded, expected));
+  const rowsLeft = Math.max(0, expected - loaded);
+  const secondsLeft = rowsPerSecond === 0 ? null : Math.ceil(rowsLeft / rowsPerSecond);
+  return { state, percent, rowsPerSecond, secondsLeft, failure };
 }
 
 const noProgress = { percent: null, rowsPerSecond: null, secondsLeft: null, failure: null };

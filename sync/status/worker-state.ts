@@ -74,15 +74,3 @@ export function writeWorkerState(dataDirectory: string, shard: Shard, state: Wor
   mkdirSync(dirname(path), { recursive: true });
   replaceFileSync(path, `${JSON.stringify(state)}\n`);
 }
-
-/** The remaining time is null before the first rows. */
-export function estimateProgress({
-  loaded,
-  expected,
-  rowsPerSecond,
-}: NonNullable<OrganizationReport['progress']>) {
-  const percent = Math.floor((100 * loaded) / Math.max(1, loaded, expected));
-  const secondsLeft =
-    rowsPerSecond === 0 ? null : Math.ceil(Math.max(0, expected - loaded) / rowsPerSecond);
-  return { percent, secondsLeft };
-}

@@ -3,7 +3,7 @@ import { streamChanges } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { completeGaps } from './change-gaps.ts';
-import { follow, type Organization } from './organizations.ts';
+import { follow, type Organization, requireLoad } from './organizations.ts';
 import type { Prepared } from './store.ts';
 import {
   leaveAfter,
@@ -39,10 +39,7 @@ export async function joinBehind(
     return { counts, changes: await readChanges(source, included, since.snapshot) };
   }).catch((error) => {
     if (!(error instanceof InsufficientLogError)) throw error;
-    for (const organization of joining) {
-      organization.phase = 'load required';
-      organization.reason = error.reason;
-    }
+    for (const organization of joining) requireLoad(organization, error.reason);
     return null;
   });
   if (read === null) return;

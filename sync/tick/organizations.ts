@@ -56,6 +56,12 @@ export function leave(
   organization.reason = reason;
 }
 
+/** The organization needs a load. Readers may have its files open, and go on to show `shown`. */
+export function requireLoad(organization: Organization, reason: string): void {
+  organization.phase = 'load required';
+  organization.reason = reason;
+}
+
 /** The organization shows `shown` until a tick with a new instant; the published tick if it is null. */
 export function follow(organization: Organization, shown: Watermark | null): void {
   organization.phase = 'following';

@@ -15,6 +15,7 @@ import {
   type Organization,
   type Organizations,
   otherSource,
+  requireLoad,
 } from './organizations.ts';
 import { createPublication, type Publication } from './publication.ts';
 import type { Store } from './store.ts';
@@ -59,9 +60,7 @@ export async function startPublication(
       organization.shown = { ...watermark, ...shown };
     }
     if (failure !== null) {
-      // Readers may have the files open, and go on to show `shown`.
-      organization.phase = 'load required';
-      organization.reason = damagedFiles;
+      requireLoad(organization, damagedFiles);
       onDamage(id, failure.error);
     }
   }
@@ -102,10 +101,7 @@ async function commonWatermark(
     const watermark = group[0]?.shown as Watermark;
     const reason = await whyUnreadableSince(database, watermark);
     if (reason === null) return watermark;
-    for (const organization of group) {
-      organization.phase = 'load required';
-      organization.reason = reason;
-    }
+    for (const organization of group) requireLoad(organization, reason);
   }
   const now = await withSnapshot(database, takeSnapshot);
   return confirmSnapshot(database, now);

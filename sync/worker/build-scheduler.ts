@@ -1,6 +1,6 @@
 import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
-import { exceptionsOf, type Organization } from '../tick/organizations.ts';
+import { exceptionsOf, type Organization, requireLoad } from '../tick/organizations.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
 import type { Failures } from './failures.ts';
 
@@ -50,10 +50,8 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       await runner.catchUp(organization, reason ?? 'many changes');
       failures.succeeded('build', id);
     } catch (error) {
-      if (error instanceof InsufficientLogError) {
-        organization.phase = 'load required';
-        organization.reason = error.reason;
-      } else if (!signal.aborted) {
+      if (error instanceof InsufficientLogError) requireLoad(organization, error.reason);
+      else if (!signal.aborted) {
         if (isFileDamage(error)) onDamage(id);
         metrics.failed('changes');
         failures.failed('build', id, error);
