@@ -316,7 +316,7 @@ describe('a poll of the change log', () => {
     await marker.increment();
     await pool.query(
       `with gone as (delete from purchase_changes where token is null)
-       insert into purchase_change_pruning values (pg_snapshot_xmax(pg_current_snapshot()))`,
+       insert into purchase_change_pruning (pruned_below) values (pg_snapshot_xmax(pg_current_snapshot()))`,
     );
     expect(await isTickDue(since)).toBe(true);
     // Transactions elsewhere in the cluster may hold a snapshot's xmin back for a while.
