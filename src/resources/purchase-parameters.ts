@@ -20,7 +20,14 @@ import {
   timeZone,
 } from '../http/request/parameters.ts';
 
-/** Section 4.2 without customer_id, which the customer's list has in its path. */
+const tracking = Object.fromEntries(
+  trackingLabels.map((label) => [label, text({ min: 1, max: maxTrackingLength }).optional()]),
+) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
+
+/**
+ * Sections 4.2 and 4.4 without customer_id, which the customer's list has in its path. Tracking filters
+ * of lists are an addition.
+ */
 const commonFilters = {
   status: oneOf(['any', ...paymentStatuses]).optional(),
   platform: oneOf(platforms).optional(),
@@ -28,6 +35,7 @@ const commonFilters = {
   created_until: instant('upper').optional(),
   min_value_in_cents: cents().optional(),
   max_value_in_cents: cents().optional(),
+  ...tracking,
 };
 const filters = { customer_id: id('customer').optional(), ...commonFilters };
 
@@ -35,10 +43,6 @@ const page = pageParameters('purchase');
 
 /** An addition: the specification has only JSON. */
 const format = { format: oneOf(formatNames).optional() };
-
-const tracking = Object.fromEntries(
-  trackingLabels.map((label) => [label, text({ min: 1, max: maxTrackingLength }).optional()]),
-) as Record<(typeof trackingLabels)[number], z.ZodOptional<ReturnType<typeof text>>>;
 
 export const purchaseListParameters = z.strictObject({ ...page, ...filters, ...format });
 export const customerPurchaseListParameters = z.strictObject({
@@ -49,13 +53,11 @@ export const customerPurchaseListParameters = z.strictObject({
 /** An addition: the filters of statistics. */
 export const purchaseExportParameters = z.strictObject({
   ...filters,
-  ...tracking,
   format: oneOf(exportFormatNames).optional(),
 });
 /** Section 4.4. */
 export const purchaseStatsParameters = z.strictObject({
   ...filters,
-  ...tracking,
   group_by: oneOf(statsDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
@@ -66,16 +68,13 @@ export const purchaseStatsParameters = z.strictObject({
 export const purchaseTimeSeriesParameters = z.strictObject({
   interval: oneOf(intervals),
   ...filters,
-  ...tracking,
   group_by: oneOf(seriesDimensions).optional(),
   group_limit: integer(groupLimits),
   ...format,
   timezone: timeZone(),
 });
 
-type FilterParameters = Partial<
-  Omit<z.output<typeof purchaseListParameters> & z.output<typeof purchaseStatsParameters>, 'format'>
->;
+type FilterParameters = Partial<Omit<z.output<typeof purchaseListParameters>, 'format'>>;
 
 /** Maps parameters to domain filters. The status `any` is no filter. */
 export function filtersFrom(parameters: FilterParameters): PurchaseFilters {

@@ -19,11 +19,11 @@ export const parameterDescriptions: Readonly<Record<string, string>> = {
     'Updated at or after this instant; to poll, the `X-Data-As-Of` of the last poll. Without an offset it is UTC.',
   min_value_in_cents: 'Purchases of at least this value.',
   max_value_in_cents: 'Purchases of at most this value.',
-  utm_source: "Exactly this value of the order's `utm_source`.",
-  utm_medium: "Exactly this value of the order's `utm_medium`.",
-  utm_campaign: "Exactly this value of the order's `utm_campaign`.",
-  utm_content: "Exactly this value of the order's `utm_content`.",
-  utm_term: "Exactly this value of the order's `utm_term`.",
+  utm_source: "Exactly this value of the order's `utm_source`; on lists, an addition.",
+  utm_medium: "Exactly this value of the order's `utm_medium`; on lists, an addition.",
+  utm_campaign: "Exactly this value of the order's `utm_campaign`; on lists, an addition.",
+  utm_content: "Exactly this value of the order's `utm_content`; on lists, an addition.",
+  utm_term: "Exactly this value of the order's `utm_term`; on lists, an addition.",
   group_by:
     'Ranks the matching purchases by one dimension, highest revenue first. `status` is the payment status, `day` the day in `timezone`.',
   group_limit:

@@ -1,6 +1,4 @@
-import { pageLimits } from '../../../domain/purchase-query.ts';
 import { get, pathOf } from './api.ts';
-import { getLatest, type LatestRequests } from './latest-purchases.ts';
 import type { Customer, Page, Purchase } from './responses.ts';
 
 /** A page of purchases, and how to read the one after it. */
@@ -18,23 +16,6 @@ export async function listPurchases(path: string, signal?: AbortSignal): Promise
       return listPurchases(`${path.replace(/&starting_after=.*/, '')}&${after}`);
     },
   };
-}
-
-/** As above, for a selection by which purchases cannot be listed. */
-export async function listLatest(
-  requests: LatestRequests,
-  pageSize: number,
-  signal?: AbortSignal,
-): Promise<PurchasePages> {
-  const rows = await getLatest(requests, pageLimits.max, signal);
-  const pageAt = (start: number): PurchasePages => {
-    const end = start + pageSize;
-    return {
-      page: { data: rows.slice(start, end), has_more: end < rows.length },
-      next: async () => pageAt(end),
-    };
-  };
-  return pageAt(0);
 }
 
 /** The same pages with the names of the customers, which one more request a page reads. */

@@ -145,7 +145,7 @@ export function openDashboard(onKeyRefused: ProblemHandling['onKeyRefused']): vo
     shown = view;
     const onMorePurchases = (purchaseCount: number) => updateContext({ purchaseCount });
     const actions = { change, onMorePurchases, onProblem };
-    const dashboard = { data, state, at, chart, requests: requests(), ...actions };
+    const dashboard = { data, state, at, chart, ...actions };
     await renderResults(dashboard).catch(onProblem);
   }
 

@@ -33,7 +33,6 @@ export function connectDownloads(
     const isLarge = kind === 'parquet' || kind === 'all';
     const start = async () => {
       const request = requests()[kind];
-      if (request === null) return;
       // Spreadsheets would evaluate text like a formula in plain CSV.
       const path = isLarge ? request : `${request}&format=csv_excel`;
       const aborting = new AbortController();

@@ -1,7 +1,7 @@
 import { get, pathOf, type Snapshot } from '../api/api.ts';
-import { listLatest, listPurchases, type PurchasePages, withNames } from '../api/purchases.ts';
+import { listPurchases, type PurchasePages, withNames } from '../api/purchases.ts';
 import type { Page, Purchase, Stats, TimeSeries } from '../api/responses.ts';
-import { latestRequestsOf, requestsOf, type ViewContext } from '../view/requests.ts';
+import { requestsOf, type ViewContext } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 
 /** The parts of the dashboard. A part that failed is null. */
@@ -33,16 +33,14 @@ export async function loadDashboard(
     if (path == null) return null;
     return get<Body>(path, signal).catch(fail);
   };
-  const listed =
-    requests.purchases === null
-      ? listLatest(latestRequestsOf(state, context), context.purchaseCount, signal)
-      : listPurchases(requests.purchases, signal);
   const [ranking, previous, current, before, purchases] = await Promise.all([
     read<Stats>(requests.ranking),
     read<Stats>(requests.previous?.totals),
     read<TimeSeries>(requests.series),
     read<TimeSeries>(requests.previous?.series),
-    listed.then((pages) => withNames(pages, signal)).catch(fail),
+    listPurchases(requests.purchases, signal)
+      .then((pages) => withNames(pages, signal))
+      .catch(fail),
   ]);
   const hasSeveralCurrencies = ranking?.body.mixed_currencies === true;
   const currencies = hasSeveralCurrencies ? await read<Stats>(requests.currencies) : null;

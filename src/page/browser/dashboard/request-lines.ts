@@ -11,9 +11,8 @@ const titles = {
 /** Shows the requests of the view as lines for a shell, without the key. */
 export function renderRequests(requests: Requests): void {
   byId('requests').replaceChildren(
-    ...Object.entries(titles).flatMap(([name, title]) => {
+    ...Object.entries(titles).map(([name, title]) => {
       const path = requests[name as keyof typeof titles];
-      if (path === null) return [];
       const saveAs = name === 'parquet' ? '-o purchases.parquet ' : '';
       // URLs contain no character that double quotes would not protect.
       const line = `curl -f ${saveAs}-H "Authorization: Bearer $KEY" "${location.origin}${path}"`;

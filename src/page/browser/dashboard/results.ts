@@ -10,7 +10,6 @@ import { renderSeries } from '../statistics/series-view.ts';
 import { renderTotals } from '../statistics/totals.ts';
 import { filterNamed } from '../view/filters.ts';
 import { previousSpan } from '../view/period.ts';
-import type { Requests } from '../view/requests.ts';
 import type { ViewState } from '../view/view-state.ts';
 import { noMatch, noPurchases } from './empty.ts';
 import type { DashboardData } from './load.ts';
@@ -21,7 +20,6 @@ type DashboardView = {
   /** When the data were requested. */
   readonly at: number;
   readonly chart: Chart;
-  readonly requests: Requests;
   change(patch: Partial<ViewState>): void;
   onMorePurchases(count: number): void;
   onProblem(error: unknown): void;
@@ -33,17 +31,15 @@ export async function renderResults(view: DashboardView): Promise<void> {
   await renderChart(view);
 }
 
-function renderLatest({ data, state, requests, ...view }: DashboardView): void {
+function renderLatest({ data, state, ...view }: DashboardView): void {
   const container = byId('purchases');
   const { purchases: pages } = data;
-  const download = byId<HTMLButtonElement>('download-purchases');
+  const download = byId('download-purchases');
   download.textContent = 'CSV';
-  download.disabled = requests.purchases === null;
   if (pages === null) showNotLoaded(container);
   else {
     const onMore = (count: number) => {
-      if (count > pageLimits.max && !download.disabled)
-        download.textContent = `CSV of the latest ${pageLimits.max}`;
+      if (count > pageLimits.max) download.textContent = `CSV of the latest ${pageLimits.max}`;
       view.onMorePurchases(count);
     };
     const { onProblem } = view;

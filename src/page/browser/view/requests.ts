@@ -1,7 +1,5 @@
-import { trackingLabels } from '../../../domain/purchase.ts';
 import { pageLimits } from '../../../domain/purchase-query.ts';
 import { pathOf } from '../api/api.ts';
-import type { LatestRequests } from '../api/latest-purchases.ts';
 import { boundsOf, daysOf, intervalFor, previousSpan } from './period.ts';
 import { isMoney, type ViewState } from './view-state.ts';
 
@@ -13,8 +11,7 @@ export type Requests = {
   /** Null for all time, which nothing precedes. */
   readonly previous: { readonly totals: string; readonly series: string } | null;
   readonly currencies: string;
-  /** Null with a tracking filter, which lists do not have: see `latestRequestsOf`. */
-  readonly purchases: string | null;
+  readonly purchases: string;
   readonly parquet: string;
   readonly all: string;
 };
@@ -26,23 +23,6 @@ export type ViewContext = {
   readonly hasSeveralCurrencies: boolean;
   readonly purchaseCount: number;
 };
-
-/** As lists have no filter for UTM values, exports take their place. */
-export function latestRequestsOf(state: ViewState, context: ViewContext): LatestRequests {
-  const { timezone, filters } = state;
-  const days = daysOf(state, context.at);
-  const since = (created_since?: string) => ({
-    ...boundsOf(days, timezone),
-    ...(created_since === undefined ? {} : { created_since }),
-    ...filters,
-  });
-  return {
-    interval: intervalFor(days),
-    series: (interval, start) =>
-      pathOf('/purchases/timeseries', { interval, timezone, ...since(start) }),
-    rows: (start) => pathOf('/purchases/export', { ...since(start), format: 'ndjson' }),
-  };
-}
 
 /** Before the first response. */
 export const initialContext = (purchaseCount = 10): ViewContext => ({
@@ -86,12 +66,10 @@ export function requestsOf(state: ViewState, context: ViewContext): Requests {
             series: series({ ...selection, ...before }),
           },
     currencies: stats({ group_by: 'currency', ...selection }),
-    purchases: trackingLabels.some((label) => label in filters)
-      ? null
-      : pathOf('/purchases', {
-          limit: String(Math.min(context.purchaseCount, pageLimits.max)),
-          ...selection,
-        }),
+    purchases: pathOf('/purchases', {
+      limit: String(Math.min(context.purchaseCount, pageLimits.max)),
+      ...selection,
+    }),
     parquet: file('parquet'),
     all: file('csv_excel'),
   };
