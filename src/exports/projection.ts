@@ -11,7 +11,7 @@ import {
   dictionaryEntries,
   type StoreCatalogs,
 } from '../purchase-store/relations.ts';
-import { functions } from './functions.ts';
+import { functionOf } from './functions.ts';
 
 /** DuckDB keeps the hash tables of several joins in memory. */
 const maxLabelBytes = 16n * 2n ** 20n;
@@ -64,9 +64,9 @@ export function projectPurchases(
   const joins: Sql[] = [];
   const columns = purchaseColumns.map((column, index) => {
     const name = raw(column.name);
-    const call = functions[column.kind];
+    const call = functionOf(column.kind);
     const project = (stored: Sql) => {
-      const value = call === undefined ? stored : sql`${raw(call.name)}(${stored})`;
+      const value = call === null ? stored : sql`${raw(call)}(${stored})`;
       return format(value, column, index);
     };
     const dictionary = dictionaryOf(column, joinsCustomers);

@@ -35,7 +35,7 @@ export async function* purchaseBatches(
 
 function asRows(purchases: readonly Purchase[]): TableBatch {
   const data = purchaseColumns.map(({ name, kind }) => {
-    const serialize = serializers[kind];
+    const serialize = textSerializers[kind];
     return purchases.map((purchase) => {
       const value = purchase[name];
       return value === null || serialize === undefined ? value : serialize(value as never);
@@ -56,7 +56,10 @@ export function writeCoupons(stored: string): string {
   return text;
 }
 
-const serializers: Partial<Readonly<Record<PurchaseColumnKind, (value: never) => string>>> = {
+/** The text that rows show; other kinds are shown as stored. */
+export const textSerializers: Partial<
+  Readonly<Record<PurchaseColumnKind, (value: never) => string>>
+> = {
   purchase_id: (id: bigint) => encodeId('purchase', id),
   customer_id: (id: bigint) => encodeId('customer', id),
   coupons: writeCoupons,
