@@ -200,67 +200,55 @@ const componentOf = (type: string): string =>
   type.replaceAll(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase());
 
 /** The error responses as components, by name. */
-export function errorResponses(): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(documentedErrors).map(([type, { description, example, ...rest }]) => [
+export const errorResponses = (): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(documentedErrors).map(([type, error]) => [
       componentOf(type),
-      {
-        description,
-        ...(rest.isAddition === true ? { 'x-addition': true } : {}),
-        headers: {
-          ...headerReferences(['Request-Id', ...rest.headers]),
-          ...Object.fromEntries(
-            (rest.headersOfSome ?? []).map((header) => [
-              header,
-              { ...headers[header], required: false },
-            ]),
-          ),
-        },
-        content: {
-          'application/json': {
-            schema: { $ref: '#/components/schemas/Error' },
-            example: {
-              error: {
-                type,
-                message: example,
-                ...(rest.param === undefined ? {} : { param: rest.param }),
-                request_id: requestIdExample,
-              },
-              ...(type === 'rate_limited' ? { retry_after: 17 } : {}),
-            },
-          },
-        },
-      },
+      responseOf(type, error),
     ]),
   );
+
+function responseOf(type: string, { description, example, ...rest }: DocumentedError) {
+  const headersOfSome = (rest.headersOfSome ?? []).map((header) => [
+    header,
+    { ...headers[header], required: false },
+  ]);
+  return {
+    description,
+    ...(rest.isAddition === true ? { 'x-addition': true } : {}),
+    headers: {
+      ...headerReferences(['Request-Id', ...rest.headers]),
+      ...Object.fromEntries(headersOfSome),
+    },
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Error' },
+        example: {
+          error: {
+            type,
+            message: example,
+            ...(rest.param === undefined ? {} : { param: rest.param }),
+            request_id: requestIdExample,
+          },
+          ...(type === 'rate_limited' ? { retry_after: 17 } : {}),
+        },
+      },
+    },
+  };
 }
 
 /** The 409 of the change feed, whose cursor has other causes than the instant of the data. */
-export const changesConflict = {
+export const changesConflict = responseOf('conflict', {
   description:
     'The changes since the cursor are not known, or not any more: begin again with an export. With ' +
     '`Retry-After`, the purchases are not published yet. Or the data did not become as fresh as ' +
     '`X-Min-Data-As-Of` requires. Or the server keeps purchases in ClickHouse.',
-  'x-addition': true,
-  headers: {
-    ...headerReferences(['Request-Id', ...rateLimitHeaders]),
-    'X-Data-As-Of': { ...headers['X-Data-As-Of'], required: false },
-    'Retry-After': { ...headers['Retry-After'], required: false },
-  },
-  content: {
-    'application/json': {
-      schema: { $ref: '#/components/schemas/Error' },
-      example: {
-        error: {
-          type: 'conflict',
-          message: 'The changes since this cursor are not known, or not any more.',
-          param: 'cursor',
-          request_id: requestIdExample,
-        },
-      },
-    },
-  },
-};
+  example: 'The changes since this cursor are not known, or not any more.',
+  param: 'cursor',
+  headers: rateLimitHeaders,
+  headersOfSome: ['X-Data-As-Of', 'Retry-After'],
+  isAddition: true,
+});
 
 /** References to the errors of an operation, by status. */
 export function errorReferences(types: readonly ErrorType[]) {
