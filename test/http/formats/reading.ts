@@ -89,6 +89,9 @@ function valuesOf(vector: Vector): (string | null)[] {
       const texts = valuesOf(data.dictionary as Vector);
       return (row) => String(texts[data.values[row]]);
     }
+    if (DataType.isBool(data.type)) {
+      return (row) => String(((data.values[row >> 3] >> (row & 7)) & 1) === 1);
+    }
     return (row) => String(data.values[row]);
   };
   return vector.data.flatMap((data) => {
