@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import { offsetReader } from './zone-offset.ts';
 
 /**
  * Offsets of IANA time zones, from Intl of this process. Both engines compute local days with
@@ -109,26 +110,6 @@ const transitionAt = (at: number, offset: number): Transition => ({
   at: BigInt(at) * 1000n,
   offset: BigInt(offset) * 1000n,
 });
-
-/** Returns the zone's offset at a whole second; both in milliseconds. */
-function offsetReader(timeZone: string): (instant: number) => number {
-  const format = new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    calendar: 'gregory',
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  });
-  return (instant) => {
-    const shown = format.format(instant).match(/\d+/g)?.map(Number) as number[];
-    const [month = 0, day = 0, year = 0, hour = 0, minute = 0, second = 0] = shown;
-    return Date.UTC(year, month - 1, day, hour, minute, second) - instant;
-  };
-}
 
 const yearOf = (instant: bigint): number => new Date(Number(instant / 1000n)).getUTCFullYear();
 

@@ -37,7 +37,7 @@ const styles = [
 ];
 
 /** Modules of the domain that the page's modules import. */
-const domainModules = ['period-limit.js', 'purchase.js', 'purchase-query.js'];
+const domainModules = ['period-limit.js', 'purchase.js', 'purchase-query.js', 'zone-offset.js'];
 
 /**
  * The page for people: `/` and, for `html_url`, the views of records under `/app`. It reads the

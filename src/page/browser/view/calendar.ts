@@ -1,38 +1,20 @@
+import { offsetReader } from '../../../domain/zone-offset.ts';
+
 /** Days of a time zone. A day is text such as 2026-01-31. */
 
 const dayMs = 86_400_000;
 
-const formatters = new Map<string, Intl.DateTimeFormat>();
+const offsetReaders = new Map<string, ReturnType<typeof offsetReader>>();
 
-function localParts(timeZone: string): Intl.DateTimeFormat {
-  const known = formatters.get(timeZone);
-  if (known !== undefined) return known;
-  const formatter = new Intl.DateTimeFormat('en-CA', {
-    timeZone,
-    calendar: 'gregory',
-    numberingSystem: 'latn',
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-  });
-  formatters.set(timeZone, formatter);
-  return formatter;
+function offsetsOf(timeZone: string): ReturnType<typeof offsetReader> {
+  const offsetAt = offsetReaders.get(timeZone) ?? offsetReader(timeZone);
+  offsetReaders.set(timeZone, offsetAt);
+  return offsetAt;
 }
 
-/** The local time of an instant, as if it were UTC. */
-function localTime(instant: number, timeZone: string): number {
-  const parts = Object.fromEntries(
-    localParts(timeZone)
-      .formatToParts(instant)
-      .map(({ type, value }) => [type, Number(value)]),
-  );
-  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
-  return Date.UTC(year, month - 1, day, hour, minute, second);
-}
+/** The local time of an instant, without a fraction of a second, as if it were UTC. */
+const localTime = (instant: number, timeZone: string): number =>
+  instant + offsetsOf(timeZone)(instant);
 
 const quarterMs = 900_000;
 /** Clocks change at quarters of an hour: one conversion serves all instants of a quarter. */
@@ -42,7 +24,7 @@ const offsets = new Map<string, number>();
 export function localIso(instant: number, timeZone: string): string {
   const quarter = Math.floor(instant / quarterMs) * quarterMs;
   const key = `${timeZone} ${quarter}`;
-  const offset = offsets.get(key) ?? localTime(quarter, timeZone) - quarter;
+  const offset = offsets.get(key) ?? offsetsOf(timeZone)(quarter);
   if (offsets.size > 100_000) offsets.clear();
   offsets.set(key, offset);
   return new Date(instant + offset).toISOString().slice(0, 19).replace('T', ' ');
@@ -67,9 +49,7 @@ export const countDays = (from: string, to: string): number =>
 /** The first instant of a day, also if a change of clocks removes or repeats its midnight. */
 export function startOfDay(day: string, timeZone: string): Date {
   const midnight = utcOf(day);
-  const offsets = [midnight - dayMs, midnight + dayMs].map(
-    (instant) => localTime(instant, timeZone) - instant,
-  );
+  const offsets = [midnight - dayMs, midnight + dayMs].map(offsetsOf(timeZone));
   const candidates = offsets.map((offset) => midnight - offset).sort((a, b) => a - b);
   const first = candidates.find((instant) => dayAt(instant, timeZone) === day);
   return new Date(first ?? midnight);
@@ -83,7 +63,7 @@ export function endOfDay(day: string, timeZone: string): string {
 
 export function isTimeZone(name: string): boolean {
   try {
-    localParts(name);
+    offsetsOf(name);
     return true;
   } catch {
     return false;
