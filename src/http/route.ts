@@ -23,6 +23,15 @@ export type ApiRequest<Path, Query> = {
   readonly client: string;
 };
 
+/** What a handler returns: the body, and the headers that it does not show. */
+export type HandlerResult<Body, Instant extends bigint | undefined = bigint> = {
+  readonly result: Body;
+  /** The instant of the data; microseconds since 1970. */
+  readonly asOf: Instant;
+  /** The cursor of the next page; null if there is none. */
+  readonly next?: string | null;
+};
+
 /** A route below /v1, as data for the router and for the OpenAPI document. */
 export type Route<
   Path extends z.ZodType = z.ZodType,
@@ -42,9 +51,11 @@ export type Route<
   | {
       readonly showsSnapshot?: false;
       readonly isFeed?: never;
-      /** Responses carry `X-Data-As-Of`: the handler adds it (response/page-headers.ts). */
+      /** Responses carry `X-Data-As-Of`. */
       readonly showsInstant?: true;
-      handle(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<z.output<Response>>;
+      handle(
+        request: ApiRequest<z.output<Path>, z.output<Query>>,
+      ): Promise<HandlerResult<z.output<Response>, bigint | undefined>>;
     }
   | {
       /**
@@ -59,7 +70,7 @@ export type Route<
       readonly table?: ResponseTable<z.output<Response>>;
       handle(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
-      ): Promise<AsOf<z.output<Response>>>;
+      ): Promise<HandlerResult<z.output<Response>>>;
     }
   | {
       /** A page of changes, which is not cached. Responses carry `X-Data-As-Of`. */
@@ -74,7 +85,7 @@ export type Route<
         request: ApiRequest<z.output<Path>, z.output<Query>>,
         feed: ChangeFeed,
         ended: AbortSignal | undefined,
-      ): Promise<AsOf<z.output<Response> & { readonly next_cursor: string }>>;
+      ): Promise<HandlerResult<z.output<Response>>>;
     }
   | {
       /** Streams all rows as a file (response/export.ts). */

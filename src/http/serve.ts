@@ -14,18 +14,16 @@ import { parseQueryString, queryStringOf, readParameters } from './request/param
 import { refuseBody } from './request/request-body.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
 import { conditional } from './response/etag.ts';
-import { writeExactly } from './response/exact-numbers.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
-import { setNextPage, setPageHeaders } from './response/page-headers.ts';
-import { type ResponseCache, serializeSnapshot, writeContent } from './response/response-cache.ts';
+import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
+import { type SerializedResponse, serializeResult } from './response/serialized-response.ts';
 import type { WaitingRequests } from './response/waiting-requests.ts';
 import { serializerSchema } from './response/wire.ts';
 import {
   type ApiRequest,
   type ExportRoute,
   type FeedRoute,
-  hasEtag,
-  type PlainRoute,
+  isList,
   type Route,
   type SnapshotRoute,
 } from './route.ts';
@@ -44,108 +42,87 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
     serveExport(app, route, options);
     return;
   }
-  const { url, response } = route;
-  const isConditional = hasEtag(route);
-  const isSerialized = route.showsSnapshot === true || route.isFeed === true;
+  const readRequest = createRequestReader(route, options.purchases);
   app.route({
     // Fastify's own HEAD routes would send the Content-Length of a body on a 304.
     method: ['GET', 'HEAD'],
-    url,
-    schema: { response: { 200: serializerSchema(response) } },
-    handler: handlerOf(route, options),
-    onSend: (request, reply, payload: unknown, done) => {
-      // An error may repeat text of the request that looks like a marked number.
-      if (reply.statusCode !== 200 || !(typeof payload === 'string' || Buffer.isBuffer(payload))) {
-        done(null, payload);
-        return;
-      }
-      const isFinal = isSerialized || typeof payload !== 'string';
-      const content = isFinal ? payload : writeExactly(payload);
-      done(null, isConditional ? conditional(request, reply, content) : content);
+    url: route.url,
+    schema: { response: { 200: serializerSchema(route.response) } },
+    handler: async (request, reply) => {
+      const apiRequest = readRequest(request);
+      const { body, contentType, asOf, hasMore, entityTag, next } = await respond(
+        route,
+        { request, apiRequest, serialize: serializerOf(reply) },
+        options,
+      );
+      reply.type(contentType);
+      if (asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(asOf));
+      if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
+      if (next !== null) reply.header('X-Next-Cursor', next);
+      if (next !== null && isList(route)) reply.header('Link', nextPageLink(request, next));
+      return reply.send(entityTag === null ? body : conditional(request, reply, entityTag, body));
     },
   });
 }
 
-function handlerOf(route: Exclude<Route, ExportRoute>, options: ServeOptions) {
-  if (route.isFeed === true) return feedHandler(route, options);
-  return route.showsSnapshot === true
-    ? snapshotHandler(route, options)
-    : plainHandler(route, options);
+/** A request, and the serializer of its route. */
+type Incoming = {
+  readonly request: FastifyRequest;
+  readonly apiRequest: ApiRequest<unknown, unknown>;
+  readonly serialize: (body: unknown) => string;
+};
+
+async function respond(
+  route: Exclude<Route, ExportRoute>,
+  incoming: Incoming,
+  options: ServeOptions,
+): Promise<SerializedResponse<bigint | undefined>> {
+  if (route.isFeed === true) return respondFromFeed(route, incoming, options);
+  if (route.showsSnapshot === true) return respondFromSnapshot(route, incoming, options);
+  const { apiRequest, serialize } = incoming;
+  return serializeResult({ route, format: 'json', serialize }, await route.handle(apiRequest));
 }
 
-function plainHandler(route: PlainRoute, { purchases }: ServeOptions) {
-  const readRequest = createRequestReader(route, purchases);
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    const body = await route.handle(readRequest(request));
-    setPageHeaders(request, reply, body);
-    return body;
-  };
+async function respondFromSnapshot(
+  route: SnapshotRoute,
+  { request, apiRequest, serialize }: Incoming,
+  { cache, freshness }: ServeOptions,
+): Promise<SerializedResponse> {
+  const format = formatOf(route, request, apiRequest);
+  const requirement = readFreshnessRequirement(request, apiRequest.purchases);
+  await route.require?.(apiRequest);
+  return freshness.respondWhenFresh(requirement, async (requireFresh) => {
+    const response = await serializeSnapshot(cache, { route, format, serialize, apiRequest });
+    requireFresh(response.asOf);
+    return response;
+  });
 }
 
-function snapshotHandler(route: SnapshotRoute, { purchases, cache, freshness }: ServeOptions) {
-  const readRequest = createRequestReader(route, purchases);
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    const apiRequest = readRequest(request);
-    const format = formatOf(route, request, apiRequest);
-    const requirement = readFreshnessRequirement(request, apiRequest.purchases);
-    await route.require?.(apiRequest);
-    const serialize = serializerOf(reply);
-    const respond = () => serializeSnapshot(cache, { route, format, serialize, apiRequest });
-    const { body, contentType, asOf, hasMore, entityTag, next } =
-      requirement === null
-        ? await respond()
-        : await freshness.respondWhenFresh(requirement, async (requireFresh) => {
-            const response = await respond();
-            requireFresh(response.asOf);
-            return response;
-          });
-    reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
-    if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
-    if (entityTag !== null) reply.header('ETag', entityTag);
-    setNextPage(request, reply, next);
-    return body;
-  };
-}
-
-function feedHandler(route: FeedRoute, { purchases, freshness, waiting }: ServeOptions) {
-  const readRequest = createRequestReader(route, purchases);
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    const apiRequest = readRequest(request);
-    const format = formatOf(route, request, apiRequest);
-    const feed = route.feed();
-    const { keyId, source } = apiRequest.credential;
-    const requirement = readFreshnessRequirement(request, {
-      freshness: (organizationId) => feed.freshness(organizationId, source),
-      waitUntilFresh: (organizationId, ...rest) =>
-        feed.waitUntilFresh(organizationId, source, ...rest),
-      // Pages are not cached.
-      version: async () => null,
+async function respondFromFeed(
+  route: FeedRoute,
+  { request, apiRequest, serialize }: Incoming,
+  { freshness, waiting }: ServeOptions,
+): Promise<SerializedResponse> {
+  const format = formatOf(route, request, apiRequest);
+  const feed = route.feed();
+  const { keyId, source } = apiRequest.credential;
+  const requirement = readFreshnessRequirement(request, {
+    freshness: (organizationId) => feed.freshness(organizationId, source),
+    waitUntilFresh: (organizationId, ...rest) =>
+      feed.waitUntilFresh(organizationId, source, ...rest),
+    // Pages are not cached.
+    version: async () => null,
+  });
+  const slot = route.waitSeconds(apiRequest.query) > 0 ? waiting.begin(keyId) : null;
+  try {
+    return await freshness.respondWhenFresh(requirement, async (requireFresh) => {
+      const page = await route.handle(apiRequest, feed, slot?.signal);
+      requireFresh(page.asOf);
+      return serializeResult({ route, format, serialize }, page);
     });
-    const slot = route.waitSeconds(apiRequest.query) > 0 ? waiting.begin(keyId) : null;
-    const respond = () => route.handle(apiRequest, feed, slot?.signal);
-    try {
-      const { result, asOf } =
-        requirement === null
-          ? await respond()
-          : await freshness.respondWhenFresh(requirement, async (requireFresh) => {
-              const page = await respond();
-              requireFresh(page.asOf);
-              return page;
-            });
-      const { body, contentType, hasMore } = writeContent(
-        route.table,
-        format,
-        serializerOf(reply),
-        result,
-      );
-      reply.header('X-Data-As-Of', formatInstant(asOf)).type(contentType);
-      reply.header('X-Next-Cursor', (result as { next_cursor: string }).next_cursor);
-      if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));
-      return body;
-    } finally {
-      slot?.end();
-    }
-  };
+  } finally {
+    slot?.end();
+  }
 }
 
 function serveExport(
@@ -163,11 +140,22 @@ function serveExport(
       const query = apiRequest.query as { format?: ExportFormatName };
       const format = query.format ?? acceptedFormat(request.headers.accept, exportFormatNames);
       const exportRequest = { route, format, apiRequest };
-      const send = (requireFresh?: (asOf: bigint) => void) =>
-        sendExport(request, reply, exportRequest, options, requireFresh);
-      return requirement === null ? send() : freshness.respondWhenFresh(requirement, send);
+      return freshness.respondWhenFresh(requirement, (requireFresh) =>
+        sendExport(request, reply, exportRequest, options, requireFresh),
+      );
     },
   });
+}
+
+/**
+ * A link to the next page (RFC 8288). It is relative and only a query, because a proxy may change host
+ * and path.
+ */
+function nextPageLink({ raw }: FastifyRequest, cursor: string): string {
+  // Encoded again, because the query string may contain `>` or bytes that no header allows.
+  const query = new URLSearchParams(parseQueryString(queryStringOf(raw.url)));
+  query.set('starting_after', cursor);
+  return `<?${query}>; rel="next"`;
 }
 
 /** The parameter `format`, for clients that cannot set headers; otherwise `Accept`. */

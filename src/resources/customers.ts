@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { withDataAsOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { visibleInstant } from '../postgres/visible-instant.ts';
@@ -21,7 +20,7 @@ export const customers: ResourceRoutes = (services) => [
       // Before the page: whatever commits in between is later.
       const asOf = await visibleInstant(services.database, signal);
       const list = customerList(query, organizationId);
-      return withDataAsOf(await listRecords(services, customer, list, query, signal), asOf);
+      return { ...(await listRecords(services, customer, list, query, signal)), asOf };
     },
   }),
   recordRoute(services, customerInDetail, {

@@ -26,18 +26,21 @@ export const identity: ResourceRoutes = () => [
     query: z.strictObject({}),
     response: identitySchema,
     handle: async ({ credential }) => ({
-      object: 'identity' as const,
-      organization: {
-        id: encodeId('organization', credential.organizationId),
-        name: credential.organizationName,
+      asOf: undefined,
+      result: {
+        object: 'identity' as const,
+        organization: {
+          id: encodeId('organization', credential.organizationId),
+          name: credential.organizationName,
+        },
+        api_key: {
+          id: encodeId('api_key', credential.keyId),
+          name: credential.keyName,
+          scopes: [...credential.scopes],
+        },
+        // All keys have the live-mode format (section 5).
+        livemode: true,
       },
-      api_key: {
-        id: encodeId('api_key', credential.keyId),
-        name: credential.keyName,
-        scopes: [...credential.scopes],
-      },
-      // All keys have the live-mode format (section 5).
-      livemode: true,
     }),
   }),
 ];

@@ -71,12 +71,13 @@ export const purchaseChanges: ResourceRoutes = ({ changes }) => [
         { after: cursor ?? null, limit },
         { waitMs: wait * 1_000, signal, ended },
       );
-      const body = {
-        data: page.changes.map(serializeChange),
-        has_more: page.hasMore,
-        next_cursor: encodeChangeCursor(page.next),
+      const next = encodeChangeCursor(page.next);
+      const data = page.changes.map(serializeChange);
+      return {
+        result: { data, has_more: page.hasMore, next_cursor: next },
+        asOf: page.asOf,
+        next,
       };
-      return { result: body, asOf: page.asOf };
     },
   }),
 ];

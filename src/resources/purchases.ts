@@ -1,13 +1,12 @@
 import { z } from 'zod';
-import { type AsOf, type PurchasePage, UnknownCursorError } from '../domain/purchase-engine.ts';
-import type { PurchaseListQuery } from '../domain/purchase-query.ts';
+import { UnknownCursorError } from '../domain/purchase-engine.ts';
+import type { PurchaseFilters, PurchaseListQuery } from '../domain/purchase-query.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
 import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
-import { id } from '../http/request/parameters.ts';
+import { id, type PageParameters } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { pageOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
-import { type ResourceRoutes, route } from '../http/route.ts';
+import { type ApiRequest, type ResourceRoutes, route } from '../http/route.ts';
 import { byCreation } from '../postgres/keyset-list.ts';
 import { customer } from './customer-wire.ts';
 import {
@@ -35,12 +34,7 @@ export const purchases: ResourceRoutes = () => [
     response: purchaseListSchema,
     showsSnapshot: true,
     table: purchaseListTable,
-    handle: async ({ query, organizationId, purchases, signal, client }) => {
-      const { limit } = query;
-      const startingAfter = placeOf(query.starting_after);
-      const purchaseQuery = { filters: filtersFrom(query), limit, startingAfter };
-      return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
-    },
+    handle: (request) => listPurchases(request, filtersFrom(request.query)),
   }),
 
   route({
@@ -70,13 +64,11 @@ export const customerPurchases: ResourceRoutes = (services) => [
     table: purchaseListTable,
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),
-    handle: async ({ path, query, organizationId, purchases, signal, client }) => {
-      const { limit } = query;
-      const startingAfter = placeOf(query.starting_after);
-      const filters = { ...filtersFrom(query), customerId: path.customer_id };
-      const purchaseQuery = { filters, limit, startingAfter };
-      return serializePage(purchases.list(organizationId, purchaseQuery, signal, client));
-    },
+    handle: (request) =>
+      listPurchases(request, {
+        ...filtersFrom(request.query),
+        customerId: request.path.customer_id,
+      }),
   }),
 ];
 
@@ -87,14 +79,22 @@ function placeOf(cursor: Cursor | undefined): PurchaseListQuery['startingAfter']
   return createdAt === undefined ? cursor.id : { id: cursor.id, createdAt };
 }
 
-async function serializePage(reading: Promise<AsOf<PurchasePage>>) {
-  const { result, asOf } = await reading.catch((error: unknown) => {
-    throw error instanceof UnknownCursorError ? invalidCursor() : error;
-  });
+async function listPurchases(
+  { query, organizationId, purchases, signal, client }: ApiRequest<unknown, PageParameters>,
+  filters: PurchaseFilters,
+) {
+  const startingAfter = placeOf(query.starting_after);
+  const listQuery = { filters, limit: query.limit, startingAfter };
+  const { result, asOf } = await purchases
+    .list(organizationId, listQuery, signal, client)
+    .catch((error: unknown) => {
+      throw error instanceof UnknownCursorError ? invalidCursor() : error;
+    });
   const last = result.hasMore ? result.purchases.at(-1) : undefined;
   const next =
     last === undefined
       ? null
       : encodeCursor('purchase', last.id, { column: byCreation.column, value: last.created_at });
-  return { result: pageOf(result.purchases.map(serializePurchase), next), asOf };
+  const data = result.purchases.map(serializePurchase);
+  return { result: { data, has_more: result.hasMore }, asOf, next };
 }

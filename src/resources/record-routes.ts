@@ -1,11 +1,10 @@
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { z } from 'zod';
-import { type Cursor, encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
-import { id, oneOf, pageParameters } from '../http/request/parameters.ts';
+import { encodeCursor, invalidCursor, placeIn } from '../http/request/cursor.ts';
+import { id, oneOf, type PageParameters, pageParameters } from '../http/request/parameters.ts';
 import { notFound } from '../http/response/errors.ts';
-import { pageOf } from '../http/response/page-headers.ts';
 import { listOf } from '../http/response/wire.ts';
-import { type Route, route } from '../http/route.ts';
+import { type HandlerResult, type Route, route } from '../http/route.ts';
 import type { Services } from '../http/services.ts';
 import { byUpdate, readPage } from '../postgres/keyset-list.ts';
 import type { KeysetList, KeysetOrder } from '../postgres/keyset-statement.ts';
@@ -62,19 +61,24 @@ export function recordRoute<Fields extends Record<string, Field>>(
         from ${raw(table)}
         where id = ${path[parameter]} and organization_id = ${organizationId}`;
       const row = await requireRow<RecordRow>(services, record, statement, signal);
-      return serializeRecord(record, row, services.publicAppUrl);
+      return { result: serializeRecord(record, row, services.publicAppUrl), asOf: undefined };
     },
   });
 }
+
+type RecordPage<Fields extends Record<string, Field>> = {
+  data: RecordResponse<Fields>[];
+  has_more: boolean;
+};
 
 /** A page of a list (section 2.13). Rejects if the cursor is no row of the organization. */
 export async function listRecords<Fields extends Record<string, Field>>(
   services: Services,
   record: ResourceRecord<Fields>,
   list: Omit<KeysetList, 'table' | 'selectList' | 'limit' | 'startingAfter'>,
-  query: { readonly limit: number; readonly starting_after?: Cursor | undefined },
+  query: PageParameters,
   signal: AbortSignal,
-): Promise<{ data: RecordResponse<Fields>[]; has_more: boolean }> {
+): Promise<HandlerResult<RecordPage<Fields>, undefined>> {
   const { table, selectList, resource } = record;
   const { limit, starting_after: cursor } = query;
   const startingAfter = cursor && { id: cursor.id, position: placeIn(cursor, list.order) };
@@ -88,10 +92,8 @@ export async function listRecords<Fields extends Record<string, Field>>(
   const { rows, end } = page;
   const { column } = list.order;
   const next = end && encodeCursor(resource, end.id, { column, value: end.position });
-  return pageOf(
-    rows.map((row) => serializeRecord(record, row, services.publicAppUrl)),
-    next,
-  );
+  const data = rows.map((row) => serializeRecord(record, row, services.publicAppUrl));
+  return { result: { data, has_more: next !== null }, asOf: undefined, next };
 }
 
 /** Rejects with not_found if the organization has no record with this id. */

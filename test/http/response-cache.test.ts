@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  createResponseCache,
-  type SerializedResponse,
-} from '../../src/http/response/response-cache.ts';
+import { createResponseCache } from '../../src/http/response/response-cache.ts';
+import type { SerializedResponse } from '../../src/http/response/serialized-response.ts';
 
 describe('cached responses', () => {
   const { signal: neverAborted } = new AbortController();

@@ -13,32 +13,29 @@ const schema = z.object({ [minimumAsOfHeader]: instant('lower').optional() });
 
 type Purchases = Pick<PurchaseReader, 'freshness' | 'version' | 'waitUntilFresh'>;
 
-/** The minimum instant of a request, for the purchases of its organization. */
+/** The minimum instant of a request, if it has one, for the purchases of its organization. */
 type FreshnessRequirement = {
-  readonly minimum: bigint;
+  readonly minimum: bigint | undefined;
   readonly organizationId: bigint;
   readonly purchases: Purchases;
   readonly request: FastifyRequest;
 };
 
-/** Null without the header. Throws if its value is no instant. */
+/** Throws if the value of the header is no instant. */
 export function readFreshnessRequirement(
   request: FastifyRequest,
   purchases: Purchases,
-): FreshnessRequirement | null {
+): FreshnessRequirement {
   // Node joins repeated headers with commas, which no instant contains.
   const value = request.headers[minimumAsOfHeader.toLowerCase()];
-  if (value === undefined) return null;
-  const { [minimumAsOfHeader]: minimum } = readParameters(schema, {
-    [minimumAsOfHeader]: String(value),
-  });
-  if (minimum === undefined) return null;
+  const given = value === undefined ? {} : { [minimumAsOfHeader]: String(value) };
+  const { [minimumAsOfHeader]: minimum } = readParameters(schema, given);
   return { minimum, organizationId: request.credential.organizationId, purchases, request };
 }
 
 export type MinimumFreshness = {
   /**
-   * Calls `respond` once the purchases show `minimum` or later, and again if its data prove to be
+   * Without a minimum, calls `respond`. Otherwise calls it once the purchases show `minimum` or later, and again if its data prove to be
    * older: while Postgres served it, an older first generation may have been published. `respond`
    * passes the instant of its data to `requireFresh`. Rejects with conflict after the maximum wait.
    */
@@ -56,7 +53,7 @@ export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
   const deadlines = new Set<AbortController>();
   let isStopping = false;
 
-  const conflict = (asOf: bigint, { minimum }: FreshnessRequirement) =>
+  const conflict = (asOf: bigint, minimum: bigint) =>
     new ApiError(
       'conflict',
       `The data are as of ${formatInstant(asOf)} and did not become as fresh as ${formatInstant(minimum)}, ` +
@@ -67,6 +64,7 @@ export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
   return {
     async respondWhenFresh(requirement, respond) {
       const { minimum, organizationId, purchases, request } = requirement;
+      if (minimum === undefined) return respond(() => {});
       const deadline = new AbortController();
       const timer = setTimeout(() => deadline.abort(), maxWaitMs);
       deadlines.add(deadline);
@@ -79,7 +77,7 @@ export function createMinimumFreshness(maxWaitMs: number): MinimumFreshness {
         } catch (error) {
           if (!deadline.signal.aborted || disconnect.aborted) throw error;
           const asOf = (await purchases.freshness(organizationId)) ?? 0n;
-          if (asOf < minimum) throw conflict(asOf, requirement);
+          if (asOf < minimum) throw conflict(asOf, minimum);
         }
       };
       const requireFresh = (asOf: bigint) => {

@@ -10,7 +10,7 @@ import { pageLimits } from '../../domain/purchase-query.ts';
 import { canonicalTimeZone } from '../../domain/time-zone.ts';
 import { wholeNumber } from '../../domain/whole-number.ts';
 import { ApiError } from '../response/errors.ts';
-import { cursor } from './cursor.ts';
+import { type Cursor, cursor } from './cursor.ts';
 
 /**
  * The kinds of parameters. Each parses the text of a URL to a domain value, and has metadata for
@@ -68,6 +68,11 @@ export function id(resource: IdentifiedResource) {
 export function pageParameters(resource: IdentifiedResource) {
   return { limit: integer(pageLimits), starting_after: cursor(resource).optional() };
 }
+
+export type PageParameters = {
+  readonly limit: number;
+  readonly starting_after?: Cursor | undefined;
+};
 
 export function boolean() {
   return z

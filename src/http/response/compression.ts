@@ -80,12 +80,12 @@ function compressPayload(
 ): void {
   // An error replaces a stream that failed before its first byte.
   reply.removeHeader('Content-Encoding');
+  addVary(reply, 'Accept-Encoding');
   if (!(typeof body === 'string' || Buffer.isBuffer(body) || body instanceof Readable)) {
     done(null, body);
     return;
   }
   const encoding = encodingFor(request, reply, body);
-  addVary(reply, 'Accept-Encoding');
   if (encoding === null) {
     done(null, body);
     return;

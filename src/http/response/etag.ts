@@ -23,12 +23,11 @@ function matches(ifNoneMatch: string | undefined, tag: string): boolean {
 export function conditional(
   request: FastifyRequest,
   reply: FastifyReply,
+  tag: string,
   content: string | Buffer,
 ) {
-  const cached = reply.getHeader('ETag');
-  const tag = typeof cached === 'string' ? cached : entityTag(content);
   reply.header('ETag', encodedTag(tag, encodingFor(request, reply, content)));
   if (!matches(request.headers['if-none-match'], tag)) return content;
   reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');
-  return null;
+  return undefined;
 }

@@ -33,7 +33,7 @@ export async function sendExport(
   reply: FastifyReply,
   { route, format, apiRequest }: ExportRequest,
   { takeSlot, stalledAfterMs, observer }: ExportOptions,
-  requireFresh?: (asOf: bigint) => void,
+  requireFresh: (asOf: bigint) => void,
 ): Promise<FastifyReply> {
   const disconnect = signalOf(request);
   const freeSlot = takeSlot(request.credential);
@@ -50,7 +50,7 @@ export async function sendExport(
       apiRequest,
       format,
       async ({ result, asOf }, signal) => {
-        requireFresh?.(asOf);
+        requireFresh(asOf);
         if (isBegun) throw new Error('a part of the export was already sent');
         const parts = splitIntoPieces(result, stallTimer, observer);
         // Before the head is sent: a failure here still has an error response.

@@ -1,26 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import { writeWhole } from '../formats/format.ts';
-import { type FormatName, formats } from '../formats/negotiation.ts';
-import { batchOf, type ResponseTable } from '../formats/table.ts';
+import type { FormatName } from '../formats/negotiation.ts';
 import type { HttpObserver } from '../observer.ts';
-import { type ApiRequest, hasEtag, type SnapshotRoute } from '../route.ts';
-import { entityTag } from './etag.ts';
-import { writeExactly } from './exact-numbers.ts';
-import { cursorAfter } from './page-headers.ts';
-
-/** A response that is ready to be sent. */
-export type SerializedResponse = {
-  readonly body: string | Buffer;
-  readonly contentType: string;
-  /** Null if the route has no ETag. */
-  readonly entityTag: string | null;
-  /** The instant of the data; microseconds since 1970. */
-  readonly asOf: bigint;
-  /** Whether there are more rows, for formats whose body does not show this. */
-  readonly hasMore?: boolean;
-  /** The cursor of the next page; null if there is none. */
-  readonly next: string | null;
-};
+import type { ApiRequest, SnapshotRoute } from '../route.ts';
+import { type SerializedResponse, serializeResult } from './serialized-response.ts';
 
 type Respond = (signal: AbortSignal) => Promise<SerializedResponse>;
 
@@ -120,7 +102,6 @@ function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Pro
 type SnapshotRequest = {
   readonly route: SnapshotRoute;
   readonly format: FormatName;
-  /** Serializes a body as JSON. */
   readonly serialize: (body: unknown) => string;
   readonly apiRequest: ApiRequest<unknown, unknown>;
 };
@@ -130,53 +111,14 @@ export async function serializeSnapshot(
   cache: ResponseCache,
   snapshotRequest: SnapshotRequest,
 ): Promise<SerializedResponse> {
-  const { format, apiRequest } = snapshotRequest;
+  const { route, format, apiRequest } = snapshotRequest;
   const { organizationId, purchases, cacheKey } = apiRequest;
+  const respond = async (signal: AbortSignal) =>
+    serializeResult(snapshotRequest, await route.handle({ ...apiRequest, signal }));
   const version = await purchases.version(organizationId);
-  if (version === null) return respondTo(snapshotRequest);
+  if (version === null) return respond(apiRequest.signal);
   const key = `${version.name} ${organizationId} ${format} ${cacheKey}`;
-  const response = await cache.get(key, apiRequest, (signal) =>
-    respondTo({ ...snapshotRequest, apiRequest: { ...apiRequest, signal } }),
-  );
+  const response = await cache.get(key, apiRequest, respond);
   // Since the response was cached, a worker may have confirmed a later instant.
   return { ...response, asOf: version.asOf > response.asOf ? version.asOf : response.asOf };
-}
-
-async function respondTo({
-  route,
-  format,
-  serialize,
-  apiRequest,
-}: SnapshotRequest): Promise<SerializedResponse> {
-  const { result, asOf } = await route.handle(apiRequest);
-  const content = writeContent(route.table, format, serialize, result);
-  const tag = hasEtag(route) ? entityTag(content.body) : null;
-  return { ...content, entityTag: tag, asOf, next: cursorAfter(result) };
-}
-
-/** The body in a format. */
-export function writeContent(
-  table: ResponseTable | undefined,
-  format: FormatName,
-  serialize: SnapshotRequest['serialize'],
-  result: unknown,
-): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
-  if (table === undefined || format === 'json') {
-    return {
-      body: writeExactly(serialize(result)),
-      contentType: 'application/json; charset=utf-8',
-    };
-  }
-  return writeRows(format, table as ResponseTable<unknown>, result);
-}
-
-function writeRows(
-  formatName: Exclude<FormatName, 'json'>,
-  table: ResponseTable<unknown>,
-  result: unknown,
-): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
-  const format = formats[formatName];
-  const { rows, hasMore } = table.read(result);
-  const body = writeWhole(format, table, batchOf(table, rows));
-  return { body, contentType: format.contentType, hasMore };
 }

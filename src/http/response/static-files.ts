@@ -25,9 +25,8 @@ export function staticFile(url: string, content: string | Buffer, contentSecurit
     reply.type(contentType).headers({
       'Content-Security-Policy': contentSecurityPolicy,
       'Cache-Control': 'no-cache',
-      ETag: tag,
     });
-    return reply.send(conditional(request, reply, body));
+    return reply.send(conditional(request, reply, tag, body));
   };
 }
 

@@ -1,0 +1,53 @@
+import { writeWhole } from '../formats/format.ts';
+import { type FormatName, formats } from '../formats/negotiation.ts';
+import { batchOf, type ResponseTable } from '../formats/table.ts';
+import { type HandlerResult, hasEtag, type Route } from '../route.ts';
+import { entityTag } from './etag.ts';
+import { writeExactly } from './exact-numbers.ts';
+
+/** A response that is ready to be sent. */
+export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
+  readonly body: string | Buffer;
+  readonly contentType: string;
+  /** Null if the route has no ETag. */
+  readonly entityTag: string | null;
+  /** The instant of the data; microseconds since 1970. */
+  readonly asOf: Instant;
+  /** Whether there are more rows, for formats whose body does not show this. */
+  readonly hasMore?: boolean;
+  /** The cursor of the next page; null if there is none. */
+  readonly next: string | null;
+};
+
+type Output = {
+  readonly route: Route;
+  readonly format: FormatName;
+  /** Serializes a body as JSON. */
+  readonly serialize: (body: unknown) => string;
+};
+
+export function serializeResult<Instant extends bigint | undefined>(
+  { route, format, serialize }: Output,
+  { result, asOf, next = null }: HandlerResult<unknown, Instant>,
+): SerializedResponse<Instant> {
+  const table = 'table' in route ? route.table : undefined;
+  const content =
+    table === undefined || format === 'json'
+      ? {
+          body: writeExactly(serialize(result)),
+          contentType: 'application/json; charset=utf-8',
+        }
+      : writeRows(format, table as ResponseTable<unknown>, result);
+  return { ...content, entityTag: hasEtag(route) ? entityTag(content.body) : null, asOf, next };
+}
+
+function writeRows(
+  formatName: Exclude<FormatName, 'json'>,
+  table: ResponseTable<unknown>,
+  result: unknown,
+): Pick<SerializedResponse, 'body' | 'contentType' | 'hasMore'> {
+  const format = formats[formatName];
+  const { rows, hasMore } = table.read(result);
+  const body = writeWhole(format, table, batchOf(table, rows));
+  return { body, contentType: format.contentType, hasMore };
+}
