@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { unlessAborted } from './unless-aborted.ts';
 
 /** Resolves once an organization's data show `instant`; rejects with the signal's reason. */
 export type WaitUntilFresh = (
@@ -16,12 +17,7 @@ export function createWaitUntilFresh(
 ): WaitUntilFresh {
   return async (organizationId, source, instant, signal) => {
     signal.throwIfAborted();
-    const aborted = new Promise<never>((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    });
-    aborted.catch(() => {});
-    while ((await Promise.race([readAsOf(organizationId, source, signal), aborted])) < instant) {
-      await Promise.race([sleep(pollIntervalMs), aborted]);
-    }
+    const read = () => unlessAborted(readAsOf(organizationId, source, signal), signal);
+    while ((await read()) < instant) await unlessAborted(sleep(pollIntervalMs), signal);
   };
 }

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { unlessAborted } from '../../domain/unless-aborted.ts';
 import type { FormatName } from '../formats/negotiation.ts';
 import type { HttpObserver } from '../observer.ts';
 import type { ApiRequest, SnapshotRoute } from '../route.ts';
@@ -88,16 +89,6 @@ export function createResponseCache(maxBytes: number, observer?: HttpObserver): 
 /** An upper bound: a character takes up to two bytes. */
 const bytesOf = (content: string | Buffer): number =>
   typeof content === 'string' ? 2 * content.length : content.length;
-
-/** Rejects with the signal's reason as soon as the signal is aborted. */
-function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
-}
 
 type SnapshotRequest = {
   readonly route: SnapshotRoute;
