@@ -49,8 +49,7 @@ export type Route<
   readonly response: Response;
 } & (
   | {
-      readonly showsSnapshot?: false;
-      readonly isFeed?: never;
+      readonly kind?: never;
       /** Responses carry `X-Data-As-Of`. */
       readonly showsInstant?: true;
       handle(
@@ -62,8 +61,7 @@ export type Route<
        * Responses carry `X-Data-As-Of`. They depend only on the parameters and on the version of
        * the data, so they are cached by both.
        */
-      readonly showsSnapshot: true;
-      readonly isFeed?: never;
+      readonly kind: 'snapshot';
       /** Runs before each response, cached or not. Rejects if the resource of the path is missing. */
       require?(request: ApiRequest<z.output<Path>, z.output<Query>>): Promise<void>;
       /** The response as rows, for formats other than JSON. */
@@ -74,8 +72,7 @@ export type Route<
     }
   | {
       /** A page of changes, which is not cached. Responses carry `X-Data-As-Of`. */
-      readonly isFeed: true;
-      readonly showsSnapshot?: never;
+      readonly kind: 'feed';
       readonly table: ResponseTable<z.output<Response>>;
       waitSeconds(query: z.output<Query>): number;
       /** Throws if there is no feed. */
@@ -89,9 +86,7 @@ export type Route<
     }
   | {
       /** Streams all rows as a file (response/export.ts). */
-      readonly isExport: true;
-      readonly isFeed?: never;
-      readonly showsSnapshot?: never;
+      readonly kind: 'export';
       /** The file's name, without the instant and the extension. */
       readonly name: string;
       /** Opens the file until `take` settles. The file is written as it is read. */
@@ -114,14 +109,13 @@ export function route<Path extends z.ZodType, Query extends z.ZodType, Response 
   return definition as unknown as Route;
 }
 
-export type PlainRoute = Extract<Route, { showsSnapshot?: false; isFeed?: never; handle: unknown }>;
-export type SnapshotRoute = Extract<Route, { showsSnapshot: true }>;
-export type FeedRoute = Extract<Route, { isFeed: true }>;
-export type ExportRoute = Extract<Route, { isExport: true }>;
+export type SnapshotRoute = Extract<Route, { kind: 'snapshot' }>;
+export type FeedRoute = Extract<Route, { kind: 'feed' }>;
+export type ExportRoute = Extract<Route, { kind: 'export' }>;
 
 /** Whether the route serves pages. */
 export const isList = ({ query }: Route): boolean =>
   'starting_after' in (query as z.ZodObject).shape;
 
 /** Single-resource and aggregate responses carry an ETag (section 4.5); lists and exports do not. */
-export const hasEtag = (route: Route): boolean => !isList(route) && !('isExport' in route);
+export const hasEtag = (route: Route): boolean => !isList(route) && route.kind !== 'export';

@@ -38,7 +38,7 @@ type ServeOptions = {
 
 /** Registers a route. Its parameters are checked after the key, the rate limit and the URL. */
 export function serve(app: FastifyInstance, route: Route, options: ServeOptions) {
-  if ('isExport' in route) {
+  if (route.kind === 'export') {
     serveExport(app, route, options);
     return;
   }
@@ -77,8 +77,8 @@ async function respond(
   incoming: Incoming,
   options: ServeOptions,
 ): Promise<SerializedResponse<bigint | undefined>> {
-  if (route.isFeed === true) return respondFromFeed(route, incoming, options);
-  if (route.showsSnapshot === true) return respondFromSnapshot(route, incoming, options);
+  if (route.kind === 'feed') return respondFromFeed(route, incoming, options);
+  if (route.kind === 'snapshot') return respondFromSnapshot(route, incoming, options);
   const { apiRequest, serialize } = incoming;
   return serializeResult({ route, format: 'json', serialize }, await route.handle(apiRequest));
 }

@@ -55,7 +55,7 @@ export const purchaseChanges: ResourceRoutes = ({ changes }) => [
     path: z.strictObject({}),
     query: changesParameters,
     response: changesSchema,
-    isFeed: true,
+    kind: 'feed',
     table: changesTable,
     waitSeconds: ({ wait }) => wait,
     feed() {

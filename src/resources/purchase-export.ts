@@ -12,7 +12,7 @@ export function purchaseExport({ writeExport }: Services): readonly Route[] {
       path: z.strictObject({}),
       query: purchaseExportParameters,
       response: z.never(),
-      isExport: true,
+      kind: 'export',
       name: 'purchases',
       open: ({ query, organizationId, purchases }, format, take, signal) => {
         const filters = filtersFrom(query);

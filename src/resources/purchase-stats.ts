@@ -54,7 +54,7 @@ export const purchaseStats: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseStatsParameters,
     response: statsSchema,
-    showsSnapshot: true,
+    kind: 'snapshot',
     table: statsTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
       const { group_by: groupBy, group_limit: groupLimit, timezone } = query;

@@ -57,7 +57,7 @@ export const purchaseTimeSeries: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseTimeSeriesParameters,
     response: timeSeriesSchema,
-    showsSnapshot: true,
+    kind: 'snapshot',
     table: timeSeriesTable,
     handle: async ({ query, organizationId, purchases, signal, client }) => {
       const { interval, timezone, group_by: groupBy, group_limit: groupLimit } = query;

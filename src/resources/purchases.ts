@@ -32,7 +32,7 @@ export const purchases: ResourceRoutes = () => [
     path: z.strictObject({}),
     query: purchaseListParameters,
     response: purchaseListSchema,
-    showsSnapshot: true,
+    kind: 'snapshot',
     table: purchaseListTable,
     handle: (request) => listPurchases(request, filtersFrom(request.query)),
   }),
@@ -43,7 +43,7 @@ export const purchases: ResourceRoutes = () => [
     path: z.strictObject({ purchase_id: id('purchase') }),
     query: z.strictObject({}),
     response: purchaseSchema,
-    showsSnapshot: true,
+    kind: 'snapshot',
     handle: async ({ path, organizationId, purchases, signal, client }) => {
       const id = path.purchase_id;
       const { result, asOf } = await purchases.get(organizationId, id, signal, client);
@@ -60,7 +60,7 @@ export const customerPurchases: ResourceRoutes = (services) => [
     path: z.strictObject({ customer_id: id('customer') }),
     query: customerPurchaseListParameters,
     response: purchaseListSchema,
-    showsSnapshot: true,
+    kind: 'snapshot',
     table: purchaseListTable,
     require: async ({ path, organizationId, signal }) =>
       requireRecord(services, customer, organizationId, path.customer_id, signal),

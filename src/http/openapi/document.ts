@@ -63,11 +63,10 @@ export function describeApi(routes: readonly Route[]) {
 }
 
 function operation(route: Route, schemas: Record<string, unknown>) {
-  const { url, summary, path, query, response, showsSnapshot, isAddition } = route;
+  const { url, summary, path, query, response, kind, isAddition } = route;
   const schema = jsonSchema(response) as JsonSchema;
   const tag = tagOf(url);
   const isConditional = hasEtag(route);
-  const hasInstant = showsSnapshot === true || isExport(route) || isFeed(route);
   return {
     operationId: operationIdOf(url),
     summary,
@@ -79,18 +78,19 @@ function operation(route: Route, schemas: Record<string, unknown>) {
       ...parametersOf(path, 'path'),
       ...parametersOf(query, 'query'),
       ...(isConditional ? [ifNoneMatch] : []),
-      ...(hasInstant ? [minimumAsOf] : []),
+      ...(kind === undefined ? [] : [minimumAsOf]),
     ],
     responses: {
       200: {
         description: summary,
         headers: headersOf(route),
-        content: isExport(route)
-          ? contentsOf(exportFormatNames.map((name) => formats[name]))
-          : {
-              'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
-              ...(hasTable(route) ? contentsOf(otherFormats) : {}),
-            },
+        content:
+          kind === 'export'
+            ? contentsOf(exportFormatNames.map((name) => formats[name]))
+            : {
+                'application/json': { schema: hoist(schema, schemas), example: exampleOf(schema) },
+                ...(hasTable(route) ? contentsOf(otherFormats) : {}),
+              },
       },
       ...(isConditional ? { 304: { description: 'Unchanged.', headers: headersOf(route) } } : {}),
       ...errorReferences([
@@ -98,12 +98,12 @@ function operation(route: Route, schemas: Record<string, unknown>) {
         'authentication_error',
         'permission_denied',
         ...(url.includes(':') ? (['not_found'] as const) : []),
-        ...(hasInstant ? (['conflict'] as const) : []),
+        ...(kind === undefined ? [] : (['conflict'] as const)),
         'validation_error',
         'rate_limited',
         'internal_error',
       ]),
-      ...(isFeed(route) ? { 409: changesConflict } : {}),
+      ...(kind === 'feed' ? { 409: changesConflict } : {}),
     },
   };
 }
@@ -157,9 +157,6 @@ const hasTable = (route: Route): boolean => 'table' in route && route.table !== 
 
 const otherFormats = formatNames.flatMap((name) => (name === 'json' ? [] : [formats[name]]));
 
-const isExport = (route: Route): boolean => 'isExport' in route;
-const isFeed = (route: Route): boolean => route.isFeed === true;
-
 /** The content of the formats besides JSON. */
 function contentsOf(of: readonly FormatDescription[]) {
   return Object.fromEntries(
@@ -172,13 +169,11 @@ function headersOf(route: Route) {
     'Request-Id',
     ...rateLimitHeaders,
     ...(hasEtag(route) ? (['ETag'] as const) : []),
-    ...(route.showsSnapshot === true || isFeed(route) || 'showsInstant' in route
-      ? (['X-Data-As-Of'] as const)
-      : []),
+    ...(route.kind !== undefined || route.showsInstant === true ? (['X-Data-As-Of'] as const) : []),
     ...(hasTable(route) ? (['X-Has-More'] as const) : []),
     ...(isList(route) ? (['X-Next-Cursor', 'Link'] as const) : []),
-    ...(isFeed(route) ? (['X-Next-Cursor'] as const) : []),
-    ...(isExport(route) ? (['X-Data-As-Of', 'Content-Disposition'] as const) : []),
+    ...(route.kind === 'feed' ? (['X-Next-Cursor'] as const) : []),
+    ...(route.kind === 'export' ? (['Content-Disposition'] as const) : []),
   ]);
 }
 
