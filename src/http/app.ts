@@ -81,7 +81,6 @@ export function createApp(options: AppOptions): FastifyInstance {
     exempt: trustedProxies,
     log,
   });
-  limitUnreadResponses(app, options.unreadBytesPerKey);
   compressResponses(app);
   app.register(page);
   const { keyDatabase, databaseSilenceMs, readyMaxLagMs, oldestAsOf = () => null } = options;
@@ -93,6 +92,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     cache: createResponseCache(options.responseCacheBytes, observer),
     freshness,
     waiting,
+    countUnread: limitUnreadResponses(options.unreadBytesPerKey),
     exports: {
       takeSlot: createExportSlots({
         perKey: options.exportsPerKey,

@@ -13,10 +13,11 @@ import { type MinimumFreshness, readFreshnessRequirement } from './request/minim
 import { parseQueryString, queryStringOf, readParameters } from './request/parameters.ts';
 import { refuseBody } from './request/request-body.ts';
 import { ApiError, unknownRoute } from './response/errors.ts';
-import { conditional } from './response/etag.ts';
+import { conditional, matchesTag } from './response/etag.ts';
 import { type ExportOptions, sendExport } from './response/export.ts';
 import { type ResponseCache, serializeSnapshot } from './response/response-cache.ts';
 import { type SerializedResponse, serializeResult } from './response/serialized-response.ts';
+import type { CountUnread } from './response/unread-responses.ts';
 import type { WaitingRequests } from './response/waiting-requests.ts';
 import { serializerSchema } from './response/wire.ts';
 import {
@@ -33,6 +34,7 @@ type ServeOptions = {
   readonly cache: ResponseCache;
   readonly freshness: MinimumFreshness;
   readonly waiting: WaitingRequests;
+  readonly countUnread: CountUnread;
   readonly exports: ExportOptions;
 };
 
@@ -55,6 +57,10 @@ export function serve(app: FastifyInstance, route: Route, options: ServeOptions)
         { request, apiRequest, serialize: serializerOf(reply) },
         options,
       );
+      // Before any header of the response is set: its replacement by an error has none.
+      if (entityTag === null || !matchesTag(request, entityTag)) {
+        options.countUnread(request, reply, body);
+      }
       reply.type(contentType);
       if (asOf !== undefined) reply.header('X-Data-As-Of', formatInstant(asOf));
       if (hasMore !== undefined) reply.header('X-Has-More', String(hasMore));

@@ -13,7 +13,8 @@ function encodedTag(tag: string, encoding: Encoding | null): string {
 }
 
 /** Whether If-None-Match (a list, also of weak tags, or `*`) matches the tag (RFC 9110, 13.1.2). */
-function matches(ifNoneMatch: string | undefined, tag: string): boolean {
+export function matchesTag({ headers }: FastifyRequest, tag: string): boolean {
+  const ifNoneMatch = headers['if-none-match'];
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === '*') return true;
   return Array.from(ifNoneMatch.matchAll(/"[^"]*"/g), ([listed]) => listed).includes(tag);
@@ -27,7 +28,7 @@ export function conditional(
   content: string | Buffer,
 ) {
   reply.header('ETag', encodedTag(tag, encodingFor(request, reply, content)));
-  if (!matches(request.headers['if-none-match'], tag)) return content;
+  if (!matchesTag(request, tag)) return content;
   reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');
   return undefined;
 }

@@ -1,24 +1,19 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import type { Credential } from '../../postgres/api-keys.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from './errors.ts';
 
-/** Headers of a 200 that its replacement must not have. */
-const contentHeaders = [
-  'Content-Disposition',
-  'ETag',
-  'Link',
-  'X-Data-As-Of',
-  'X-Has-More',
-  'X-Next-Cursor',
-];
+/** Counts a body until its client has read it. Throws rate_limited beyond the limit. */
+export type CountUnread = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: string | Buffer,
+) => void;
 
 /**
  * Bounds the response bodies that the clients of one API key have not read: Node keeps each
- * in memory until then. Applies to routes registered from now on. Register before compression:
- * an uncompressed body is in memory while it is compressed. Streams are not counted, because
- * an export holds one piece at a time.
+ * in memory until then. An uncompressed body counts, because it is in memory while it is
+ * compressed. Errors are small, and an export holds one piece at a time, so neither counts.
  */
-export function limitUnreadResponses(app: FastifyInstance, maxBytesPerKey: number): void {
+export function limitUnreadResponses(maxBytesPerKey: number): CountUnread {
   const unreadBytes = new Map<bigint, number>();
   const add = (keyId: bigint, bytes: number) => {
     const sum = (unreadBytes.get(keyId) ?? 0) + bytes;
@@ -26,27 +21,14 @@ export function limitUnreadResponses(app: FastifyInstance, maxBytesPerKey: numbe
     else unreadBytes.set(keyId, sum);
   };
 
-  const limit = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    body: unknown,
-    done: (error: Error | null, body?: unknown) => void,
-  ): void => {
-    const bytes = typeof body === 'string' || Buffer.isBuffer(body) ? Buffer.byteLength(body) : 0;
-    // Null without a valid key. A closed request emits no further `close`.
-    const credential: Credential | null = request.credential;
-    if (credential === null || bytes === 0 || request.raw.destroyed) {
-      done(null, body);
-      return;
-    }
-    const { keyId } = credential;
+  return (request, reply, body) => {
+    // A closed request emits no further `close`.
+    if (request.raw.destroyed) return;
+    const { keyId } = request.credential;
+    const bytes = Buffer.byteLength(body);
     const unread = unreadBytes.get(keyId) ?? 0;
-    // An error is small, and one response must always be possible.
-    if (reply.statusCode < 400 && unread > 0 && unread + bytes > maxBytesPerKey) {
-      for (const name of contentHeaders) reply.removeHeader(name);
-      done(tooManyUnread(maxBytesPerKey));
-      return;
-    }
+    // One response must always be possible.
+    if (unread > 0 && unread + bytes > maxBytesPerKey) throw tooManyUnread(maxBytesPerKey);
     add(keyId, bytes);
     let isCounted = true;
     const release = () => {
@@ -56,12 +38,7 @@ export function limitUnreadResponses(app: FastifyInstance, maxBytesPerKey: numbe
     reply.raw.once('close', release);
     // A pipelined response that was never begun emits no `close`; its request does.
     request.raw.once('close', release);
-    done(null, body);
   };
-
-  app.addHook('onRoute', (route: RouteOptions) => {
-    route.onSend = [route.onSend ?? [], limit].flat() as (typeof limit)[];
-  });
 }
 
 const tooManyUnread = (maxBytes: number): ApiError =>
