@@ -10,6 +10,68 @@ const OPTIONS: SeedOptions = {
   seed: 42,
   until: new Date('2025-06-15T12:34:56.789Z'),
 };
+const until = `timestamptz '${OPTIONS.until.toISOString()}'`;
+/** Rows that no seeded database has. */
+const wrongRows = {
+  'totals of a customer other than those of the paid purchases': `customers c left join lateral (
+      select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
+             min(created_at) as first, max(created_at) as last
+        from purchases p where p.customer_id = c.id and p.payment_status = 'paid'
+    ) as paid on true
+    where (c.total_spent_in_cents, c.total_orders) <> (paid.spent, paid.orders)
+       or c.first_purchase_date is distinct from paid.first
+       or c.last_purchase_date is distinct from paid.last`,
+  'purchase before its customer was created, or of a customer of another organization': `purchases p
+    join customers c on c.id = p.customer_id
+    where p.created_at < c.created_at or p.organization_id <> c.organization_id`,
+  'inconsistent amounts': `purchases
+    where payment_status is not null and (total_amount_in_cents < 0
+      or purchase_value_in_cents is distinct from total_amount_in_cents
+      or total_amount_in_cents is distinct from
+         subtotal_amount_in_cents + shipping_cost_customer_in_cents - discount_in_cents)`,
+  'inconsistent metrics of an email campaign': `email_campaigns,
+      jsonb_to_record(metrics) as m(sent int, delivered int, opened int, clicked int)
+    where not (clicked <= opened and opened <= delivered and delivered <= sent)`,
+  'inconsistent metrics of a template campaign': `template_campaigns,
+      jsonb_to_record(metrics) as m(recipients int, sent int, delivered int, read int, failed int)
+    where not (read <= delivered and delivered <= sent and sent + failed = recipients)`,
+  'segment with another count of customers': `segments s where customer_count <>
+    (select count(*) from segment_customers m where m.segment_id = s.id)`,
+  'customer_tags with other sort keys than their customers': linksWithOtherKeys('customer_tags'),
+  'segment_customers with other sort keys than their customers':
+    linksWithOtherKeys('segment_customers'),
+  'purchase with a greater id than a later one': `(select created_at < lag(created_at) over
+    (partition by organization_id order by id) as is_earlier from purchases) as p where is_earlier`,
+  'change before creation or after the end': `(
+      select created_at, updated_at from customers
+      union all select created_at, updated_at from purchases
+      union all select created_at, updated_at from segments
+      union all select created_at, updated_at from attributes
+      union all select created_at, updated_at from flows
+    ) as records where updated_at < created_at or updated_at > ${until}`,
+  'campaign that changed or was sent at a wrong instant': `(
+      select created_at, updated_at, sent_at from email_campaigns
+      union all select created_at, updated_at, sent_at from template_campaigns
+    ) as c where updated_at < created_at or updated_at > ${until} or sent_at > updated_at`,
+  'purchase at the very end': `purchases where created_at = ${until}`,
+  'incomplete last purchase': `(select distinct on (organization_id) payment_status from purchases
+    order by organization_id, id desc) as latest where payment_status is null`,
+  'old purchase with a pending payment': `purchases
+    where payment_status in ('pending', 'authorized')
+      and created_at < ${until} - interval '30 days'`,
+  'attribute value of another type than that in its definition': `customers c
+    cross join lateral jsonb_each(c.attributes) as v
+    left join attributes a on a.name = v.key and a.organization_id = c.organization_id
+    where a.id is null or jsonb_typeof(v.value) <> case a.type
+      when 'number' then 'number' when 'boolean' then 'boolean' else 'string' end`,
+};
+
+function linksWithOtherKeys(table: string): string {
+  return `${table} join customers on id = customer_id
+    where (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
+      is distinct from (created_at, updated_at, total_spent_in_cents)`;
+}
+
 const it = test.extend(
   'count',
   ({ database }) =>
@@ -51,36 +113,24 @@ describe('a seeded database', () => {
     );
   });
 
-  it('stores the totals of paid purchases of each customer', async ({ count }) => {
-    const wrong = `customers c left join lateral (
-        select coalesce(sum(purchase_value_in_cents), 0) as spent, count(*) as orders,
-               min(created_at) as first, max(created_at) as last
-          from purchases p where p.customer_id = c.id and p.payment_status = 'paid'
-      ) as paid on true
-      where (c.total_spent_in_cents, c.total_orders) <> (paid.spent, paid.orders)
-         or c.first_purchase_date is distinct from paid.first
-         or c.last_purchase_date is distinct from paid.last`;
-    expect(await count(wrong)).toBe(0);
-    expect(await count('customers where total_orders > 0')).toBeGreaterThan(0);
-    expect(await count('customers where total_orders = 0')).toBeGreaterThan(0);
+  it.for([
+    'customers where total_orders > 0',
+    'customers where total_orders = 0',
+    `customers where phone like '+55%'`,
+    `customers where phone ~ '^[1-9]{2}90\\d{7}$'`,
+    `customers where attributes <> '{}'`,
+    `customers where name like 'João %' and email like 'joao%'`,
+    'purchases where coupons is null',
+    'purchases where coupons is not null',
+    `purchases where created_at > ${until} - interval '1 day'`,
+    `email_campaigns where (metrics->>'sent')::int > 0`,
+    'segments where customer_count > 0',
+  ])('has %s', async (rows, { count }) => {
+    expect(await count(rows)).toBeGreaterThan(0);
   });
 
-  it('has no purchase before its customer was created, or of a customer of another organization', async ({
-    count,
-  }) => {
-    const wrong = `purchases p join customers c on c.id = p.customer_id
-      where p.created_at < c.created_at or p.organization_id <> c.organization_id`;
-    expect(await count(wrong)).toBe(0);
-  });
-
-  it('has consistent amounts', async ({ count }) => {
-    const wrong = `purchases where payment_status is not null and (total_amount_in_cents < 0
-       or purchase_value_in_cents is distinct from total_amount_in_cents
-       or total_amount_in_cents is distinct from
-          subtotal_amount_in_cents + shipping_cost_customer_in_cents - discount_in_cents)`;
-    expect(await count(wrong)).toBe(0);
-    expect(await count('purchases where coupons is null')).toBeGreaterThan(0);
-    expect(await count('purchases where coupons is not null')).toBeGreaterThan(0);
+  it.for(Object.entries(wrongRows))('has no %s', async ([, rows], { count }) => {
+    expect(await count(rows)).toBe(0);
   });
 
   it('has one currency in the first organization, and two in the second', async ({ database }) => {
@@ -110,82 +160,7 @@ describe('a seeded database', () => {
     }
   });
 
-  it('has phones with and without a country code', async ({ count }) => {
-    expect(await count(`customers where phone like '+55%'`)).toBeGreaterThan(0);
-    expect(await count(`customers where phone ~ '^[1-9]{2}90\\d{7}$'`)).toBeGreaterThan(0);
-  });
-
-  it('has consistent campaign metrics', async ({ count }) => {
-    const wrongEmails = `email_campaigns,
-        jsonb_to_record(metrics) as m(sent int, delivered int, opened int, clicked int)
-      where not (clicked <= opened and opened <= delivered and delivered <= sent)`;
-    const wrongTemplates = `template_campaigns,
-        jsonb_to_record(metrics) as m(recipients int, sent int, delivered int, read int, failed int)
-      where not (read <= delivered and delivered <= sent and sent + failed = recipients)`;
-    expect(await count(wrongEmails)).toBe(0);
-    expect(await count(wrongTemplates)).toBe(0);
-    expect(await count(`email_campaigns where (metrics->>'sent')::int > 0`)).toBeGreaterThan(0);
-  });
-
-  it('counts the customers of a segment', async ({ count }) => {
-    const wrong = `segments s where customer_count <>
-      (select count(*) from segment_customers m where m.segment_id = s.id)`;
-    expect(await count(wrong)).toBe(0);
-    expect(await count('segments where customer_count > 0')).toBeGreaterThan(0);
-  });
-
-  it('copies the sort keys of customers to their links', async ({ count }) => {
-    for (const table of ['customer_tags', 'segment_customers']) {
-      const wrong = `${table} join customers on id = customer_id
-        where (customer_created_at, customer_updated_at, customer_total_spent_in_cents)
-          is distinct from (created_at, updated_at, total_spent_in_cents)`;
-      expect(await count(wrong), table).toBe(0);
-    }
-  });
-
-  it('numbers purchases in the order of their creation', async ({ count }) => {
-    const wrong = `(select created_at < lag(created_at) over
-      (partition by organization_id order by id) as is_earlier from purchases) as p
-      where is_earlier`;
-    expect(await count(wrong)).toBe(0);
-  });
-
-  it('has no change before creation or after the end', async ({ count }) => {
-    for (const table of ['customers', 'purchases', 'segments', 'attributes', 'flows'] as const) {
-      const wrong = `${table} where updated_at < created_at or updated_at > $1`;
-      expect(await count(wrong, [OPTIONS.until]), table).toBe(0);
-    }
-    const wrong = `(select created_at, updated_at, sent_at from email_campaigns
-      union all select created_at, updated_at, sent_at from template_campaigns) as c
-      where updated_at < created_at or updated_at > $1 or sent_at > updated_at`;
-    expect(await count(wrong, [OPTIONS.until])).toBe(0);
-  });
-
-  it('ends within a day like any other, with complete purchases', async ({ count }) => {
-    expect(await count('purchases where created_at = $1', [OPTIONS.until])).toBe(0);
-    const lately = `purchases where created_at > $1::timestamptz - interval '1 day'`;
-    expect(await count(lately, [OPTIONS.until])).toBeGreaterThan(0);
-    const incomplete = `(select distinct on (organization_id) payment_status from purchases
-      order by organization_id, id desc) as latest where payment_status is null`;
-    expect(await count(incomplete)).toBe(0);
-  });
-
-  it('has no old purchase with a pending payment', async ({ count }) => {
-    const old = `purchases where payment_status in ('pending', 'authorized')
-      and created_at < $1::timestamptz - interval '30 days'`;
-    expect(await count(old, [OPTIONS.until])).toBe(0);
-  });
-
-  it('has attribute values of the type in their definition', async ({ count }) => {
-    const wrong = `customers c cross join lateral jsonb_each(c.attributes) as v
-      left join attributes a on a.name = v.key and a.organization_id = c.organization_id
-      where a.id is null or jsonb_typeof(v.value) <> case a.type
-        when 'number' then 'number' when 'boolean' then 'boolean' else 'string' end`;
-    expect(await count(wrong)).toBe(0);
-    expect(await count(`customers where attributes <> '{}'`)).toBeGreaterThan(0);
-  });
-
-  it('keeps backslashes, line breaks and accents as they are', async ({ database, count }) => {
+  it('keeps backslashes and line breaks as they are', async ({ database, count }) => {
     const { rows } = await database.pool.query(
       `select default_address->>'complement' as text from customers
         where strpos(default_address->>'complement', chr(92)) > 0 limit 1`,
@@ -194,9 +169,6 @@ describe('a seeded database', () => {
     expect(
       await count('flows where description = $1', ['Apresenta a loja\ne entrega o primeiro cupom']),
     ).toBe(OPTIONS.organizations);
-    expect(
-      await count(`customers where name like 'João %' and email like 'joao%'`),
-    ).toBeGreaterThan(0);
   });
 
   it('has different organizations', async ({ database }) => {
