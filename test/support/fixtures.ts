@@ -241,56 +241,39 @@ const openExecute =
     return { code, output: running.output(), lines: running.output().trim().split('\n') };
   };
 
-const file = { scope: 'file' } as const;
+/** Tests with fixtures. Those with `sharing` are shared by the tests of a file, or new for each test. */
+const testWith = (sharing: { readonly scope: 'file' }) =>
+  base
+    .extend('database', sharing, openDatabase)
+    .extend('directory', sharing, openDirectory)
+    .extend('shop', sharing, openShop)
+    .extend('otherShop', sharing, openShop)
+    .extend('customerId', sharing, openCustomer)
+    .extend('apiOptions', sharing, {} as Partial<AppOptions>)
+    .extend('api', sharing, openApi)
+    .extend('get', sharing, openGet)
+    .extend('client', sharing, openClient)
+    .extend('worker', sharing, openWorker)
+    .extend('engine', sharing, openEngine)
+    .extend('newDirectory', openDirectory)
+    .extend('newShop', openShop)
+    .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
+    .extend('followChanges', openFollowChanges)
+    .extend('openWorker', openOpenWorker)
+    .extend('organizationId', ({ newShop }) => newShop.organizationId)
+    .extend('folder', openFolder)
+    .extend('expectEqual', openExpectEqual)
+    .extend('untilPublished', openUntilPublished)
+    .extend('proxy', openProxy)
+    .extend('program', openProgram)
+    .extend('execute', openExecute)
+    .extend('startApi', openStartApi)
+    .extend('startServer', openStartServer);
 
-/** Tests of a file share the fixtures with the scope `file`. The other fixtures are new for each test. */
-export const test = base
-  .extend('database', file, openDatabase)
-  .extend('directory', file, openDirectory)
-  .extend('shop', file, openShop)
-  .extend('otherShop', file, openShop)
-  .extend('customerId', file, openCustomer)
-  .extend('apiOptions', file, {} as Partial<AppOptions>)
-  .extend('api', file, openApi)
-  .extend('get', file, openGet)
-  .extend('client', file, openClient)
-  .extend('worker', file, openWorker)
-  .extend('engine', file, openEngine)
-  .extend('newDirectory', openDirectory)
-  .extend('newShop', openShop)
-  .extend('newCustomerId', ({ database, newShop }) => openCustomer({ database, shop: newShop }))
-  .extend('followChanges', openFollowChanges)
-  .extend('openWorker', openOpenWorker)
-  .extend('organizationId', ({ newShop }) => newShop.organizationId)
-  .extend('folder', openFolder)
-  .extend('expectEqual', openExpectEqual)
-  .extend('untilPublished', openUntilPublished)
-  .extend('proxy', openProxy)
-  .extend('program', openProgram)
-  .extend('execute', openExecute)
-  .extend('startApi', openStartApi)
-  .extend('startServer', openStartServer);
+export const test = testWith({ scope: 'file' });
 
-/** Each test has new fixtures, such as its own database and folder. */
-export const isolatedTest = base
-  .extend('database', openDatabase)
-  .extend('directory', openDirectory)
-  .extend('shop', openShop)
-  .extend('otherShop', openShop)
-  .extend('customerId', openCustomer)
-  .extend('apiOptions', {} as Partial<AppOptions>)
-  .extend('api', openApi)
-  .extend('get', openGet)
-  .extend('client', openClient)
-  .extend('worker', openWorker)
-  .extend('openWorker', openOpenWorker)
-  .extend('organizationId', ({ shop }) => shop.organizationId)
-  .extend('folder', openFolder)
-  .extend('expectEqual', openExpectEqual)
-  .extend('untilPublished', openUntilPublished)
-  .extend('proxy', openProxy)
-  .extend('engine', openEngine)
-  .extend('program', openProgram)
-  .extend('execute', openExecute)
-  .extend('startApi', openStartApi)
-  .extend('startServer', openStartServer);
+/** Each test has its own database and folder. `organizationId` is that of `shop`. */
+export const isolatedTest = testWith({ scope: 'test' } as never).extend(
+  'organizationId',
+  ({ shop }) => shop.organizationId,
+);
