@@ -23,9 +23,8 @@ async function spreadsheet(csv: string): Promise<string> {
 describe.runIf(hasBrowser)('the page', () => {
   it('downloads what each panel shows as CSV, also after more purchases are loaded', {
     tags: ['slow'],
-  }, async ({ open, fullShop, api }) => {
-    const { page, enter, save } = await open(january);
-    await enter(fullShop.secret);
+  }, async ({ show, fullShop, api }) => {
+    const { page, save } = await show(january);
     const isAsResponse = async (button: string, file: string, path: string) => {
       const { name, bytes } = await save(button);
       expect(name).toBe(file);
@@ -93,15 +92,14 @@ describe.runIf(hasBrowser)('the page', () => {
   ])(
     'shows requests for curl, without the key, that return what it shows: $filter',
     { tags: ['slow'] },
-    async ({ filter, count }, { open, fullShop, api, onTestFinished }) => {
+    async ({ filter, count }, { show, fullShop, api, onTestFinished }) => {
       const folder = await temporaryDirectory();
       const files = await fileReader();
       onTestFinished(async () => {
         await files.close();
         await folder.remove();
       });
-      const { page, enter } = await open(`${january}&${filter}`);
-      await enter(fullShop.secret);
+      const { page } = await show(`${january}&${filter}`);
       await page.getByText('Requests of this view').click();
       const titles = await page.locator('#requests h3').allTextContents();
       const lines = await page.locator('#requests pre').allTextContents();

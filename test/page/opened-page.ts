@@ -139,4 +139,10 @@ export const test = base
       opened.push(page);
       return page;
     };
+  })
+  /** Opens the page and enters the key of `fullShop`. */
+  .extend('show', ({ open, fullShop }) => async (...args: Parameters<OpenPage>) => {
+    const opened = await open(...args);
+    await opened.enter(fullShop.secret);
+    return opened;
   });

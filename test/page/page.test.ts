@@ -13,12 +13,11 @@ const stateOf = (page: Page) =>
 
 describe.runIf(hasBrowser)('the page', () => {
   it('shows the totals, ranking, purchases and freshness of the period after a key is entered', async ({
-    open,
+    show,
     fullShop,
     api,
   }) => {
-    const { page, requests, enter } = await open(january, { locale: 'pt-BR' });
-    await enter(fullShop.secret);
+    const { page, requests } = await show(january, { locale: 'pt-BR' });
     expect(await page.locator('#organization').textContent()).toBe(`${hostile} shop`);
     const stats = (await api.get('/v1/purchases/stats', fullShop.secret)).json();
     expect(stats).toMatchObject({ purchase_count: 27, revenue_in_cents: 35_100 });
@@ -73,9 +72,8 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('counts every payment status, says so, and counts the paid ones alone after one click', {
     tags: ['slow'],
-  }, async ({ open, fullShop }) => {
-    const { page, enter, loaded } = await open(january);
-    await enter(fullShop.secret);
+  }, async ({ show }) => {
+    const { page, loaded } = await show(january);
     expect(await page.locator('#totals .card-statuses').first().textContent()).toBe('all statuses');
     await page.getByRole('button', { name: 'Only paid' }).click();
     await loaded();
@@ -86,9 +84,8 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('keeps period, filters, dimension and measure in the URL, also back, after a reload and in a shared link', {
     tags: ['slow'],
-  }, async ({ open, fullShop }) => {
-    const { page, enter, loaded } = await open();
-    await enter(fullShop.secret);
+  }, async ({ show }) => {
+    const { page, loaded } = await show();
     expect(stateOf(page)).toMatchObject({ period: 'last30', timezone: 'America/Sao_Paulo' });
     await page.getByText('7 days').click();
     await loaded();
@@ -112,8 +109,7 @@ describe.runIf(hasBrowser)('the page', () => {
       'Payment statuspaid×',
       'Platformbling×',
     ]);
-    const other = await open(`/${new URL(page.url()).hash}`);
-    await other.enter(fullShop.secret);
+    const other = await show(`/${new URL(page.url()).hash}`);
     expect(await card(other.page, 'Purchases').textContent()).toBe('2');
     expect(await other.page.locator('#chips li').count()).toBe(2);
     for (const purchases of ['2', '2', '5', '27']) {
@@ -129,12 +125,10 @@ describe.runIf(hasBrowser)('the page', () => {
   });
 
   it('lists the latest purchases of a UTM value too, newest first', { tags: ['slow'] }, async ({
-    open,
-    fullShop,
+    show,
   }) => {
     const source = encodeURIComponent(`${hostile} source`);
-    const { page, enter } = await open(`/#period=all&timezone=UTC&utm_source=${source}`);
-    await enter(fullShop.secret);
+    const { page } = await show(`/#period=all&timezone=UTC&utm_source=${source}`);
     const values = page.locator('#purchases tbody td:last-child');
     const reais = (from: number, to: number) =>
       Array.from({ length: from - to + 1 }, (_, index) => `R$${from - index}.00`);
@@ -211,9 +205,8 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('begins a custom period with the days that are shown, and refuses an end before its begin', {
     tags: ['slow'],
-  }, async ({ open, fullShop }) => {
-    const { page, enter, loaded } = await open('/#period=all&timezone=UTC');
-    await enter(fullShop.secret);
+  }, async ({ show }) => {
+    const { page, loaded } = await show('/#period=all&timezone=UTC');
     await page.getByText('Custom', { exact: true }).click();
     await loaded();
     expect(stateOf(page)).toMatchObject({ from: '2026-01-01', to: '2026-01-28' });
@@ -228,9 +221,8 @@ describe.runIf(hasBrowser)('the page', () => {
 
   it('has a line for each group of the ranking, and the intervals that are possible', {
     tags: ['slow'],
-  }, async ({ open, fullShop, api }) => {
-    const { page, enter, loaded } = await open(`${january}&group_by=platform&interval=hour`);
-    await enter(fullShop.secret);
+  }, async ({ show, fullShop, api }) => {
+    const { page, loaded } = await show(`${january}&group_by=platform&interval=hour`);
     await page.getByLabel('by Platform').check();
     await loaded();
     const { groups } = (
@@ -248,11 +240,9 @@ describe.runIf(hasBrowser)('the page', () => {
   });
 
   it('has the same rows at the same place after a look at a record', { tags: ['slow'] }, async ({
-    open,
-    fullShop,
+    show,
   }) => {
-    const { page, enter, loaded } = await open(january);
-    await enter(fullShop.secret);
+    const { page, loaded } = await show(january);
     await page.getByRole('button', { name: 'Load more' }).click();
     const rows = page.locator('#purchases tbody tr');
     await rows.nth(19).waitFor();
@@ -265,7 +255,7 @@ describe.runIf(hasBrowser)('the page', () => {
   });
 
   it('finds customers by a part of their name or email, and by phone', { tags: ['slow'] }, async ({
-    open,
+    show,
     database,
     fullShop,
   }) => {
@@ -273,8 +263,7 @@ describe.runIf(hasBrowser)('the page', () => {
       "insert into customers (organization_id, name, email, phone) values ($1, 'Zélia Souza', 'ze@shop.example', '+55 21 98765-4321') returning id",
       [fullShop.organizationId],
     );
-    const { page, enter } = await open(january);
-    await enter(fullShop.secret);
+    const { page } = await show(january);
     const found = page.locator('#customers-found a');
     for (const text of ['zelia', 'ze@shop', '(021) 98765 4321', '21 98765']) {
       await page.getByRole('searchbox').fill(text);
@@ -293,9 +282,8 @@ describe.runIf(hasBrowser)('the page', () => {
     await found.waitFor();
   });
 
-  it('says what to do if nothing matches', { tags: ['slow'] }, async ({ open, fullShop }) => {
-    const { page, enter, loaded } = await open('/#period=last7&timezone=UTC&utm_source=none');
-    await enter(fullShop.secret);
+  it('says what to do if nothing matches', { tags: ['slow'] }, async ({ show }) => {
+    const { page, loaded } = await show('/#period=last7&timezone=UTC&utm_source=none');
     expect(await card(page, 'Purchases').textContent()).toBe('0');
     await page.getByRole('button', { name: 'Remove all filters' }).click();
     await loaded();

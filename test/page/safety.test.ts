@@ -28,9 +28,8 @@ describe.runIf(hasBrowser)('a browser', () => {
 
   it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', {
     tags: ['slow'],
-  }, async ({ open, origin, fullShop }) => {
-    const { page, context, requests, enter, loaded } = await open(january);
-    await enter(fullShop.secret);
+  }, async ({ show, origin, fullShop }) => {
+    const { page, context, requests, loaded } = await show(january);
     await page.getByText('This year').click();
     await loaded();
     await page.locator('#purchases a').first().click();
@@ -53,11 +52,10 @@ describe.runIf(hasBrowser)('a browser', () => {
   it.for(folders)(
     'shows the record of an html_url: /%s, with hostile text as text',
     { tags: ['slow'] },
-    async (folder, { open, api, fullShop }) => {
+    async (folder, { show, api, fullShop }) => {
       const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
       const [{ html_url: url }] = list.json().data;
-      const { page, enter } = await open(`/app${new URL(url).pathname}`);
-      await enter(fullShop.secret);
+      const { page } = await show(`/app${new URL(url).pathname}`);
       expect(await page.locator('h1').textContent()).toContain(`${hostile} name`);
       expect(await page.title()).toBe(`${hostile} name`);
       // Without the logo.
@@ -70,9 +68,8 @@ describe.runIf(hasBrowser)('a browser', () => {
     },
   );
 
-  it('is told that a record does not exist', { tags: ['slow'] }, async ({ open, fullShop }) => {
-    const { page, enter } = await open('/app/customers/cus_nobody');
-    await enter(fullShop.secret);
+  it('is told that a record does not exist', { tags: ['slow'] }, async ({ show }) => {
+    const { page } = await show('/app/customers/cus_nobody');
     expect(await problems(page).textContent()).toMatch(/^There is no such record/);
   });
 
@@ -101,13 +98,9 @@ describe.runIf(hasBrowser)('a browser', () => {
   });
 
   it('is shown an error beside the control that caused it', { tags: ['slow'] }, async ({
-    open,
-    fullShop,
+    show,
   }) => {
-    const { page, enter } = await open(
-      '/#period=custom&from=1990-01-01&to=2026-01-31&interval=hour',
-    );
-    await enter(fullShop.secret);
+    const { page } = await show('/#period=custom&from=1990-01-01&to=2026-01-31&interval=hour');
     const chart = page.locator('section', { has: page.locator('#chart') });
     expect(await problems(chart as never).textContent()).toMatch(/Choose a longer interval/);
     expect(await page.locator('#totals button').count()).toBe(4);
@@ -123,9 +116,8 @@ describe.runIf(hasBrowser)('a browser', () => {
 
   it('is told that the service cannot be reached, or for how long to wait, and can try again', {
     tags: ['slow'],
-  }, async ({ open, fullShop, startApi }) => {
-    const { page, context, enter } = await open(january);
-    await enter(fullShop.secret);
+  }, async ({ show, startApi }) => {
+    const { page, context } = await show(january);
     await context.setOffline(true);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await problems(page).waitFor();
@@ -136,8 +128,7 @@ describe.runIf(hasBrowser)('a browser', () => {
 
     const limited = await startApi({ rateLimitPerMinute: 3 });
     await limited.app.listen({ host: '127.0.0.1', port: 0 });
-    const other = await open(january, { origin: originOf(limited) });
-    await other.enter(fullShop.secret);
+    const other = await show(january, { origin: originOf(limited) });
     expect(await problems(other.page).textContent()).toMatch(
       /^Too many requests\. Try again in \d+ seconds?\.Try again$/,
     );
