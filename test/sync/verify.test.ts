@@ -223,43 +223,33 @@ describe('a verification of a base and a log', () => {
     expect(await changed.verify()).toMatchObject({ state: 'equal', purchases: 29 });
   });
 
-  it('reports a difference if the log has another value for a changed purchase', async ({
-    changed,
-    record,
-    damageLog,
-  }) => {
-    const { id } = changed;
-    expect(record).toContain('\tnew\t');
-    damageLog(record.replace('\tnew\t', '\told\t'));
-    expect(await changed.verify()).toMatchObject({
-      state: 'differs',
-      differences: [{ rows: { ...none, different: 1, ids: [id] } }],
-    });
-  });
-
-  it('reports a difference if the log deletes a purchase that Postgres has', async ({
-    changed,
-    damageLog,
-  }) => {
-    const { id } = changed;
-    damageLog(`d\t${id}`);
-    expect(await changed.verify()).toMatchObject({
-      state: 'differs',
-      differences: [{ rows: { ...none, missing: 1, ids: [id] } }],
-    });
-  });
-
-  it('reports a difference if the log adds a purchase that Postgres does not have', async ({
-    changed,
-    record,
-    damageLog,
-  }) => {
-    damageLog(record.replace(`u\t${changed.id}\t`, 'u\t900000\t'));
-    expect(await changed.verify()).toMatchObject({
-      state: 'differs',
-      differences: [{ rows: { ...none, surplus: 1, ids: [900_000n] } }],
-    });
-  });
+  it.for([
+    {
+      log: 'has another value for a changed purchase',
+      damaged: (record: string) => record.replace('\tnew\t', '\told\t'),
+      rows: (id: bigint) => ({ ...none, different: 1, ids: [id] }),
+    },
+    {
+      log: 'deletes a purchase that Postgres has',
+      damaged: (_: string, id: bigint) => `d\t${id}`,
+      rows: (id: bigint) => ({ ...none, missing: 1, ids: [id] }),
+    },
+    {
+      log: 'adds a purchase that Postgres does not have',
+      damaged: (record: string, id: bigint) => record.replace(`u\t${id}\t`, 'u\t900000\t'),
+      rows: () => ({ ...none, surplus: 1, ids: [900_000n] }),
+    },
+  ])(
+    'reports a difference if the log $log',
+    async ({ damaged, rows }, { changed, record, damageLog }) => {
+      expect(record).toContain('\tnew\t');
+      damageLog(damaged(record, changed.id));
+      expect(await changed.verify()).toMatchObject({
+        state: 'differs',
+        differences: [{ rows: rows(changed.id) }],
+      });
+    },
+  );
 
   it('reports equality if only a row of the base is damaged that the log supersedes', {
     tags: ['slow'],
