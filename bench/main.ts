@@ -1,9 +1,8 @@
 import { InvalidArgumentError } from 'commander';
 import { createProgram, runProgram } from '../src/commands/command-line.ts';
 import { allEngines } from './clickhouse/all-engines.ts';
-import { clickhouse } from './clickhouse/clickhouse.ts';
 import { addBenchmarkOptions, argumentsOf, type BenchmarkOptions } from './runner/options.ts';
-import { type OutputFiles, runSuites } from './runner/run.ts';
+import { runSuites } from './runner/run.ts';
 import type { Suite } from './runner/suite.ts';
 import { engines } from './suites/engines.ts';
 import { exports } from './suites/export/export.ts';
@@ -35,11 +34,10 @@ const suites: readonly Suite[] = [
   changes,
   organizations,
   exports,
-  clickhouse,
   allEngines,
 ];
 
-type Options = BenchmarkOptions & OutputFiles & { readonly suite?: readonly Suite[] };
+type Options = BenchmarkOptions & { readonly suite?: readonly Suite[]; readonly json?: string };
 
 const program = addBenchmarkOptions(
   createProgram('npm run bench --', 'Measures; compares in interleaved rounds.')
@@ -48,17 +46,15 @@ const program = addBenchmarkOptions(
       'suite to run; may be repeated (default: the quick ones)',
       chooseSuite,
     )
-    .option('--json <file>', 'also write all figures to this file')
-    .option('--html <file>', 'also write a page of all figures to this file'),
+    .option('--json <file>', 'also write all figures to this file'),
 )
   .addHelpText(
     'after',
     `\nSuites, with the options that they have:\n${suites.map(help).join('\n')}`,
   )
-  .action(async ({ suite, json, html, ...options }: Options) => {
+  .action(async ({ suite, json, ...options }: Options) => {
     const chosen = suite ?? suites.filter(({ isQuick }) => isQuick);
-    const files = { ...(json && { json }), ...(html && { html }) };
-    await runSuites(chosen, options, files);
+    await runSuites(chosen, options, json);
   });
 
 await runProgram(program);

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { expectWholePage } from './support/pages.ts';
 import { childrenOf } from './support/processes.ts';
 import { type Program, runProgram } from './support/program.ts';
 import { temporaryDirectory } from './support/temporary-directory.ts';
@@ -58,7 +57,6 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     tags: ['slow'],
   }, async ({ directory, bench, remains }) => {
     const json = join(directory, 'figures.json');
-    const html = join(directory, 'figures.html');
     const sizes = [
       '--purchases',
       '1000',
@@ -70,7 +68,7 @@ describe('npm run bench', { timeout: 600_000 }, () => {
     const program = bench(
       ...suites.flatMap((name) => ['--suite', name]),
       ...[...sizes, '--organizations', '2', '--changes-per-second', '50', '--rounds', '1'],
-      ...['--seconds', '0.3', '--minutes', '0.02', '--json', json, '--html', html],
+      ...['--seconds', '0.3', '--minutes', '0.02', '--json', json],
     );
     const code = await program.exited();
     // The end of the output has the reason.
@@ -88,9 +86,6 @@ describe('npm run bench', { timeout: 600_000 }, () => {
       versions: { node: process.version, duckdb: expect.stringMatching(/^v\d/) },
       suites: { micro: { options: { seed: 42 } } },
     });
-    const page = await readFile(html, 'utf8');
-    for (const name of suites) expect(page).toContain(`<section id="${name}">`);
-    expectWholePage(page);
     expect(await remains()).toEqual([]);
   });
 

@@ -55,8 +55,7 @@ export const allEngines = defineSuite({
 
     const measure = async (rows: string): Promise<Measurement> => {
       await clickhouse.plain.run(raw('drop table if exists purchase'));
-      const table = { organizationId, directory, hasCustomerIndex: false };
-      await loadClickHouse(clickhouse.plain, database.pool, table);
+      await loadClickHouse(clickhouse.plain, database.pool, { organizationId, directory });
       await requireEqualResults(scope.signal, queries.filter(isPlain), [clickhouse.engine, plain]);
       console.log(`Measuring ${queries.length} queries, ${rows}.`);
       const figures: Figure[] = [];

@@ -19,16 +19,19 @@ import {
   type PurchaseStatsQuery,
   type StatsDimension,
 } from '../../src/domain/purchase-query.ts';
-import type { ClickHouseRow, ClickHouseValue } from '../../src/engines/clickhouse/client.ts';
+import type {
+  ClickHouse,
+  ClickHouseRow,
+  ClickHouseValue,
+} from '../../src/engines/clickhouse/client.ts';
 import { filterConditions } from '../../src/engines/filter-conditions.ts';
 import { createQueryEngine } from '../queries/query-engine.ts';
-import type { PlainClickHouse } from './session.ts';
 
 /**
  * Queries the organization that `loadClickHouse` has loaded, with the fastest statements that were
  * found for ClickHouse.
  */
-export const createClickHouseEngine = (clickhouse: PlainClickHouse): PurchaseEngine =>
+export const createClickHouseEngine = (clickhouse: Pick<ClickHouse, 'query'>): PurchaseEngine =>
   createQueryEngine({
     list: (_organizationId, query) => list(clickhouse, query),
     async get(_organizationId, purchaseId) {
@@ -48,7 +51,7 @@ function whereOf(filters: PurchaseFilters, more: readonly Sql[] = []): Sql {
 }
 
 async function list(
-  clickhouse: PlainClickHouse,
+  clickhouse: Pick<ClickHouse, 'query'>,
   { filters, limit, startingAfter }: PurchaseListQuery,
 ): Promise<PurchasePage> {
   const after = startingAfter === undefined ? [] : [await afterCursor(clickhouse, startingAfter)];
@@ -61,7 +64,7 @@ async function list(
 
 /** Two comparisons use the primary key; a comparison of tuples does not. */
 async function afterCursor(
-  clickhouse: PlainClickHouse,
+  clickhouse: Pick<ClickHouse, 'query'>,
   cursor: NonNullable<PurchaseListQuery['startingAfter']>,
 ): Promise<Sql> {
   const purchaseId = typeof cursor === 'bigint' ? cursor : cursor.id;
@@ -73,7 +76,10 @@ async function afterCursor(
   return sql`created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${purchaseId})`;
 }
 
-async function readPurchases(clickhouse: PlainClickHouse, selection: Sql): Promise<Purchase[]> {
+async function readPurchases(
+  clickhouse: Pick<ClickHouse, 'query'>,
+  selection: Sql,
+): Promise<Purchase[]> {
   const rows = await clickhouse.query(sql`select ${raw(selectList)} from purchase ${selection}`);
   return rows.map((row) => purchaseFromRow(row.map(purchaseValue)));
 }
@@ -93,7 +99,7 @@ function purchaseValue(value: ClickHouseValue, index: number): bigint | string |
 
 /** The whole result in one statement. */
 async function stats(
-  clickhouse: PlainClickHouse,
+  clickhouse: Pick<ClickHouse, 'query'>,
   { filters, groupBy, groupLimit }: PurchaseStatsQuery,
 ): Promise<PurchaseStats> {
   const where = whereOf(filters);

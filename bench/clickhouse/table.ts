@@ -5,16 +5,14 @@ import { pipeline } from 'node:stream/promises';
 import { to as copyTo } from 'pg-copy-streams';
 import sql, { raw } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../src/domain/purchase.ts';
+import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
-import type { PlainClickHouse } from './session.ts';
 
 type ClickHouseTableOptions = {
   readonly organizationId: bigint;
   /** A folder for a temporary file. */
   readonly directory: string;
-  /** Whether to create an index of customers, which DuckDB files do not have. */
-  readonly hasCustomerIndex: boolean;
 };
 
 /**
@@ -22,13 +20,13 @@ type ClickHouseTableOptions = {
  * the minimum and maximum of each granule (which DuckDB stores by default), one part.
  */
 export async function loadClickHouse(
-  clickhouse: PlainClickHouse,
+  clickhouse: Pick<ClickHouse, 'run'>,
   database: Database,
-  { organizationId, directory, hasCustomerIndex }: ClickHouseTableOptions,
+  { organizationId, directory }: ClickHouseTableOptions,
 ): Promise<void> {
   const file = join(directory, 'purchases.tsv');
   await copyRows(database, organizationId, file);
-  await clickhouse.run(raw(createTable(hasCustomerIndex)));
+  await clickhouse.run(raw(createTable()));
   const names = purchaseColumns.map(({ name }) => name).join(', ');
   await clickhouse.run(sql`
     insert into purchase (${raw(names)})
@@ -49,9 +47,8 @@ async function copyRows(database: Database, organizationId: bigint, file: string
   );
 }
 
-function createTable(hasCustomerIndex: boolean): string {
+function createTable(): string {
   const columns = purchaseColumns.map((column) => `${column.name} ${typeOf(column)}`);
-  if (hasCustomerIndex) columns.push('index by_customer customer_id type bloom_filter');
   return `
     create table purchase (${columns.join(', ')})
     engine = MergeTree order by (created_at, id)

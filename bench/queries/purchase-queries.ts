@@ -98,9 +98,6 @@ export async function commonQueries(
   ];
 }
 
-export const isStatistics = ({ name }: { readonly name: string }): boolean =>
-  /^(statistics|time series)/.test(name);
-
 /** A purchase than which a third of the organization's purchases is older. */
 export async function deepPurchase(
   organizationId: bigint,

@@ -17,8 +17,6 @@ export type BenchmarkOptions = {
   readonly readers?: number;
   readonly seconds?: number;
   readonly minutes?: number;
-  readonly customerIndex?: boolean;
-  readonly withPostgres?: boolean;
   readonly withoutPostgres?: boolean;
 };
 
@@ -46,8 +44,6 @@ export function addBenchmarkOptions(program: Command): Command {
     )
     .option('--seconds <number>', 'duration of the measurement', positiveNumber)
     .option('--minutes <number>', 'duration of the measurement', positiveNumber)
-    .option('--customer-index', 'create an index of customers in ClickHouse; DuckDB has none')
-    .option('--with-postgres', 'measure plain SQL in Postgres beside ClickHouse')
     .option(
       '--without-postgres',
       'do not measure the API over Postgres, which takes seconds a query',

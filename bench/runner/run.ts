@@ -2,7 +2,6 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { untilStopped } from '../../src/process/stop-signals.ts';
-import { writePage } from '../report/page.ts';
 import { decimal, renderTable } from '../report/tables.ts';
 import { queryOnce, startServer } from '../setup/postgres.ts';
 import { readEnvironment } from './environment.ts';
@@ -10,17 +9,14 @@ import { argumentsOf, type BenchmarkOptions, measuredEnvironment, optionsOf } fr
 import { withScope } from './scope.ts';
 import type { MeasuredSuite, Run, Suite } from './suite.ts';
 
-/** The files to which figures are written. */
-export type OutputFiles = { readonly json?: string; readonly html?: string };
-
-/** Runs the suites one after the other. Ends the process if it is stopped. */
+/** Runs the suites one after the other, and writes figures to `json`. Ends the process if it is stopped. */
 export async function runSuites(
   suites: readonly Suite[],
   given: BenchmarkOptions,
-  files: OutputFiles,
+  json: string | undefined,
 ): Promise<void> {
   const stopped = untilStopped();
-  requireWritable(Object.values(files));
+  if (json !== undefined) requireWritable(json);
   try {
     await withScope(stopped, async (scope) => {
       const server = await startServer(scope);
@@ -29,21 +25,20 @@ export async function runSuites(
       const run = { environment: readEnvironment(rows[0].server_version), suites: measured };
       for (const suite of suites) {
         console.log(`\n== ${suite.name}`);
-        const { name, description, command = `npm run bench -- --suite ${name}` } = suite;
+        const { name } = suite;
         const options = optionsOf(suite.defaults, given);
         const report = await withScope(scope.signal, (inner) =>
           suite.run({ options, scope: inner, server }),
         );
         measured.push({
           name,
-          description,
-          command: `${measuredEnvironment()}${command}${argumentsOf(options)}`,
+          command: `${measuredEnvironment()}npm run bench -- --suite ${name}${argumentsOf(options)}`,
           options,
           loadAverage: loadavg()[0] ?? Number.NaN,
           report,
         });
         // After each suite: if a later one fails, these figures remain.
-        publish(run, files);
+        publish(run, json);
       }
     });
   } catch (error) {
@@ -53,8 +48,8 @@ export async function runSuites(
   }
 }
 
-/** Prints the latest suite, and writes all suites to the files. */
-function publish(run: Run, { json, html }: OutputFiles): void {
+/** Prints the latest suite, and writes all suites to the file. */
+function publish(run: Run, json: string | undefined): void {
   const { command, loadAverage, report } = run.suites.at(-1) as MeasuredSuite;
   const { machine, versions } = run.environment;
   for (const passage of report.text) {
@@ -65,7 +60,6 @@ function publish(run: Run, { json, html }: OutputFiles): void {
       `On ${machine.cores} cores with a load average of ${decimal(loadAverage)}, Node ${versions.node}.`,
   );
   if (json !== undefined) writeFigures(json, run);
-  if (html !== undefined) writePage(html, run);
 }
 
 function writeFigures(file: string, { environment, suites }: Run): void {
@@ -77,13 +71,11 @@ function writeFigures(file: string, { environment, suites }: Run): void {
   writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
 }
 
-/** Fails before the measurements if a file cannot be written after them. */
-function requireWritable(files: readonly string[]): void {
-  for (const file of files) {
-    try {
-      appendFileSync(file, '');
-    } catch (error) {
-      throw new OperatorError((error as Error).message);
-    }
+/** Fails before the measurements if the file cannot be written after them. */
+function requireWritable(file: string): void {
+  try {
+    appendFileSync(file, '');
+  } catch (error) {
+    throw new OperatorError((error as Error).message);
   }
 }

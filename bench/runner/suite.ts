@@ -30,8 +30,6 @@ export type Suite = {
   readonly isQuick: boolean;
   /** The options that the suite has, with their default values. */
   readonly defaults: BenchmarkOptions;
-  /** The start of its command; `npm run bench -- --suite <name>` if undefined. */
-  readonly command?: string;
   run(bench: Bench): Promise<SuiteReport>;
 };
 
@@ -58,7 +56,6 @@ export type Run = {
 
 export type MeasuredSuite = {
   readonly name: string;
-  readonly description: string;
   /** Reproduces the figures. */
   readonly command: string;
   /** All options of the suite, defaults included. */
