@@ -92,8 +92,9 @@ async function* recordsOf(
 }
 
 /** Readers of a log accept no longer line. */
-function requireReadable(line: Buffer): void {
-  if (line.length > maxPurchaseLineBytes) throw new OversizedRowError();
+function requireReadable(parts: readonly Buffer[]): void {
+  const bytes = parts.reduce((sum, part) => sum + part.length, 0);
+  if (bytes > maxPurchaseLineBytes) throw new OversizedRowError();
 }
 
 const newline = 10;
@@ -101,7 +102,7 @@ const tab = 9;
 
 function createSplitter() {
   /** The beginning of a line. */
-  let unfinished: Buffer = Buffer.alloc(0);
+  let unfinished: Buffer[] = [];
   let organization = '';
   let lines: Buffer[] = [];
   let bytes = 0;
@@ -114,7 +115,10 @@ function createSplitter() {
   };
 
   const push = function* (chunk: Buffer): Generator<[bigint, Records]> {
-    const content = unfinished.length === 0 ? chunk : Buffer.concat([unfinished, chunk]);
+    unfinished.push(chunk);
+    // Joined only when the line ends: a long one would be copied with each of its chunks.
+    if (!chunk.includes(newline)) return requireReadable(unfinished);
+    const content = unfinished.length === 1 ? chunk : Buffer.concat(unfinished);
     let begin = 0;
     for (;;) {
       const end = content.indexOf(newline, begin) + 1;
@@ -124,13 +128,12 @@ function createSplitter() {
       if (lines.length > 0 && (id !== organization || bytes >= partBytes)) yield takeLines();
       organization = id;
       const line = withoutAbsent(content.subarray(afterId, end));
-      requireReadable(line);
+      requireReadable([line]);
       lines.push(line);
       bytes += line.length;
       begin = end;
     }
-    unfinished = content.subarray(begin);
-    requireReadable(unfinished);
+    unfinished = begin === content.length ? [] : [content.subarray(begin)];
   };
 
   return {
