@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Scope } from '../runner/scope.ts';
 
 /** The resources that a running process has used, from /proc (Linux only). */
@@ -16,6 +17,14 @@ export type ProcessUsage = {
 
 /** The unit of processor time in /proc, on every Linux that Node supports. */
 const ticksPerSecond = 100;
+
+/** The cores that a process uses in the next `seconds`. */
+export async function coresOf({ signal }: Scope, pid: number, seconds: number): Promise<number> {
+  const used = () => readUsage(pid)?.cpuSeconds ?? Number.NaN;
+  const [before, startedAt] = [used(), performance.now()];
+  await sleep(seconds * 1000, undefined, { signal });
+  return ((used() - before) * 1000) / (performance.now() - startedAt);
+}
 
 /** Null if the process has ended, and without /proc. */
 export function readUsage(pid: number): ProcessUsage | null {

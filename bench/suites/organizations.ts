@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { readTicks } from '../../src/purchase-store/tick-file.ts';
-import { readUsage } from '../measure/process-usage.ts';
+import { coresOf, readUsage } from '../measure/process-usage.ts';
 import { decimal, mebibytes } from '../report/tables.ts';
 import { type Scope, withScope } from '../runner/scope.ts';
 import { defineSuite } from '../runner/suite.ts';
@@ -78,20 +78,18 @@ async function measureIdle(scope: Scope, environment: ProgramEnvironment, second
   const worker = startService(scope, 'sync/main.ts', [], environment);
   const api = await startHttpServer(scope, 'src/commands/api.ts', environment);
   await sleep(10_000, undefined, { signal: scope.signal });
-  const read = () => ({ worker: readUsage(worker.pid), api: readUsage(api.pid) });
-  const before = read();
-  await sleep(seconds * 1000, undefined, { signal: scope.signal });
-  const after = read();
-  const cores = (name: 'worker' | 'api') =>
-    ((after[name]?.cpuSeconds ?? Number.NaN) - (before[name]?.cpuSeconds ?? Number.NaN)) / seconds;
+  const pids = [worker.pid, api.pid];
+  const [workerCores, apiCores] = (await Promise.all(
+    pids.map((pid) => coresOf(scope, pid, seconds)),
+  )) as [number, number];
   const openFiles = await Promise.all(
-    [worker.pid, api.pid].map(async (pid) => (await readdir(`/proc/${pid}/fd`)).length),
+    pids.map(async (pid) => (await readdir(`/proc/${pid}/fd`)).length),
   );
   return {
-    workerCores: cores('worker'),
-    apiCores: cores('api'),
+    workerCores,
+    apiCores,
     openFiles: openFiles.reduce((sum, each) => sum + each, 0),
-    residentBytes: (after.worker?.residentBytes ?? 0) + (after.api?.residentBytes ?? 0),
+    residentBytes: pids.reduce((sum, pid) => sum + (readUsage(pid)?.residentBytes ?? 0), 0),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { formatInstant } from '../domain/instant.ts';
 import type { PurchaseEngine } from '../domain/purchase-engine.ts';
+import { jsonOf } from '../process/json-file.ts';
 import {
   acceptedFormat,
   type ExportFormatName,
@@ -210,9 +211,7 @@ function requirePathParameters(request: FastifyRequest): void {
 /** The same key for the same values in any order and spelling. */
 function cacheKeyOf(url: string, path: unknown, query: unknown): string {
   const parameters = Object.entries({ ...(path as object), ...(query as object) }).sort();
-  return JSON.stringify([url, parameters], (_name, value) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
+  return jsonOf([url, parameters]);
 }
 
 function serializerOf(reply: FastifyReply): (body: unknown) => string {

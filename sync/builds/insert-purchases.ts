@@ -1,5 +1,6 @@
-import { type DuckDBConnection, DuckDBDataChunk, INTEGER } from '@duckdb/node-api';
+import { type DuckDBConnection, type DuckDBDataChunk, INTEGER } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
+import { appendChunks } from '../../src/duckdb/append.ts';
 import { runStatement, streamChunks } from '../../src/duckdb/connection.ts';
 import {
   createPreviousPurchases,
@@ -38,16 +39,12 @@ export async function insertPurchases(
   await connection.run(
     'create or replace temp table previous_purchase (of_any integer, of_status integer)',
   );
-  const appender = await connection.createAppender('previous_purchase', 'main', 'temp');
-  try {
-    for (const { ofAny, ofStatus } of added) {
-      const chunk = DuckDBDataChunk.create([INTEGER, INTEGER], ofAny.length);
-      chunk.setColumns([ofAny, ofStatus]);
-      appender.appendDataChunk(chunk);
-    }
-  } finally {
-    appender.closeSync();
-  }
+  await appendChunks(
+    connection,
+    { catalog: 'temp', table: 'previous_purchase' },
+    [INTEGER, INTEGER],
+    added.map(({ ofAny, ofStatus }) => [ofAny, ofStatus]),
+  );
   await runStatement(
     connection,
     sql`

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { reserveBytes } from '../../src/process/disk-reserve.ts';
+import { jsonOf } from '../../src/process/json-file.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import type { Builder } from '../../sync/builds/builder.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
@@ -65,8 +66,8 @@ const it = isolatedTest
         ({ result }) => result,
         () => null,
       );
-    const text = JSON.stringify(stored, digits);
-    while (JSON.stringify(await shown(), digits) !== text) await sleep(20);
+    const text = jsonOf(stored);
+    while (jsonOf(await shown()) !== text) await sleep(20);
   })
   /** A disk with the data folder. */
   .extend('disk', async ({ directory }, { onCleanup }) => {
@@ -74,8 +75,6 @@ const it = isolatedTest
     onCleanup(disk.unmount);
     return disk;
   });
-
-const digits = (_name: string, value: unknown) => (typeof value === 'bigint' ? `${value}` : value);
 
 /** Lets the first calls of a method fail. Returns when they were called. */
 function failing(method: 'load' | 'compact', failures: number) {

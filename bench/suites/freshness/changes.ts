@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeId } from '../../../src/domain/public-id.ts';
-import { readUsage } from '../../measure/process-usage.ts';
+import { coresOf } from '../../measure/process-usage.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
@@ -38,13 +38,13 @@ export const changes = defineSuite({
     const connections = organizations * (followersPerOrganization + 1);
     const service = await started.withApi({ CONNECTIONS_PER_ADDRESS: String(connections) });
     const [changing, ...idle] = service.shops as [BenchmarkShop, ...BenchmarkShop[]];
-    const coresAlone = await coresOf(scope, service, seconds);
+    const coresAlone = await coresOf(scope, service.api.pid, seconds);
     const begin = await beginOf(service, changing);
     const lags = await measureReceipts(scope, service, changing, begin, options);
     const rate = await measureRate(service, changing, begin);
     await followInIdleness(scope, service, idle);
     await sleep(settlingMs, undefined, { signal: scope.signal });
-    const coresOfIdle = (await coresOf(scope, service, seconds)) - coresAlone;
+    const coresOfIdle = (await coresOf(scope, service.api.pid, seconds)) - coresAlone;
     const followers = idle.length * followersPerOrganization;
     const figures = {
       receipts: lags.length,
@@ -68,13 +68,6 @@ export const changes = defineSuite({
     };
   },
 });
-
-async function coresOf(scope: Scope, { api }: RunningService, seconds: number): Promise<number> {
-  const used = () => readUsage(api.pid)?.cpuSeconds ?? Number.NaN;
-  const [before, startedAt] = [used(), performance.now()];
-  await sleep(seconds * 1000, undefined, { signal: scope.signal });
-  return ((used() - before) * 1000) / (performance.now() - startedAt);
-}
 
 async function beginOf({ get }: RunningService, shop: BenchmarkShop): Promise<string> {
   const { body } = await get('/v1/purchases/changes', shop);
