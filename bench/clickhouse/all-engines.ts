@@ -25,7 +25,7 @@ import { loadClickHouse } from './table.ts';
 export const allEngines = defineSuite({
   name: 'all-engines',
   description:
-    'over HTTP: DuckDB files, ClickHouse, Postgres (`npm ci --prefix test/clickhouse` first)',
+    'over HTTP: DuckDB files, ClickHouse, Postgres (`npm run bench:clickhouse` installs it)',
   isQuick: false,
   defaults: { purchases: 1_000_000, seed: 42, rounds: 5, withoutPostgres: false },
   async run({ options, scope, server }) {

@@ -97,13 +97,16 @@ async function execute(
 ): Promise<DuckDBMaterializedResult> {
   if (statement.values.length === 0) return connection.run(statement.text);
   const kept = keptStatements.get(connection);
-  const prepared = kept?.get(statement.text) ?? (await connection.prepare(statement.text));
+  let prepared = kept?.get(statement.text);
+  if (prepared === undefined) {
+    prepared = await connection.prepare(statement.text);
+    kept?.set(statement.text, prepared);
+  }
   try {
     prepared.bind(...boundValues(statement));
     return await prepared.run();
   } finally {
     if (kept === undefined) prepared.destroySync();
-    else kept.set(statement.text, prepared);
   }
 }
 

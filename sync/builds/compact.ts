@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { linesById } from '../../src/purchase-store/log.ts';
 import { isUpsert, type Records } from '../capture/records.ts';
-import { createLog, readBatches } from '../files/log-files.ts';
+import { createLog, publishedBatches } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Compacted } from './builder.ts';
@@ -35,7 +35,7 @@ export async function compact(
         if (store.published(organization.id)?.current.log !== current.log) {
           throw new Error('other files were published during the compaction');
         }
-        for (const batch of readBatches(path, published, merged.position)) log.append(batch);
+        for (const batch of publishedBatches(path, published, merged.position)) log.append(batch);
         await publishFiles(store, result, noGap, published, watermark);
       },
       discard: () => discardFiles(store, dataDirectory, result),
@@ -57,7 +57,7 @@ type Shortened = {
 function shorten(path: string, published: number, max: number): Shortened | null {
   const last = new Map<string, Buffer>();
   let position = 0;
-  for (const { lines, end } of readBatches(path, published)) {
+  for (const { lines, end } of publishedBatches(path, published)) {
     for (const [id, line] of linesById(lines)) {
       if (isUpsert(line)) last.set(id, line);
       else last.delete(id);

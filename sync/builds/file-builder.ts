@@ -7,7 +7,7 @@ import { createBases } from '../../src/purchase-store/open-store.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { createLog, type NewLog, readBatches, visibleAtOnce } from '../files/log-files.ts';
+import { createLog, type NewLog, publishedBatches, visibleAtOnce } from '../files/log-files.ts';
 import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import { unfinishedBasePath } from './base-file.ts';
@@ -91,7 +91,7 @@ export function createFileBuilder(store: FileStore, options: FileBuilderOptions)
       const copied = { organization, base: current.base, log, purchases: current.purchases };
       try {
         const path = join(directoryOf(organization), current.log);
-        for (const batch of readBatches(path, tick)) log.append(batch);
+        for (const batch of publishedBatches(path, tick)) log.append(batch);
         const since = await appendChanges(database, organization, [log, gap], build);
         gap.until = since;
         const merged = await merge(

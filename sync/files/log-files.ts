@@ -49,7 +49,7 @@ export function createLog(directory: string): NewLog {
 }
 
 /** The batches of ticks up to `published` after the position `from`. `end` is the position after each. */
-export function* readBatches(
+export function* publishedBatches(
   path: string,
   published: number,
   from = 0,

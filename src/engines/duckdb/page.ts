@@ -119,7 +119,7 @@ const [idIndex, creationIndex] = ['id', 'created_at'].map((name) =>
   purchaseColumns.findIndex((column) => column.name === name),
 ) as [number, number];
 
-/** By position, because the columns of a union have no other names than its first part gives them. */
+/** By position, because the union shows `created_at` as a number of another name. */
 const newestFirst = raw(`${creationIndex + 1} desc, ${idIndex + 1} desc`);
 
 const positionOf = (row: DuckDBRow): PurchasePlace => ({

@@ -35,9 +35,10 @@ export function readFreshnessRequirement(
 
 export type MinimumFreshness = {
   /**
-   * Without a minimum, calls `respond`. Otherwise calls it once the purchases show `minimum` or later, and again if its data prove to be
-   * older: while Postgres served it, an older first generation may have been published. `respond`
-   * passes the instant of its data to `requireFresh`. Rejects with conflict after the maximum wait.
+   * Without a minimum, calls `respond`. Otherwise calls it once the purchases show `minimum` or later,
+   * and again if its data prove to be older: while Postgres served it, an older first generation may
+   * have been published. `respond` passes the instant of its data to `requireFresh`. Rejects with
+   * conflict after the maximum wait.
    */
   respondWhenFresh<Response>(
     requirement: FreshnessRequirement,
