@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { ApiError } from './errors.ts';
 
 /** Waiting requests of one API key. Each occupies a connection, but no query slot. */
@@ -14,27 +13,31 @@ export type WaitingRequests = {
 };
 
 export function createWaitingRequests(): WaitingRequests {
-  const stopping = new AbortController();
-  // Each waiting request listens to it.
-  setMaxListeners(0, stopping.signal);
-  const waiting = new Map<bigint, number>();
-  const add = (keyId: bigint, change: number): void => {
-    const count = (waiting.get(keyId) ?? 0) + change;
-    if (count === 0) waiting.delete(keyId);
-    else waiting.set(keyId, count);
-  };
+  const waiting = new Map<bigint, Set<AbortController>>();
+  let isStopping = false;
   return {
     begin(keyId) {
-      if ((waiting.get(keyId) ?? 0) >= maxWaitingPerKey) {
+      const ofKey = waiting.get(keyId) ?? new Set();
+      if (ofKey.size >= maxWaitingPerKey) {
         throw new ApiError(
           'rate_limited',
           `This API key has ${maxWaitingPerKey} requests that wait for changes, which is as many as it may have.`,
           { retryAfter: 1, limit: 'waiting_requests' },
         );
       }
-      add(keyId, 1);
-      return { signal: stopping.signal, end: () => add(keyId, -1) };
+      // Of each request: a signal compares a new listener with all that it has.
+      const request = new AbortController();
+      if (isStopping) request.abort();
+      waiting.set(keyId, ofKey.add(request));
+      const end = () => {
+        ofKey.delete(request);
+        if (ofKey.size === 0) waiting.delete(keyId);
+      };
+      return { signal: request.signal, end };
     },
-    stop: () => stopping.abort(),
+    stop() {
+      isStopping = true;
+      for (const ofKey of waiting.values()) for (const request of ofKey) request.abort();
+    },
   };
 }
