@@ -34,10 +34,10 @@ export function extendDictionaries(
     const { value } = dictionary;
     const column = columnOf(dictionary);
     const known = entries(dictionary);
-    const { table: target, label } = entriesOf(dictionary);
+    const { table: target, dictionary: position } = entriesOf(dictionary);
     return `
-      insert into ${target} (${label === null ? '' : 'label, '}key, ${value})
-      select ${label === null ? '' : `${label}, `}
+      insert into ${target} (${position === null ? '' : 'dictionary, '}key, ${value})
+      select ${position === null ? '' : `${position}, `}
         (select coalesce(max(key) + 1, ${firstKey(dictionary)}) from ${known}) + row_number() over () - 1,
         value
       from (

@@ -8,7 +8,7 @@ import {
 } from '../domain/purchase.ts';
 import { queryRows } from '../duckdb/connection.ts';
 import { previousQuarters } from './previous-purchases.ts';
-import { creationQuarter, quarterHourSql } from './quarter-hours.ts';
+import { creationQuarter } from './quarter-hours.ts';
 
 /**
  * The layout of an organization's files. The worker rebuilds files of another version, so every
@@ -134,20 +134,20 @@ const dictionaryTable = (catalog: string, { table, value, name }: Dictionary): s
 /** Where a file has the entries of a dictionary. */
 export type Entries = {
   readonly table: string;
-  /** Of these entries, in a table with the entries of all labels; null in a table of their own. */
-  readonly label: number | null;
+  /** The position of the dictionary in a table with the entries of all; null in a table of its own. */
+  readonly dictionary: number | null;
 };
 
 export const entriesOfBase = (catalog: string, { table }: Dictionary): Entries => ({
   table: `${catalog}.${table}`,
-  label: null,
+  dictionary: null,
 });
 
-/** A delta has one table for all labels: each more would take 0.8 ms to create and fill. */
-export const entriesOfDelta = (catalog: string, { name, table }: Dictionary): Entries =>
-  name === 'customer'
-    ? { table: `${catalog}.${table}`, label: null }
-    : { table: `${catalog}.label`, label: purchaseLabels.indexOf(name) };
+/** A delta has one table for all dictionaries: each more would take 0.8 ms to create and fill. */
+export const entriesOfDelta = (catalog: string, { name }: Dictionary): Entries => ({
+  table: `${catalog}.entry`,
+  dictionary: dictionaries.findIndex((each) => each.name === name),
+});
 
 /** The DDL of an empty base, attached as `catalog`. */
 export const createBaseLayout = (catalog: string): string => `
@@ -170,26 +170,6 @@ export async function requireBase(
   throw new Error(`${name} is another file, or not complete`);
 }
 
-/**
- * Inserts the row of sign 0 into a delta. DuckDB groups dense keys by direct addressing only if it
- * knows their minimum and maximum in each part of a UNION. It knows none of a part that is empty or
- * that a filter excludes as a whole, and then hashes all rows of the base: that took twenty times as
- * long. Queries for statistics always read this row. Its instant is near the others, or `otherwise`
- * (microseconds) if there are none, and no customer has its key.
- */
-export const insertPlaceholder = (
-  { base, delta }: { base: string; delta: string },
-  otherwise: bigint,
-): string => `
-  insert into ${delta}.change by name
-  select 0 as sign, 0 as id, 0 as customer_id, ${placeholderCustomer} as customer_key,
-    0 as purchase_value_in_cents, created_at, created_at as updated_at,
-    ${quarterHourSql('epoch_us(created_at)')} as ${creationQuarter.name}
-  from (
-    select coalesce((select min(created_at) from ${base}.purchase),
-      (select min(created_at) from ${delta}.change), make_timestamp(${otherwise})) as created_at
-  )`;
-
 /** The customer key of the row of sign 0. */
 export const placeholderCustomer = -1;
 
@@ -199,10 +179,11 @@ export const createDeltaLayout = (catalog: string): string => `
     -- -1: a purchase as the base has it, which was changed or deleted since. It may lack the
     -- columns that are not among supersededColumns.
     -- 1: a purchase that was changed or added, as it is now.
-    -- 0: a row that counts for nothing (see insertPlaceholder).
+    -- 0: a row that counts for nothing (see encodePlaceholder).
     sign tinyint not null,
     ${purchaseColumnsSql}
   );
-  ${dictionaryTable(catalog, customerDictionary)}
-  -- The positions of labels in purchaseLabels.
-  create table ${catalog}.label (label utinyint not null, key integer not null, value varchar not null);`;
+  -- The positions of their dictionaries in dictionaries. Customers have an id, labels a value.
+  create table ${catalog}.entry (
+    dictionary utinyint not null, key integer not null, id bigint, value varchar
+  );`;

@@ -65,6 +65,8 @@ export type PendingBatches = {
 export type OpenStore<Content, Files extends NamedFiles = Current> = {
   readonly current: Files;
   readonly catalogs: StoreCatalogs;
+  /** What the delta changed when the store was opened. */
+  readonly applied: Applied;
   readonly base: SharedFile<Content>;
   readonly logDescriptor: number;
   /** The part of the log that the delta shows. */
@@ -109,8 +111,8 @@ export async function openStore<Content, Files extends NamedFiles>(
     const log = descriptor;
     const read = () => readRange(log, 0, part.position);
     const replayed = { path, lines: part.lines, read };
-    const delta = await createDelta(connection, catalogs, replayed, current.asOf);
-    return createStore(current, base, descriptor, delta, part);
+    const created = await createDelta(connection, catalogs, replayed, current.asOf);
+    return createStore(current, base, descriptor, created, part);
   } catch (error) {
     await detach(connection, catalogs.delta);
     if (descriptor !== null) closeSync(descriptor);
@@ -134,13 +136,14 @@ function createStore<Content, Files extends NamedFiles>(
   current: Files,
   base: SharedFile<Content>,
   descriptor: number,
-  delta: Delta,
+  { delta, applied }: { readonly delta: Delta; readonly applied: Applied },
   replayed: LogPart,
 ): OpenStore<Content, Files> {
   let part = replayed;
   return {
     current,
     catalogs: delta.catalogs,
+    applied,
     base,
     logDescriptor: descriptor,
     part: () => part,

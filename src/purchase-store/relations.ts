@@ -41,8 +41,8 @@ export function signedPurchases(
 }
 
 /** Selects the keys and values of a file's entries of a dictionary. */
-export const selectEntries = ({ table, label }: Entries, { value }: Dictionary): string =>
-  `select key, ${value} from ${table}${label === null ? '' : ` where label = ${label}`}`;
+export const selectEntries = ({ table, dictionary }: Entries, { value }: Dictionary): string =>
+  `select key, ${value} from ${table}${dictionary === null ? '' : ` where dictionary = ${dictionary}`}`;
 
 /** The entries of a dictionary: those of the base, and those that the base lacks. */
 export function dictionaryEntries({ base, delta }: StoreCatalogs, dictionary: Dictionary): Sql {

@@ -9,12 +9,8 @@ import {
   organizationDirectory,
   serializeCurrent,
 } from '../../src/purchase-store/current.ts';
-import {
-  createBaseLayout,
-  createDeltaLayout,
-  insertPlaceholder,
-  layoutVersion,
-} from '../../src/purchase-store/layout.ts';
+import { createDelta } from '../../src/purchase-store/delta/delta.ts';
+import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { readBootId, type TickFile, writeTick } from '../../src/purchase-store/tick-file.ts';
@@ -24,12 +20,8 @@ import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 /** Creates a base and a delta without purchases in memory, and attaches them as `base` and `delta`. */
 export async function attachEmptyStore(connection: DuckDBConnection): Promise<StoreCatalogs> {
   const catalogs = { base: 'base', delta: 'delta' };
-  await connection.run(`
-    attach ':memory:' as base;
-    attach ':memory:' as delta;
-    ${createBaseLayout('base')};
-    ${createDeltaLayout('delta')};
-    ${insertPlaceholder(catalogs, 0n)}`);
+  await connection.run(`attach ':memory:' as base; ${createBaseLayout('base')}`);
+  await createDelta(connection, catalogs, { path: '', lines: 0, read: () => Buffer.alloc(0) }, 0n);
   return catalogs;
 }
 

@@ -4,7 +4,7 @@ import sql, { raw } from 'sql-template-tag';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchasePlace } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import type { Applied } from '../../purchase-store/delta/delta.ts';
+import { type Applied, emptyBase, readApplied } from '../../purchase-store/delta/delta.ts';
 import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { createBoundedCache } from './bounded-cache.ts';
@@ -69,35 +69,39 @@ export type GenerationSummary = {
   readonly isEmpty: boolean;
 };
 
-/** Reads the summary of a base and a delta. DuckDB needs no scan of the base for it. */
+/**
+ * The generation of a base and a delta, which changed what `applied` says. DuckDB needs no scan of the base
+ * for it.
+ */
 export async function createGeneration(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
+  applied?: Applied,
   ofBase = createBaseCache(),
 ): Promise<Generation> {
-  const { base, delta } = catalogs;
-  const bounds = raw('min(created_at) as first, max(created_at) as last');
+  const summary = await readBaseSummary(connection, catalogs, ofBase);
+  const labels = createLabelCache(catalogs, ofBase.labels);
+  const generation = generationWith(catalogs, labels, ofBase, summary);
+  return nextGeneration(generation, applied ?? (await readApplied(connection, catalogs)));
+}
+
+async function readBaseSummary(
+  connection: DuckDBConnection,
+  { base }: StoreCatalogs,
+  ofBase: BaseCache,
+): Promise<GenerationSummary> {
+  if (base === emptyBase) return { purchases: 0, first: 0n, last: 0n, isEmpty: true };
   const [row] = await queryRows(
     connection,
     sql`
-      select sum(purchases)::bigint, epoch_us(min(first)), epoch_us(max(last)), max(quarter)
-      from (
-        select count(*) as purchases, ${bounds}, min(${raw(creationQuarter.name)}) as quarter
-        from ${raw(base)}.purchase
-        union all
-        select coalesce(sum(sign), 0), ${bounds}, null from ${raw(delta)}.change where sign <> 0
-      )`,
+      select count(*), epoch_us(min(created_at)), epoch_us(max(created_at)),
+        min(${raw(creationQuarter.name)})
+      from ${raw(base)}.purchase`,
   );
-  const [purchases, first, last, firstQuarter] = row as [
-    bigint,
-    bigint | null,
-    bigint | null,
-    number | null,
-  ];
-  ofBase.firstQuarter = firstQuarter;
-  const bounded = { first: first ?? 0n, last: last ?? 0n, isEmpty: first === null };
-  const summary = { purchases: Number(purchases), ...bounded };
-  return generationWith(catalogs, createLabelCache(catalogs, ofBase.labels), ofBase, summary);
+  const [purchases, first, last, quarter] = row as [bigint, bigint?, bigint?, number?];
+  ofBase.firstQuarter = quarter ?? null;
+  const isEmpty = first == null;
+  return { purchases: Number(purchases), first: first ?? 0n, last: last ?? 0n, isEmpty };
 }
 
 /** The generation after changes. It shares the labels, which never change. */

@@ -274,8 +274,9 @@ export class ServedOrganization {
       const store = await withEviction(() =>
         openStore(connection, bases, this.#directory, current, options),
       );
-      const { cache } = store.base.content;
-      const generation = await createGeneration(connection, store.catalogs, cache);
+      const { catalogs, applied, base } = store;
+      const { cache } = base.content;
+      const generation = await createGeneration(connection, catalogs, applied, cache);
       const version = { generation, shown: this.#shown.advance(current, tick) };
       await this.#replace(new OpenedStore(instance, store, stamp, version));
     } catch (error) {

@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw } from 'sql-template-tag';
 import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
+import { emptyBase } from '../../purchase-store/delta/delta.ts';
 import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { addedCustomers, countOpen, openPart } from './customers.ts';
@@ -56,6 +57,11 @@ async function countCustomers(
   connection: DuckDBConnection,
   { catalogs, ofBase }: Generation,
 ): Promise<bigint> {
+  const added = sql`select customer_key from (${addedCustomers(catalogs)}) group by 1`;
+  if (catalogs.base === emptyBase) {
+    const [row] = await queryRows(connection, sql`select count(*) from (${added})`);
+    return row?.[0] as bigint;
+  }
   ofBase.customers ??= await readBaseCustomers(connection, catalogs);
   const { count, greatestKey, hasUnused } = ofBase.customers;
   const isNew = hasUnused
@@ -65,10 +71,9 @@ async function countCustomers(
     connection,
     sql`
       select * from (
-        select count(*)
-        from (select distinct customer_key from (${addedCustomers(catalogs)})) ${isNew}
+        select count(*) from (${added}) ${isNew}
       ) as added, ${openPart(catalogs, 'superseded')}`,
   );
-  const [added, open] = row as [bigint, bigint];
-  return count + added + (await countOpen(connection, catalogs, 'superseded', open));
+  const [isAdded, open] = row as [bigint, bigint];
+  return count + isAdded + (await countOpen(connection, catalogs, 'superseded', open));
 }

@@ -1,10 +1,10 @@
-import { type DuckDBConnection, TINYINT } from '@duckdb/node-api';
+import { type DuckDBConnection, type DuckDBValue, TINYINT } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { purchaseColumns } from '../../domain/purchase.ts';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
-import { createDeltaLayout, insertPlaceholder, supersededColumns } from '../layout.ts';
+import { createDeltaLayout, supersededColumns } from '../layout.ts';
 import type { StoreCatalogs } from '../relations.ts';
 import {
   createDictionaryKeys,
@@ -12,7 +12,7 @@ import {
   firstKeys,
   readNextKeys,
 } from './dictionary-keys.ts';
-import { encodedTypes, encodePurchases } from './encode.ts';
+import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
 import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { replay } from './replay.ts';
 
@@ -29,6 +29,14 @@ export type LogPart = {
   read(): Buffer;
 };
 
+/** How a delta changes. */
+export type Applied = {
+  /** The change of the number of purchases. */
+  readonly purchases: number;
+  /** Of the purchases as they are now, at least the earliest and the latest; microseconds since 1970. */
+  readonly instants: readonly bigint[];
+};
+
 /**
  * Up to so many lines are applied one by one: the statements that replay a log take 45 ms for 25
  * records as for 1,000, which one by one take 8 and 20.
@@ -42,10 +50,9 @@ export const maxLinesOneByOne = 2_000;
 export async function createDelta(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
-  part: LogPart,
+  { path, lines, read }: LogPart,
   otherwise: bigint,
-): Promise<Delta> {
-  const { path, lines } = part;
+): Promise<{ readonly delta: Delta; readonly applied: Applied }> {
   const isReplayed = lines > maxLinesOneByOne;
   await connection.run(`attach ':memory:' as ${catalogs.delta}`);
   return inTransaction(connection, async () => {
@@ -54,19 +61,40 @@ export async function createDelta(
     const isEmpty = !isReplayed && catalogs.base === emptyBase;
     const nextKeys = isEmpty ? firstKeys() : await readNextKeys(connection, catalogs);
     const delta = { catalogs, dictionaryKeys: createDictionaryKeys(catalogs, nextKeys) };
-    if (!isReplayed) await writeChanges(connection, delta, decodeRecords(part.read()), isEmpty);
-    await connection.run(insertPlaceholder(catalogs, otherwise));
-    return delta;
+    const replayed = isReplayed ? await readApplied(connection, catalogs) : null;
+    const changed = isReplayed ? [] : decodeRecords(read());
+    const near = [
+      ...(await earliestOf(connection, catalogs.base)),
+      ...(replayed?.instants ?? instantsOf(changed)),
+    ];
+    const placeholder = encodePlaceholder(near[0] ?? otherwise);
+    const written = await writeChanges(connection, delta, changed, { isEmpty, placeholder });
+    return { delta, applied: replayed ?? written };
   });
 }
 
-/** How a delta changes. */
-export type Applied = {
-  /** The change of the number of purchases. */
-  readonly purchases: number;
-  /** Of the purchases as they are now; microseconds since 1970. */
-  readonly instants: readonly bigint[];
-};
+/** What a delta changes. */
+export async function readApplied(
+  connection: DuckDBConnection,
+  { delta }: StoreCatalogs,
+): Promise<Applied> {
+  const [row] = await queryRows(
+    connection,
+    sql`
+      select coalesce(sum(sign), 0)::bigint, epoch_us(min(created_at)), epoch_us(max(created_at))
+      from ${raw(delta)}.change where sign <> 0`,
+  );
+  const [purchases, ...instants] = row as [bigint, bigint | null, bigint | null];
+  return { purchases: Number(purchases), instants: instants.filter((each) => each !== null) };
+}
+
+/** The first instant of the purchases of a base; none if it is empty. */
+async function earliestOf(connection: DuckDBConnection, base: string): Promise<bigint[]> {
+  if (base === emptyBase) return [];
+  const first = sql`select epoch_us(min(created_at)) from ${raw(base)}.purchase`;
+  const [row] = await queryRows(connection, first);
+  return row?.[0] == null ? [] : [row[0] as bigint];
+}
 
 /**
  * Applies changed purchases, each of which is named once, in one transaction, and calls
@@ -85,27 +113,38 @@ export async function applyChanges(
   });
 }
 
+/** A new delta has nothing to supersede if it `isEmpty` like its base. It gets a row of sign 0. */
+type Creation = { readonly isEmpty: boolean; readonly placeholder: readonly DuckDBValue[] };
+
 async function writeChanges(
   connection: DuckDBConnection,
   { catalogs, dictionaryKeys }: Delta,
   changed: readonly ChangedPurchase[],
-  isEmpty = false,
+  creation: Creation | null = null,
 ): Promise<Applied> {
   let purchases = 0;
   const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
   const encoded = await encodePurchases(connection, rows, dictionaryKeys);
-  for (let at = 0; !isEmpty && at < changed.length; at += maxListedIds) {
+  for (let at = 0; creation?.isEmpty !== true && at < changed.length; at += maxListedIds) {
     const ids = changed.slice(at, at + maxListedIds).map(({ id }) => id);
     purchases -= await supersede(connection, catalogs, ids);
   }
   const added = [rows.map(() => 1), ...encoded];
+  const placeholder = creation && [0, ...creation.placeholder];
+  const appended =
+    placeholder === null
+      ? added
+      : added.map((each, index) => [...each, placeholder[index] ?? null]);
   const table = { catalog: catalogs.delta, table: 'change' };
-  await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
+  await appendColumns(connection, table, [TINYINT, ...encodedTypes], appended);
   purchases += rows.length;
-  return { purchases, instants: rows.map((row) => row[createdAt] as bigint) };
+  return { purchases, instants: instantsOf(changed) };
 }
 
 const createdAt = purchaseColumns.findIndex(({ name }) => name === 'created_at');
+
+const instantsOf = (changed: readonly ChangedPurchase[]): bigint[] =>
+  changed.flatMap(({ row }) => (row === null ? [] : [row[createdAt] as bigint]));
 
 /** Ids of one statement. */
 const maxListedIds = 500;

@@ -9,7 +9,7 @@ import {
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { type Dictionary, dictionaries, entriesOfDelta, firstKey } from '../layout.ts';
+import { type Dictionary, dictionaries, firstKey } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 
 /** A customer's id, or a label. */
@@ -84,11 +84,10 @@ export function createDictionaryKeys(catalogs: StoreCatalogs, nextKeys: NextKeys
     const added: AddedEntry[] = [];
     for (const [dictionary, values] of missing) {
       const cache = cacheOf(dictionary);
-      const { label } = entriesOfDelta(catalogs.delta, dictionary);
       let key = nextKeys.get(dictionary) as number;
       for (const value of values) {
         if (cache.has(value)) continue;
-        added.push({ label, key, value });
+        added.push({ dictionary, key, value });
         cache.set(value, key++);
       }
       nextKeys.set(dictionary, key);
@@ -121,30 +120,25 @@ function lookUp(
 
 const typeOf = ({ name }: Dictionary): string => (name === 'customer' ? 'bigint' : 'varchar');
 
-/** `label` is null for a customer. */
 type AddedEntry = {
-  readonly label: number | null;
+  readonly dictionary: Dictionary;
   readonly key: number;
   readonly value: DictionaryValue;
 };
 
-async function appendEntries(
+const appendEntries = (
   connection: DuckDBConnection,
   catalog: string,
   added: readonly AddedEntry[],
-): Promise<void> {
-  const labels = added.filter(({ label }) => label !== null);
-  const customers = added.filter(({ label }) => label === null);
-  const keysAndValues = (entries: readonly AddedEntry[]) => [
-    entries.map(({ key }) => key),
-    entries.map(({ value }) => value),
-  ];
-  await appendColumns(
+): Promise<void> =>
+  appendColumns(
     connection,
-    { catalog, table: 'label' },
-    [UTINYINT, INTEGER, VARCHAR],
-    [labels.map(({ label }) => label), ...keysAndValues(labels)],
+    { catalog, table: 'entry' },
+    [UTINYINT, INTEGER, BIGINT, VARCHAR],
+    [
+      added.map(({ dictionary }) => dictionaries.indexOf(dictionary)),
+      added.map(({ key }) => key),
+      added.map(({ value }) => (typeof value === 'bigint' ? value : null)),
+      added.map(({ value }) => (typeof value === 'bigint' ? null : value)),
+    ],
   );
-  const types = [INTEGER, BIGINT];
-  await appendColumns(connection, { catalog, table: 'customer' }, types, keysAndValues(customers));
-}
