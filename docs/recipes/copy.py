@@ -18,15 +18,14 @@ try:
             copy = {}
             continue
         page = json.load(response)
-        if copy:
-            for purchase in page["data"]:
-                copy["purchases"].pop(purchase["id"], None)
-                if not purchase.pop("deleted"):
-                    copy["purchases"][purchase["id"]] = purchase
-        else:
-            export = get("export?format=ndjson", {"X-Min-Data-As-Of": response.headers["X-Data-As-Of"]})
-            rows = [json.loads(line) for line in export.read().splitlines()]
+        if not copy:
+            shown = {"X-Min-Data-As-Of": response.headers["X-Data-As-Of"]}
+            rows = map(json.loads, get("export?format=ndjson", shown))
             copy["purchases"] = {row["id"]: row for row in rows}
+        for purchase in page["data"]:
+            copy["purchases"].pop(purchase["id"], None)
+            if not purchase.pop("deleted"):
+                copy["purchases"][purchase["id"]] = purchase
         copy["cursor"], has_more = page["next_cursor"], page["has_more"]
 finally:
     with open("copy.part", "w") as file:
