@@ -3,6 +3,9 @@ import type { Logger } from 'pino';
 /** Enough for a thousand connections and organizations. */
 const enough = 4_096;
 
+/** An error of Node or DuckDB. */
+export const isOutOfFiles = (error: unknown): boolean => /too many open files/i.test(String(error));
+
 /** Warns if the process may open few files: requests fail at the limit, of every organization. */
 export function warnOfFewOpenFiles(log: Logger): void {
   // Otherwise, the report resolves the name of each peer. The types of Node 20 lack the property.

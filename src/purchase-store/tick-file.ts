@@ -116,8 +116,11 @@ export function createTickReader(dataDirectory: string): TickReader {
   const refresh = () => {
     const folderStamp = stampOrNothing(directory);
     if (folderStamp === readStamp && performance.now() - readAt < maxAgeMs) return;
+    const names = namesIn(directory);
+    // Without a free descriptor, the folder cannot be listed.
+    if (names.length === 0 && folderStamp !== null) return;
     const latest: typeof known = new Map();
-    for (const name of namesIn(directory)) {
+    for (const name of names) {
       if (!name.endsWith(suffix)) continue;
       const path = join(directory, name);
       const stamp = stampOrNothing(path);

@@ -13,6 +13,7 @@ import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import { purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
+import { runProgram } from '../support/program.ts';
 import { attachEmptyBase, publishFiles, publishTick } from '../support/store-files.ts';
 
 // Until a file is detached, DuckDB keeps information on its deleted rows in memory: here 1.5 MB of
@@ -139,5 +140,21 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
       expect(counts).toEqual(large.map(() => remaining));
     }
     expect(errors).toEqual([]);
+  });
+});
+
+describe('an engine with more organizations than files that it may open', () => {
+  it('closes the files that it did not use for longest', async ({ directory, onTestFinished }) => {
+    const organizations = 150;
+    for (let id = 1; id <= organizations; id += 1) {
+      const lines = [upsertLine(purchaseRow({ id: BigInt(id) }))];
+      publishFiles(directory, BigInt(id), recordsOf(lines));
+    }
+    publishTick(directory, 1);
+    const args = [directory, String(organizations)];
+    const program = runProgram('test/support/count-purchases.ts', args, {}, { maxOpenFiles: 120 });
+    onTestFinished(() => void program.child.kill('SIGKILL'));
+    expect(await program.exited(), program.output()).toBe(0);
+    expect(program.stdout()).toBe(`${organizations} purchases\n`);
   });
 });

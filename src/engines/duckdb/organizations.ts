@@ -2,6 +2,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import { type DataVersion, NoGenerationError } from '../../domain/purchase-engine.ts';
 import { isOutOfMemory } from '../../duckdb/memory.ts';
+import { isOutOfFiles } from '../../process/open-files.ts';
 import { createBases } from '../../purchase-store/open-store.ts';
 import { createTickReader } from '../../purchase-store/tick-file.ts';
 import { createBaseCache } from './generation.ts';
@@ -28,7 +29,7 @@ export type Organizations = {
   unavailability(organizationId: bigint): Unavailability;
   /** The organizations whose files are open, and the earliest instant that their responses show. */
   state(): { readonly open: number; readonly oldestAsOf: bigint | null };
-  /** Runs `work`. If DuckDB runs out of memory, closes unused files and runs `work` once more. */
+  /** Runs `work`. If memory or descriptors run out, closes unused files and runs `work` once more. */
   withEviction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
 };
@@ -150,7 +151,7 @@ function createEviction(
     try {
       return await work();
     } catch (error) {
-      if (!isOutOfMemory(error)) throw error;
+      if (!isOutOfMemory(error) && !isOutOfFiles(error)) throw error;
       // Half: a query that fits into no memory must not evict every file each time.
       evicting ??= evictBeyond(Math.floor(weightOfAll() / 2)).finally(() => {
         evicting = null;

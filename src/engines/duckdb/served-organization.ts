@@ -35,7 +35,7 @@ type ServedOrganizationOptions = {
   readonly ticks: TickReader;
   /** Opens one organization at a time: each occupies a thread of libuv's pool. */
   readonly opening: PQueue;
-  /** Runs `work`, and once more after an eviction if DuckDB runs out of memory. */
+  /** Runs `work`, and once more after an eviction if memory or descriptors run out. */
   readonly withEviction: <Result>(work: () => Promise<Result>) => Promise<Result>;
   readonly onOpened: () => Promise<void>;
   readonly onError: (organizationId: bigint, error: unknown) => void;
@@ -261,7 +261,9 @@ export class ServedOrganization {
     const { instance, bases, ticks, withEviction } = this.#options;
     const tick = ticks.of(this.id);
     const stamp = stampOf(this.#currentFile);
-    const current = stamp === null ? null : readCurrent(this.#directory, layoutVersion);
+    const current = await withEviction(async () =>
+      stamp === null ? null : readCurrent(this.#directory, layoutVersion),
+    );
     if (current === null || this.#damaged.includes(current)) {
       this.#unavailability = current === null ? 'not_loaded' : 'damaged';
       await this.#replace(null);
