@@ -112,7 +112,7 @@ export async function startServer(
           onError: (organizationId, error) =>
             log.error({ organization: String(organizationId), err: error }, 'a log is damaged'),
         })
-      : null;
+      : clickhouse.changes;
   const writeExport = createExportWriter({
     dataDirectory,
     threads: settings.duckdbThreads,

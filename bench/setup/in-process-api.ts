@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
 import { resources } from '../../src/resources/resources.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import type { Scope } from '../runner/scope.ts';
@@ -13,14 +14,15 @@ export function createInProcessApi(
   database: Database,
   purchases: PurchaseEngine,
 ): (url: string, shop: BenchmarkShop) => Promise<string> {
+  const settings = readSettings({});
   const app = createApp({
-    ...readSettings({}),
+    ...settings,
     resources,
     keyDatabase: database,
     services: {
       database,
       purchases,
-      changes: null,
+      changes: createChangeFeed({ dataDirectory: settings.dataDirectory, onError() {} }),
       writeExport: () => {
         throw new Error('benchmarks export from the real API only');
       },

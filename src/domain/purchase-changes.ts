@@ -1,26 +1,11 @@
 import type { Purchase } from './purchase.ts';
 
-/** A position in the change feed of an organization, between two records of its logs. */
-export type ChangePosition = {
-  /** No other log of any organization has this name. */
-  readonly log: string;
-  /** The bytes of the log before the batch of the next record. */
-  readonly batch: number;
-  /** The records of this batch before the position. If there are any, the batch exists. */
-  readonly record: number;
-  /**
-   * Of this batch if `record` is not 0, otherwise of the one before it; null at the begin of a log. After
-   * a crash of the machine, other batches may follow at the same place.
-   */
-  readonly checksum: number | null;
-};
-
 /** A purchase as it is now, or null if it was deleted or moved to another organization. */
 export type PurchaseChange = { readonly id: bigint; readonly purchase: Purchase | null };
 
 export type ChangesQuery = {
-  /** Null: the present end of the feed. */
-  readonly after: ChangePosition | null;
+  /** A position, as a page states it. Null: the present end of the feed. */
+  readonly after: string | null;
   readonly limit: number;
 };
 
@@ -29,7 +14,8 @@ export type ChangesPage = {
   readonly changes: readonly PurchaseChange[];
   /** False if the changes before `next` are all that the instant of the page includes. */
   readonly hasMore: boolean;
-  readonly next: ChangePosition;
+  /** The name of a feed or log, and numbers, which clients do not interpret. */
+  readonly next: string;
   /** The instant that the organization shows; microseconds since 1970. */
   readonly asOf: bigint;
 };

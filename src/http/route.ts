@@ -75,12 +75,10 @@ export type Route<
       readonly kind: 'feed';
       readonly table: ResponseTable<z.output<Response>>;
       waitSeconds(query: z.output<Query>): number;
-      /** Throws if there is no feed. */
-      feed(): ChangeFeed;
+      readonly feed: ChangeFeed;
       /** `ended` ends the wait for a change. */
       handle(
         request: ApiRequest<z.output<Path>, z.output<Query>>,
-        feed: ChangeFeed,
         ended: AbortSignal | undefined,
       ): Promise<HandlerResult<z.output<Response>>>;
     }

@@ -111,7 +111,7 @@ async function respondFromFeed(
   { freshness, waiting }: ServeOptions,
 ): Promise<SerializedResponse> {
   const format = formatOf(route, request, apiRequest);
-  const feed = route.feed();
+  const { feed } = route;
   const { keyId, source } = apiRequest.credential;
   const requirement = readFreshnessRequirement(request, {
     freshness: (organizationId) => feed.freshness(organizationId, source),
@@ -123,7 +123,7 @@ async function respondFromFeed(
   const slot = route.waitSeconds(apiRequest.query) > 0 ? waiting.begin(keyId) : null;
   try {
     return await freshness.respondWhenFresh(requirement, async (requireFresh) => {
-      const page = await route.handle(apiRequest, feed, slot?.signal);
+      const page = await route.handle(apiRequest, slot?.signal);
       requireFresh(page.asOf);
       return serializeResult({ route, format, serialize }, page);
     });

@@ -17,8 +17,7 @@ export type Services = {
   /** The operational Postgres. */
   readonly database: Database;
   readonly purchases: PurchaseEngine;
-  /** Null if the store of purchases has none. */
-  readonly changes: ChangeFeed | null;
+  readonly changes: ChangeFeed;
   readonly writeExport: ExportWriter;
   /** The base of `html_url`, without a slash at its end. */
   readonly publicAppUrl: string;

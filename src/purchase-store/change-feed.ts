@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import {
   type ChangeFeed,
-  type ChangePosition,
   type ChangesPage,
   type ChangesQuery,
   NoChangeFeedError,
   UnknownPositionError,
 } from '../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../domain/wait-until-fresh.ts';
+import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
 import { createChangeWatcher } from './change-watcher.ts';
 import { beginOfLog, findEnd, readChanges } from './changes.ts';
 import {
@@ -70,14 +70,17 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     organizationId: bigint,
     source: string,
     { after, limit }: ChangesQuery,
-  ): StampedCurrent & { readonly page: ChangesPage } => {
+  ): StampedCurrent & { readonly page: ChangesPage; readonly end: number } => {
+    const position = after === null ? null : decodePosition(after);
     const directory = organizationDirectory(dataDirectory, organizationId);
     for (;;) {
       const { stamp, current, published, asOf } = view(organizationId, source);
       try {
-        if (after !== null) {
-          const changes = readChanges(directory, current, published, { after, limit });
-          return { page: { ...changes, asOf }, stamp, current };
+        if (position !== null) {
+          const range = { after: position, limit };
+          const { next, ...changes } = readChanges(directory, current, published, range);
+          const page = { ...changes, next: encodePosition(next), asOf };
+          return { page, end: next.batch, stamp, current };
         }
         const next = findEnd(
           directory,
@@ -86,7 +89,8 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
           ends.get(current.log) ?? beginOfLog(current),
         );
         ends.set(current.log, next);
-        return { page: { changes: [], hasMore: false, next, asOf }, stamp, current };
+        const page = { changes: [], hasMore: false, next: encodePosition(next), asOf };
+        return { page, end: next.batch, stamp, current };
       } catch (error) {
         if (error instanceof UnknownPositionError) throw error;
         // The worker has replaced the log meanwhile.
@@ -103,11 +107,11 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     async read(organizationId, source, query, { waitMs = 0, signal, ended } = {}) {
       const deadline = performance.now() + waitMs;
       for (;;) {
-        const { page, stamp, current } = readOnce(organizationId, source, query);
+        const { page, end, stamp, current } = readOnce(organizationId, source, query);
         const isEmpty = page.changes.length === 0 && !page.hasMore && query.after !== null;
         if (!isEmpty || performance.now() >= deadline || ended?.aborted === true) return page;
         await watcher.wait(
-          { organizationId, stamp, log: current.log, end: page.next.batch, deadline },
+          { organizationId, stamp, log: current.log, end, deadline },
           signal,
           ended,
         );

@@ -1,11 +1,8 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { purchaseFromRow } from '../domain/purchase.ts';
-import {
-  type ChangePosition,
-  type ChangesPage,
-  UnknownPositionError,
-} from '../domain/purchase-changes.ts';
+import { type ChangesPage, UnknownPositionError } from '../domain/purchase-changes.ts';
+import type { ChangePosition } from './change-position.ts';
 import type { Current } from './current.ts';
 import { decodeRecords } from './delta/records.ts';
 import {
@@ -63,7 +60,7 @@ export function readChanges(
   current: Current,
   published: number,
   { after, limit }: { readonly after: ChangePosition; readonly limit: number },
-): Omit<ChangesPage, 'asOf'> {
+): Pick<ChangesPage, 'changes' | 'hasMore'> & { readonly next: ChangePosition } {
   const parts = partsOf(current);
   const first = parts.findIndex(({ log }) => log === after.log);
   if (first === -1) throw new UnknownPositionError();

@@ -84,8 +84,11 @@ function afterBoot(content: TickFile, boot: string): TickFile {
 }
 
 /** The newest tick among those of workers that have the organization; null if there is none. */
-export function newestTick(ticks: Iterable<TickFile>, organizationId: bigint): TickFile | null {
-  let newest: TickFile | null = null;
+export function newestTick<Tick extends TickFile>(
+  ticks: Iterable<Tick>,
+  organizationId: bigint,
+): Tick | null {
+  let newest: Tick | null = null;
   for (const tick of ticks) {
     if (!isOfShard(organizationId, tick.shard)) continue;
     if (newest === null || tick.tick > newest.tick) newest = tick;

@@ -3,9 +3,8 @@ import { encodeId } from '../domain/public-id.ts';
 import type { PurchaseChange } from '../domain/purchase-changes.ts';
 import { formatNames } from '../http/formats/negotiation.ts';
 import type { ResponseTable } from '../http/formats/table.ts';
-import { changeCursor, encodeChangeCursor } from '../http/request/change-cursor.ts';
+import { changeCursor } from '../http/request/change-cursor.ts';
 import { integer, oneOf } from '../http/request/parameters.ts';
-import { ApiError } from '../http/response/errors.ts';
 import { named } from '../http/response/wire.ts';
 import { type ResourceRoutes, route } from '../http/route.ts';
 import { purchaseTable } from './purchase-table.ts';
@@ -58,26 +57,22 @@ export const purchaseChanges: ResourceRoutes = ({ changes }) => [
     kind: 'feed',
     table: changesTable,
     waitSeconds: ({ wait }) => wait,
-    feed() {
-      if (changes !== null) return changes;
-      const sentence = 'This server keeps purchases in ClickHouse, which has no change feed.';
-      throw new ApiError('conflict', sentence);
-    },
-    async handle({ query, organizationId, credential, signal }, feed, ended) {
+    feed: changes,
+    async handle({ query, organizationId, credential, signal }, ended) {
       const { cursor, limit, wait } = query;
-      const page = await feed.read(
+      const {
+        changes: items,
+        hasMore,
+        next,
+        asOf,
+      } = await changes.read(
         organizationId,
         credential.source,
         { after: cursor ?? null, limit },
         { waitMs: wait * 1_000, signal, ended },
       );
-      const next = encodeChangeCursor(page.next);
-      const data = page.changes.map(serializeChange);
-      return {
-        result: { data, has_more: page.hasMore, next_cursor: next },
-        asOf: page.asOf,
-        next,
-      };
+      const data = items.map(serializeChange);
+      return { result: { data, has_more: hasMore, next_cursor: next }, asOf, next };
     },
   }),
 ];

@@ -18,6 +18,7 @@ import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './chan
 import { dropLoad } from './clean-up.ts';
 import { contentOf } from './content.ts';
 import { currentPurchases } from './current-purchases.ts';
+import { createGap, type FeedGap, noGap } from './feed.ts';
 import { loadPurchases } from './load.ts';
 import { type LoadDescription, merge } from './merge.ts';
 import { newLoad, newWriter } from './names.ts';
@@ -63,10 +64,11 @@ export function createClickHouseBuilder(
     tick: number,
     watermark: Watermark,
     changes: number,
+    gap: FeedGap,
   ): Promise<void> => {
     const { asOf, snapshot, token, fingerprint } = watermark;
     const shown = { tick, asOf, snapshot, token, fingerprint };
-    return store.replace({ ...load, ...shown, organizationId: id, source }, changes);
+    return store.replace({ ...load, ...shown, organizationId: id, source }, changes, gap);
   };
 
   const prepare = (
@@ -74,6 +76,7 @@ export function createClickHouseBuilder(
     load: LoadDescription,
     since: Watermark,
     earlierChanges: number,
+    gap: FeedGap,
   ): Prepared => {
     const { id } = organization;
     const { loadId } = load;
@@ -82,7 +85,7 @@ export function createClickHouseBuilder(
     return {
       organizationId: id,
       since,
-      gap: null,
+      gap,
       async append({ lines, records }) {
         await insertCurrent(clickhouse, batch, [{ organizationId: id, loadId, lines }]);
         changes += records;
@@ -90,7 +93,7 @@ export function createClickHouseBuilder(
       async publish(tick, watermark) {
         const loaded = [{ writer: buildWriter, last: BigInt(afterLoad) }];
         if (changes > 0) await insertSuperseded(clickhouse, batch, loaded);
-        await publish(organization, load, tick, watermark, earlierChanges + changes);
+        await publish(organization, load, tick, watermark, earlierChanges + changes, gap);
       },
       discard: () => discard(id, loadId),
     };
@@ -163,7 +166,7 @@ export function createClickHouseBuilder(
             throw new Error(`the new load differs from Postgres in ${differences} ranges`);
           }
         }
-        return [prepare(organization, load, since, records)];
+        return [prepare(organization, load, since, records, createGap(null, null))];
       });
     },
 
@@ -172,17 +175,22 @@ export function createClickHouseBuilder(
       if (shown === null) throw new Error('nothing is published');
       const rows = publishedRows(organization, tick);
       const batch = { writer: newWriter(), tick: tick + 1 };
+      // Its rows are read until the load is published.
       unfinished.add(batch.writer);
-      try {
-        return await withNewLoad(organization, async (loadId) => {
-          const { since } = await appendChanges(rows, batch, shown, build);
-          const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
-          const merged = await merge(clickhouse, { ...rows, writers }, loadId, build.signal);
-          return prepare(organization, merged, since, 0);
-        });
-      } finally {
-        unfinished.delete(batch.writer);
-      }
+      const release = () => unfinished.delete(batch.writer);
+      return withNewLoad(organization, async (loadId) => {
+        const { since } = await appendChanges(rows, batch, shown, build);
+        const writers = [...rows.writers, { writer: batch.writer, last: BigInt(batch.tick) }];
+        const merged = await merge(clickhouse, { ...rows, writers }, loadId, build.signal);
+        const prepared = prepare(organization, merged, since, 0, createGap(since, batch.writer));
+        return {
+          ...prepared,
+          discard: () => prepared.discard().finally(release),
+        };
+      }).catch((error) => {
+        release();
+        throw error;
+      });
     },
 
     async compact(organization, tick, { signal }) {
@@ -202,7 +210,7 @@ export function createClickHouseBuilder(
             const to = sql`${loadId} as load_id, ${buildWriter} as writer`;
             await copyChanges(clickhouse, isLater, to);
             const changes = (store.sizeOf(id)?.changes ?? 0) - before;
-            await publish(organization, merged, published, watermark, changes);
+            await publish(organization, merged, published, watermark, changes, noGap());
           },
           discard: () => discard(id, loadId),
         };

@@ -1,6 +1,11 @@
 import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { buildWriter, storageTable, table } from '../../src/engines/clickhouse/schema.ts';
+import {
+  buildWriter,
+  storageTable,
+  type TableName,
+  table,
+} from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { listOrganizations } from '../../src/postgres/organizations.ts';
 import type { Database } from '../../src/postgres/pool.ts';
@@ -9,16 +14,23 @@ import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
 import { readLoads, ticksOf } from './loads.ts';
 import { alteredTable, inShard, listOfNames, organizationOf } from './names.ts';
 
-/** `system.parts where …`: the parts of loads, of all servers of a cluster. */
-export const partsOfLoads = ({ cluster }: ClickHouse) =>
+/** `system.parts where …`: the parts of a table, of all servers of a cluster. */
+export const partsOf = ({ cluster }: ClickHouse, name: TableName) =>
   raw(`${cluster === null ? 'system.parts' : `clusterAllReplicas('${cluster}', system.parts)`}
-    where database = currentDatabase() and active and table = '${storageTable('purchase', cluster)}'`);
+    where database = currentDatabase() and active and table = '${storageTable(name, cluster)}'`);
 
-export async function dropLoad(clickhouse: ClickHouse, loadId: string): Promise<void> {
+export async function dropPartition(
+  clickhouse: ClickHouse,
+  name: TableName,
+  partition: string | bigint,
+): Promise<void> {
   await clickhouse.run(
-    sql`alter table ${alteredTable(clickhouse, 'purchase')} drop partition ${loadId}`,
+    sql`alter table ${alteredTable(clickhouse, name)} drop partition ${partition}`,
   );
 }
+
+export const dropLoad = (clickhouse: ClickHouse, loadId: string): Promise<void> =>
+  dropPartition(clickhouse, 'purchase', loadId);
 
 /** The server writes parts again, for which ticks need not wait. */
 const inBackground = raw('settings mutations_sync = 0');
@@ -28,15 +40,16 @@ export async function removeOrganization(
   clickhouse: ClickHouse,
   organizationId: bigint,
 ): Promise<void> {
-  const remove = (name: 'generation' | 'purchase_change') =>
+  const remove = (name: 'generation' | 'purchase_change' | 'purchase_feed') =>
     clickhouse.run(sql`
       alter table ${alteredTable(clickhouse, name)}
       delete where organization_id = ${organizationId} ${inBackground}`);
   await remove('generation');
-  for (const loadId of await readPartitions(clickhouse)) {
+  for (const loadId of await readPartitions(clickhouse, 'purchase')) {
     if (organizationOf(loadId) === organizationId) await dropLoad(clickhouse, loadId);
   }
   await remove('purchase_change');
+  await remove('purchase_feed');
 }
 
 /**
@@ -62,11 +75,11 @@ export async function removeOrphans(
   return removed;
 }
 
-async function readPartitions(clickhouse: ClickHouse): Promise<string[]> {
+export async function readPartitions(clickhouse: ClickHouse, name: TableName): Promise<string[]> {
   const rows = await clickhouse.query(
-    sql`select distinct partition from ${partsOfLoads(clickhouse)}`,
+    sql`select distinct partition from ${partsOf(clickhouse, name)}`,
   );
-  return rows.map(([loadId]) => loadId as string);
+  return rows.map(([partition]) => partition as string);
 }
 
 /** Queries of a replaced load, or of the batches of a former writer, may take this long. */
@@ -88,7 +101,7 @@ export function createUnusedRemoval(
   const unusedSince = new Map<string, number>();
 
   return async (usedByWorker) => {
-    const partitions = (await readPartitions(clickhouse)).filter((loadId) => {
+    const partitions = (await readPartitions(clickhouse, 'purchase')).filter((loadId) => {
       const id = organizationOf(loadId);
       return id !== null && isOfShard(id, shard);
     });

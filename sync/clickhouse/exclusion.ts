@@ -1,8 +1,9 @@
 import sql, { type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { table } from '../../src/engines/clickhouse/schema.ts';
 import { insertRows } from './insert.ts';
-import { listOfIds, newLoad } from './names.ts';
+import { newLoad } from './names.ts';
 
 /** Ids that are bound to each query: at most 110 KB. */
 const maxBound = 5_000;

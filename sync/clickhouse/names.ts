@@ -10,15 +10,14 @@ export const newWriter = (): string => randomBytes(8).toString('hex');
 /** Of a load. It begins with the organization. */
 export const newLoad = (organizationId: bigint): string => `${organizationId}-${newWriter()}`;
 
+/** Of a change feed. */
+export const newFeed = (): string => randomBytes(6).toString('hex');
+
 /** The organization of a load; null if the name is no load's. */
 export function organizationOf(loadId: string): bigint | null {
   const [, id] = /^(\d+)-[0-9a-f]+$/.exec(loadId) ?? [];
   return id === undefined ? null : BigInt(id);
 }
-
-/** Ids as one bound value. */
-export const listOfIds = (ids: readonly bigint[]): Sql =>
-  sql`cast(${`[${ids.join()}]`}, 'Array(Int64)')`;
 
 /** Names of loads and writers as one bound value. */
 export const listOfNames = (names: readonly string[]): Sql =>

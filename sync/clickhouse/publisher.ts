@@ -2,18 +2,17 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { type Load, loadColumns, loadRow } from '../../src/engines/clickhouse/generation.ts';
-import type { WriterBatches } from '../../src/engines/clickhouse/relations.ts';
-import type { TickFile } from '../../src/purchase-store/tick-file.ts';
+import type { PublishedTick } from '../../src/engines/clickhouse/ticks.ts';
 import { insertRows } from './insert.ts';
 
 /** The content of a tick, without its disk. */
-type Tick = Omit<TickFile, 'synced' | 'boot'> & { readonly writers: readonly WriterBatches[] };
+type Tick = Omit<PublishedTick, 'synced' | 'boot' | 'number'>;
 
-/** `key` is equal for ticks of which only number and instant differ. */
-type PublishedTick = { readonly tick: Tick; readonly key: string };
+/** `key` is equal for ticks of which only the number, the instant and what follows from it differ. */
+type KeyedTick = { readonly tick: Tick; readonly key: string };
 
-/** A load that has no number yet. */
-export type NewLoad = Omit<Load, 'number'>;
+/** A load that is not published yet. */
+export type NewLoad = Omit<Load, 'number' | 'feed' | 'changesUntil'>;
 
 /** Each insert adds a part, which ClickHouse merges later. */
 const instantIntervalMs = 1_000;
@@ -24,10 +23,10 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
   /** Loads that are not inserted for certain. */
   const loads = new Map<bigint, Load>();
   let number = 0n;
-  let newest: PublishedTick | null = null;
+  let newest: KeyedTick | null = null;
   /** The instant of a failed insert, which may be visible. */
   let uncertain = 0n;
-  let inserted: PublishedTick | null = null;
+  let inserted: KeyedTick | null = null;
   /** Monotonic milliseconds, before which no later instant alone is inserted. */
   let instantDueAt = 0;
 
@@ -63,7 +62,7 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
      * Publishes a load in the place of an earlier one. After a failure it is inserted before the next
      * tick, because an insert that failed may have happened nonetheless, or happen later.
      */
-    async publishLoad(load: NewLoad): Promise<void> {
+    async publishLoad(load: Omit<Load, 'number'>): Promise<void> {
       number += 1n;
       loads.set(load.organizationId, { ...load, number });
       // The next tick includes the organization.
@@ -91,6 +90,9 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
       }
     },
 
+    /** Changes with lower numbers are in no feed that readers use. */
+    changesSince: (): bigint => inserted?.tick.changesSince ?? 0n,
+
     /** Resolves when ClickHouse has all that was published, except perhaps later instants. */
     async flush(): Promise<void> {
       if (isPending()) await insertAll();
@@ -115,6 +117,8 @@ const tickColumns = [
   'database',
   'writers',
   'exceptions',
+  'changes_until',
+  'changes_since',
 ];
 
 const tickRow = (tick: Tick, number: bigint) => [
@@ -134,4 +138,6 @@ const tickRow = (tick: Tick, number: bigint) => [
     snapshot,
     token,
   })),
+  String(tick.changesUntil),
+  String(tick.changesSince),
 ];

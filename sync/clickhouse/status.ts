@@ -1,14 +1,14 @@
 import sql from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
+import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { shownWatermark } from '../../src/purchase-store/shown.ts';
 import { newestTick } from '../../src/purchase-store/tick-file.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import type { PublishedStatus, ReadPublished } from '../status/published.ts';
-import { partsOfLoads } from './clean-up.ts';
+import { partsOf } from './clean-up.ts';
 import { countChanges, readLoads, ticksOf } from './loads.ts';
-import { listOfIds } from './names.ts';
 
 /** Reads what is published, with numbers of purchases and sizes on the disk. */
 export const readPublishedStatus =
@@ -41,7 +41,7 @@ export const readPublishedStatus =
 /** The bytes of loads on the disk. */
 async function readSizes(clickhouse: ClickHouse): Promise<Map<string, number>> {
   const rows = await clickhouse.query(
-    sql`select partition, sum(bytes_on_disk) from ${partsOfLoads(clickhouse)} group by partition`,
+    sql`select partition, sum(bytes_on_disk) from ${partsOf(clickhouse, 'purchase')} group by partition`,
   );
   return new Map(rows.map(([loadId, bytes]) => [loadId as string, Number(bytes)]));
 }

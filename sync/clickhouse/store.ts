@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { buildBatches } from '../../src/engines/clickhouse/generation.ts';
+import { buildBatches, highest, type Load } from '../../src/engines/clickhouse/generation.ts';
 import {
   type GenerationRows,
   isOfWriters,
@@ -13,9 +13,11 @@ import { microsecondsOf } from '../../src/postgres/instants.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
+import type { ChangesRetention } from '../files/replaced-logs.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
 import { createUnusedRemoval, removeOrganization, removeOrphans } from './clean-up.ts';
+import { createFeed, type FeedGap } from './feed.ts';
 import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
 import { inShard, newWriter } from './names.ts';
 import { createPublisher, type NewLoad } from './publisher.ts';
@@ -27,13 +29,16 @@ export type ClickHouseStore = Store & {
    * none.
    */
   rowsOf(organizationId: bigint): GenerationRows | null;
-  /** Publishes a load in the place of what was published. It has `changes` changes already. */
-  replace(load: NewLoad, changes: number): Promise<void>;
+  /**
+   * Publishes a load in the place of what was published. It has `changes` changes already. The change feed
+   * goes on if the gap is complete.
+   */
+  replace(load: NewLoad, changes: number, gap: FeedGap): Promise<void>;
   /** Loads and writers of builds, which are not published yet. */
   readonly unfinished: Set<string>;
 };
 
-export type ClickHouseStoreOptions = {
+export type ClickHouseStoreOptions = Pick<ChangesRetention, 'changesRetentionMs'> & {
   readonly database: Database;
   readonly clickhouse: ClickHouse;
   readonly dataDirectory: string;
@@ -51,13 +56,14 @@ const maxChangeShare = 0.02;
 const defaultMaxChanges = 20_000;
 const defaultMaxWriters = 50;
 
-type Published = { readonly load: NewLoad; changes: number };
+type Published = { readonly load: Omit<Load, 'number'>; changes: number };
 
 /** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
 export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHouseStore {
   const { database, clickhouse, dataDirectory, shard, log } = options;
   const { maxChanges = defaultMaxChanges, maxWriters = defaultMaxWriters } = options;
   const publisher = createPublisher(clickhouse, log);
+  const feed = createFeed(clickhouse, options.changesRetentionMs);
   const removeUnused = createUnusedRemoval(clickhouse, shard, options.graceMs);
   const organizations = new Map<bigint, Published>();
   const unfinished = new Set<string>();
@@ -78,8 +84,9 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     const now = await readClock(database);
     await renumberLoads(clickhouse, inShard(shard), now);
     const loads = await readLoads(clickhouse, inShard(shard));
-    const numbers = [...ticks, ...loads].map(({ number }) => number);
-    publisher.begin(numbers.reduce((max, each) => (each > max ? each : max), now));
+    const published = [{ number: now, changesUntil: now }, ...ticks, ...loads];
+    publisher.begin(highest(published, 'number'));
+    feed.begin(highest(published, 'changesUntil'), highest(ticks, 'changesSince'));
     earlierWriters = await continueWriters(clickhouse, shard, ticksOf(loads, ticks));
     const counts = await countChanges(clickhouse, inShard(shard), [
       buildBatches,
@@ -130,7 +137,10 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       }
       if (appended.length === 0) return failures;
       try {
-        await insertCurrent(clickhouse, { writer, tick }, appended);
+        await Promise.all([
+          insertCurrent(clickhouse, { writer, tick }, appended),
+          feed.append(appended),
+        ]);
         await insertSuperseded(clickhouse, { writer, tick }, allBatches());
       } catch (error) {
         changeWriter();
@@ -145,7 +155,11 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       return failures;
     },
 
-    publish: (content) => publisher.publishTick({ ...content, writers: writers() }, revision),
+    publish: (content) =>
+      publisher.publishTick(
+        { ...content, writers: writers(), ...feed.publish(content.asOf) },
+        revision,
+      ),
 
     // ClickHouse confirms an insert when it has the rows.
     sync: async () => {},
@@ -177,6 +191,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       const removed = await removeOrphans(clickhouse, database, loads, isInUse);
       for (const id of removed) organizations.delete(id);
       await removeUnused(usedNames);
+      await feed.removeOld(publisher.changesSince());
       if (earlierWriters.length <= maxWriters) return;
       const copied = earlierWriters;
       const isCopied = sql`${inShard(shard)} and ${isOfWriters(copied)}`;
@@ -191,9 +206,12 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       return { organizationId: id, loadId: load.loadId, writers: allBatches() };
     },
 
-    async replace(load, changes) {
-      organizations.set(load.organizationId, { load, changes });
-      await publisher.publishLoad(load);
+    async replace(load, changes, gap) {
+      const { organizationId: id, source } = load;
+      const before = organizations.get(id)?.load;
+      const published = { ...load, ...(await feed.replace(id, before, source, gap)) };
+      organizations.set(id, { load: published, changes });
+      await publisher.publishLoad(published);
     },
 
     close: () => publisher.flush().catch(() => {}),

@@ -42,7 +42,7 @@ function groupsBySnapshot(
   const groups = new Map<string, { since: Watermark; gaps: Map<bigint, ChangeGap> }>();
   for (const { organizationId: id, gap } of prepared) {
     const organization = organizations.get(id);
-    if (gap === null || organization === undefined || organization.isWrong) continue;
+    if (organization === undefined || organization.isWrong) continue;
     const since = gap.until ?? shownBy(organization, publication.watermark);
     if (since === null) continue;
     const group = groups.get(since.snapshot) ?? { since, gaps: new Map() };

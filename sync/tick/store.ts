@@ -87,8 +87,7 @@ export type Prepared = {
   readonly organizationId: bigint;
   /** The snapshot whose later changes are missing. */
   readonly since: Watermark;
-  /** Null if the store has no change feed. */
-  readonly gap: ChangeGap | null;
+  readonly gap: ChangeGap;
   /** Adds later changes. */
   append(records: Records): Promise<void>;
   /**

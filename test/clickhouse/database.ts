@@ -68,6 +68,7 @@ export async function createClickHouseWorker(
   const folder = { database, dataDirectory, dataFolderId: await dataFolderId(dataDirectory) };
   const store = createClickHouseStore({
     ...{ database, clickhouse, dataDirectory, log, shard: everyOrganization },
+    changesRetentionMs: 30 * 86_400_000,
     ...options,
     maxChanges: options.maxLogRecords,
   });

@@ -9,14 +9,18 @@ import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
 import type { Worker } from '../../sync/worker/worker.ts';
+import { createTestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
+import { createFollower } from '../support/follower.ts';
 import { storedPurchases } from '../support/published.ts';
+import { testServices } from '../support/services.ts';
 
 import { createClickHouseProxy } from './broken-connections.ts';
 import {
   type ClickHouseWorkerOptions,
   createClickHouseWorker,
   createTestClickHouse,
+  createTestClickHouseEngine,
 } from './database.ts';
 
 const { signal } = new AbortController();
@@ -97,6 +101,27 @@ export const clickHouseTest = test
           ...options,
         }),
   )
+  /** Opens an API over ClickHouse. */
+  .extend('openApi', ({ database, directory, server }, { onCleanup }) => {
+    const ends: (() => Promise<void>)[] = [];
+    onCleanup(async () => {
+      for (const end of ends) await end();
+    });
+    return async () => {
+      const engine = createTestClickHouseEngine(server.options);
+      const services = testServices(database.pool, engine, engine.changes);
+      const api = await createTestApi(database.pool, directory, { services });
+      ends.push(api.close, engine.close);
+      return { ...api, changes: engine.changes };
+    };
+  })
+  /** Sends requests of `newShop`. */
+  .extend('request', async ({ openApi, newShop }) => {
+    const api = await openApi();
+    return (path: string, headers?: Record<string, string>) =>
+      api.get(path, newShop.secret, headers);
+  })
+  .extend('follower', ({ request }) => createFollower(request))
   .extend('expectEqual', ({ published, stored, verify }) => async () => {
     expect(await published()).toEqual(await stored());
     expect(await verify()).toMatchObject({ state: 'equal', reason: null });

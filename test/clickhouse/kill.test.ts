@@ -1,17 +1,34 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import sql, { raw } from 'sql-template-tag';
 import { describe, expect } from 'vitest';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { inBase, inChanges } from '../../src/engines/clickhouse/relations.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { purchasesById } from '../support/follower.ts';
 import { killWorkers } from '../support/killed-worker.ts';
 import { areEqual } from '../support/published.ts';
 import { clickHouseTest as it } from './fixtures.ts';
 
 describe('a worker that writes to ClickHouse', () => {
-  it('loses and duplicates no change if it is killed at any moment', {
+  it('loses and duplicates no change, and its feed none, if it is killed at any moment', {
     tags: ['slow'],
     timeout: 600_000,
-  }, async ({ clickhouse, database, organizationId, program, published, server, stored }) => {
+  }, async ({
+    clickhouse,
+    database,
+    organizationId,
+    program,
+    published,
+    server,
+    stored,
+    follower,
+  }) => {
+    let isFollowing = true;
+    const following = (async () => {
+      while (isFollowing) if (!(await follower.step(20))) await sleep(10);
+    })();
+    // Its failure is reported when it is awaited.
+    following.catch(() => {});
     const newest = () => newestGeneration(clickhouse, organizationId, undefined).catch(() => null);
     let shown = 0n;
     await killWorkers({
@@ -47,5 +64,10 @@ describe('a worker that writes to ClickHouse', () => {
       },
       isEqual: async () => areEqual(await published(), await stored()),
     });
+    isFollowing = false;
+    await following;
+    await follower.catchUp();
+    expect(new Map(follower.purchases)).toEqual(await purchasesById(database.pool, organizationId));
+    expect(follower.copies).toBe(1);
   });
 });

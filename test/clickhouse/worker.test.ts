@@ -8,12 +8,12 @@ import {
   newestGeneration,
 } from '../../src/engines/clickhouse/generation.ts';
 import { listPurchases, readPurchase } from '../../src/engines/clickhouse/list.ts';
+import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
-import { listOfIds } from '../../sync/clickhouse/names.ts';
 import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
 import type { Organization, Organizations } from '../../sync/tick/organizations.ts';
 import { startPublication } from '../../sync/tick/start.ts';
@@ -189,7 +189,7 @@ describe('a worker', () => {
     proxy.inserts.length = 0;
     await worker.once(organizations);
     const inserts = proxy.inserts.map((text) => /insert into (\w+)_v/i.exec(text)?.[1]);
-    expect(inserts).toEqual(['purchase_change', 'purchase_change', 'tick']);
+    expect(inserts.sort()).toEqual(['purchase_change', 'purchase_change', 'purchase_feed', 'tick']);
     // Of each organization: two rows were superseded, one of them has a successor.
     const [row] = await clickhouse.query(sql`
       select uniqExact(organization_id), countIf(sign < 0), countIf(sign > 0), sum(sign)
@@ -429,7 +429,9 @@ describe('a worker', () => {
 
     const folder = { database: pool, clickhouse, dataDirectory: directory };
     const log = createRecordedLog();
-    const store = createClickHouseStore({ ...folder, log, shard: everyOrganization });
+    const store = createClickHouseStore({
+      ...{ ...folder, log, shard: everyOrganization, changesRetentionMs: 0 },
+    });
     const builder = createClickHouseBuilder(store, folder);
     const organizations: Organizations = new Map();
     const publication = await startPublication(

@@ -4,6 +4,7 @@ import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import { createExportWriter } from '../../src/exports/export-process.ts';
 import type { Services } from '../../src/http/services.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
 
 export const testExportWriter = createExportWriter({
   threads: 2,
@@ -15,7 +16,7 @@ export const testExportWriter = createExportWriter({
 export function testServices(
   database: Database,
   purchases: PurchaseEngine,
-  changes: ChangeFeed | null = null,
+  changes: ChangeFeed = createChangeFeed({ dataDirectory: tmpdir(), onError: () => {} }),
 ): Services {
   return {
     database,

@@ -1,3 +1,4 @@
+import type { ChangeFeed } from '../../domain/purchase-changes.ts';
 import {
   NoGenerationError,
   type PurchaseEngine,
@@ -13,17 +14,19 @@ import {
   type QueryQueue,
   type QueryQueueOptions,
 } from '../query-queue.ts';
+import { createChangeFeed } from './change-feed.ts';
 import type { ClickHouse } from './client.ts';
-import { type Generation, newestGeneration } from './generation.ts';
+import { type FindGeneration, type Generation, newestGeneration } from './generation.ts';
 import { exportPurchases, findPurchase, listPurchases } from './list.ts';
 import { createServedInstants, type ServedInstants } from './served-instants.ts';
 import { purchaseStats } from './stats.ts';
 import { purchaseTimeSeries } from './time-series.ts';
 
-/** The engine, and its state for metrics and probes. */
+/** The engine with its change feed, and its state for metrics and probes. */
 export type ClickHouseEngine = PurchaseEngine & {
   readonly queries: Pick<QueryQueue, 'state'>;
   readonly servedInstants: Pick<ServedInstants, 'oldest'>;
+  readonly changes: ChangeFeed;
 };
 
 /** Reads the generations that the sync worker publishes in ClickHouse. `close` closes the client. */
@@ -50,11 +53,13 @@ export function createClickHouseEngine(
     required(await find(organizationId, source, signal)).asOf;
   const waitUntilFresh = createWaitUntilFresh(newestAsOf);
   const readerOptions = { clickhouse, queries, exports, find, waitUntilFresh };
+  const changes = createChangeFeed({ clickhouse, queries, find });
   return {
     ...createReader(readerOptions, null),
     forSource: (source) => createReader(readerOptions, source),
     queries,
     servedInstants,
+    changes,
     async close() {
       await exports.close();
       await queries.close();
@@ -62,13 +67,6 @@ export function createClickHouseEngine(
     },
   };
 }
-
-/** The newest generation, which must be of `source` unless that is null. */
-type FindGeneration = (
-  organizationId: bigint,
-  source: string | null,
-  signal?: AbortSignal,
-) => Promise<Generation | null>;
 
 type ReaderOptions = {
   readonly clickhouse: ClickHouse;

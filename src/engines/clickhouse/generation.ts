@@ -20,6 +20,10 @@ export type Load = TickWatermark & {
   readonly tick: number;
   readonly fingerprint: string;
   readonly source: string;
+  /** The change feed that the load continues. No other feed of any organization has the name. */
+  readonly feed: string;
+  /** The highest number of a change that the load has. */
+  readonly changesUntil: bigint;
 };
 
 /** What an organization shows: a load, and changes. */
@@ -27,7 +31,16 @@ export type Generation = Load &
   GenerationRows & {
     /** No other content of the organization ever has the name. */
     readonly name: string;
+    /** Changes with lower numbers may be missing in the change feed. */
+    readonly changesSince: bigint;
   };
+
+/** The newest generation, which must be of `source` unless that is null. */
+export type FindGeneration = (
+  organizationId: bigint,
+  source: string | null,
+  signal?: AbortSignal,
+) => Promise<Generation | null>;
 
 const text = (value: unknown) => value;
 const integer = (value: unknown) => BigInt(value as string);
@@ -46,6 +59,8 @@ const columns: readonly (readonly [keyof Load, string, (value: unknown) => unkno
   ['token', 'token', text],
   ['fingerprint', 'fingerprint', text],
   ['source', 'source', text],
+  ['feed', 'feed', text],
+  ['changesUntil', 'changes_until', integer],
 ];
 
 export const loadColumns = columns.map(([, column]) => column);
@@ -78,8 +93,7 @@ export async function newestGeneration(
   // order of reading would depend on the cluster.
   const ticks = await readTicksFor(clickhouse, organizationId, signal);
   const tick = newestTick(ticks, organizationId);
-  const published = ticks.find((each) => each === tick)?.writers ?? [];
-  const writers = [buildBatches, ...published];
+  const writers = [buildBatches, ...(tick?.writers ?? [])];
   const statement = sql`
     select ${loadColumnsSql}, (
       select groupArray(tuple(load_id, writers, newest, currencies, without_currency)) from (
@@ -101,11 +115,23 @@ export async function newestGeneration(
   const load = loadFrom(row);
   const summaries = row.at(-1) as unknown as ChangeSummary[];
   const changes = summaries.find(([loadId]) => loadId === load.loadId);
-  const shown = { ...load, ...shownWatermark(organizationId, load, tick) };
+  const shown = {
+    ...load,
+    ...shownWatermark(organizationId, load, tick),
+    changesUntil: highest([load, ...(tick === null ? [] : [tick])], 'changesUntil'),
+    // Each worker removes the changes of all.
+    changesSince: highest(ticks, 'changesSince'),
+  };
   return changes === undefined
     ? { ...shown, writers: [], name: load.loadId }
     : { ...shown, ...withChanges(load, writers, changes) };
 }
+
+/** The highest value of a field; 0 without rows. */
+export const highest = <Field extends string>(
+  rows: readonly Readonly<Record<Field, bigint>>[],
+  field: Field,
+): bigint => rows.reduce((max, { [field]: value }) => (value > max ? value : max), 0n);
 
 type ChangeSummary = readonly [
   loadId: string,

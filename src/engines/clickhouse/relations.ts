@@ -18,6 +18,10 @@ export type GenerationRows = {
   readonly writers: readonly WriterBatches[];
 };
 
+/** Ids as one bound value. */
+export const listOfIds = (ids: Iterable<bigint>): Sql =>
+  sql`cast(${`[${[...ids].join()}]`}, 'Array(Int64)')`;
+
 export const hasChanges = ({ writers }: GenerationRows): boolean => writers.length > 0;
 
 const conditions = filterConditions((instant) => sql`${instant}`);

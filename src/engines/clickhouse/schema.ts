@@ -8,9 +8,15 @@ export const purchaseNames = raw(purchaseColumns.map(({ name }) => name).join(',
  * Change it with the tables or the meaning of a column. The tables' names have it: a release with
  * another version creates its own tables, and reads no others.
  */
-const layoutVersion = 2;
+const layoutVersion = 3;
 
-export const tableNames = ['purchase', 'purchase_change', 'generation', 'tick'] as const;
+export const tableNames = [
+  'purchase',
+  'purchase_change',
+  'purchase_feed',
+  'generation',
+  'tick',
+] as const;
 export type TableName = (typeof tableNames)[number];
 
 const nameOf = (name: TableName): string => `${name}_v${layoutVersion}`;
@@ -26,6 +32,9 @@ export const storageTable = (name: TableName, cluster: string | null): string =>
 
 /** Parts of `purchase_change`. An insert of all organizations may create a part for each of them. */
 const changePartitions = 8;
+
+/** Numbers of `purchase_feed` in a partition: those of a day, because they follow Postgres's clock in microseconds. */
+export const feedPartition = 86_400_000_000;
 
 /**
  * The writer of rows that belong to their load: those that a build adds. Their ticks are -1 and 0,
@@ -43,10 +52,13 @@ export const buildWriter = '';
  * the organization: `tick` and a watermark. `purchases`, `currency` and `without_currency` describe
  * the rows of the load. `currency` is null if they may have several.
  *
+ * `purchase_feed` has the ids of changed purchases, in the order of publication. `changes_until` of load and tick is
+ * the highest number that belongs to them. Rows with lower numbers than `changes_since` may be missing.
+ *
  * `tick` is the publication of a worker for all of its organizations. A row of `purchase_change`
  * counts if the tick names its writer, and a tick of this writer that is not earlier.
  *
- * In both, the row with the highest number counts. The numbers of a worker are higher than those of
+ * In `generation` and `tick`, the row with the highest number counts. The numbers of a worker are higher than those of
  * all workers before it (sync/clickhouse/README.md).
  *
  * In a cluster, each of these names is a distributed table over replicated tables, one a shard.
@@ -71,18 +83,26 @@ export function createTables(cluster: string | null): readonly string[] {
       columns: `${key}, writer LowCardinality(String), tick Int64, sign Int8, ${columns}`,
       clauses: `partition by cityHash64(organization_id) % ${changePartitions} ${inOrder}`,
     },
+    purchase_feed: {
+      engine: 'MergeTree',
+      columns: 'organization_id Int64, number Int64, id Int64',
+      clauses: `partition by intDiv(number, ${feedPartition})
+        order by (organization_id, number, id)`,
+    },
     generation: {
       engine: 'ReplacingMergeTree(number)',
       columns: `organization_id Int64, number Int64, load_id String, purchases Int64,
         currency LowCardinality(Nullable(String)), without_currency Int64,
-        tick Int64, ${watermark}, fingerprint String, source String`,
+        tick Int64, ${watermark}, fingerprint String, source String, feed String,
+        changes_until Int64`,
       clauses: 'order by organization_id',
     },
     tick: {
       engine: 'ReplacingMergeTree(number)',
       columns: `shard_of Int32, shard_number Int32, number Int64, tick Int64, ${watermark},
         fingerprint String, database String, writers Array(Tuple(writer String, last Int64)),
-        exceptions Array(Tuple(organization_id Int64, ${watermark}))`,
+        exceptions Array(Tuple(organization_id Int64, ${watermark})),
+        changes_until Int64, changes_since Int64`,
       clauses: 'order by (shard_of, shard_number)',
       shardingKey: 'cityHash64(shard_of, shard_number)',
     },

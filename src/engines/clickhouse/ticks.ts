@@ -9,6 +9,10 @@ export type PublishedTick = TickFile & {
   readonly number: bigint;
   /** The batches that queries read. */
   readonly writers: readonly WriterBatches[];
+  /** The highest number of a change that the tick has. */
+  readonly changesUntil: bigint;
+  /** Changes with lower numbers may have been removed. */
+  readonly changesSince: bigint;
 };
 
 /** The last ticks of all workers, also of those that ran with other shards. */
@@ -25,6 +29,10 @@ export const readTicksFor = (
   return read(clickhouse, own, signal);
 };
 
+/** The same, without exceptions. */
+export const readTicksOnly = (clickhouse: ClickHouse): Promise<PublishedTick[]> =>
+  read(clickhouse, raw('[]'), undefined);
+
 async function read(
   clickhouse: ClickHouse,
   exceptions: Sql,
@@ -32,7 +40,7 @@ async function read(
 ): Promise<PublishedTick[]> {
   const statement = sql`
     select shard_of, shard_number, number, tick, as_of, snapshot, token, fingerprint, database,
-      writers, ${exceptions}
+      writers, ${exceptions}, changes_until, changes_since
     from ${table.tick} order by number desc limit 1 by shard_of, shard_number`;
   const rows = await clickhouse.query(statement, signal).catch((error) => {
     if (lacksTables(error)) return [];
@@ -55,11 +63,13 @@ type TickRow = readonly [
   database: string,
   writers: readonly { readonly writer: string; readonly last: string }[],
   exceptions: readonly (WatermarkRow & { readonly organization_id: string })[],
+  changesUntil: string,
+  changesSince: string,
 ];
 
 function tickFrom(row: TickRow): PublishedTick {
   const [of, shard, number, tick, asOf, snapshot, token, fingerprint, database] = row;
-  const [writers, exceptions] = [row[9], row[10]];
+  const [writers, exceptions, changesUntil, changesSince] = [row[9], row[10], row[11], row[12]];
   const published = {
     tick: Number(tick),
     asOf: BigInt(asOf),
@@ -82,5 +92,7 @@ function tickFrom(row: TickRow): PublishedTick {
     boot: readBootId(),
     number: BigInt(number),
     writers: writers.map(({ writer, last }) => ({ writer, last: BigInt(last) })),
+    changesUntil: BigInt(changesUntil),
+    changesSince: BigInt(changesSince),
   };
 }

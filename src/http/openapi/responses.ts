@@ -242,7 +242,7 @@ export const changesConflict = responseOf('conflict', {
   description:
     'The changes since the cursor are not known, or not any more: begin again with an export. With ' +
     '`Retry-After`, the purchases are not published yet. Or the data did not become as fresh as ' +
-    '`X-Min-Data-As-Of` requires. Or the server keeps purchases in ClickHouse.',
+    '`X-Min-Data-As-Of` requires.',
   example: 'The changes since this cursor are not known, or not any more.',
   param: 'cursor',
   headers: rateLimitHeaders,

@@ -1,10 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { purchaseColumns } from '../../../src/domain/purchase.ts';
-import {
-  type ChangePosition,
-  NoChangeFeedError,
-  UnknownPositionError,
-} from '../../../src/domain/purchase-changes.ts';
+import { NoChangeFeedError, UnknownPositionError } from '../../../src/domain/purchase-changes.ts';
 import { listOrganizations } from '../../../src/postgres/organizations.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import { createChangeFeed } from '../../../src/purchase-store/change-feed.ts';
@@ -15,7 +11,7 @@ import type { Row } from './history.ts';
 import { isConnectionLoss, isDatabaseReplaced } from './writers.ts';
 
 /** A copy of an organization's purchases, and the position of its changes. */
-type Copy = { after: ChangePosition; readonly rows: Map<bigint, Row> };
+type Copy = { after: string; readonly rows: Map<bigint, Row> };
 
 export type Followers = {
   /** Follows random organizations at random times. Some steps end before the position is kept. */

@@ -1,0 +1,403 @@
+import sql from 'sql-template-tag';
+import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { openClickHouse } from '../../src/engines/clickhouse/client.ts';
+import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
+import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
+import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
+import type { Organizations } from '../../sync/tick/organizations.ts';
+import { startPublication } from '../../sync/tick/start.ts';
+import { runTick } from '../../sync/tick/tick.ts';
+import { expectRefusal } from '../http/refusal.ts';
+import { purchasesById } from '../support/follower.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
+import { addACent, addCustomer, addPurchase, addPurchases } from '../support/shop.ts';
+import { follow } from '../support/sync.ts';
+import { createTestClickHouseEngine } from './database.ts';
+import { clickHouseTest } from './fixtures.ts';
+
+const url = '/v1/purchases/changes';
+const purchases = 30;
+const idOf = (id: bigint) => encodeId('purchase', id);
+
+const it = clickHouseTest
+  .extend('expectSame', ({ database, newShop, follower }) => async (limit?: number) => {
+    await follower.catchUp(limit);
+    expect(new Map(follower.purchases)).toEqual(
+      await purchasesById(database.pool, newShop.organizationId),
+    );
+  })
+  .extend('addPublished', ({ database, newShop, newCustomerId, sync }) => async () => {
+    await addPurchases(database.pool, newShop.organizationId, newCustomerId, purchases);
+    await sync();
+  })
+  /** Changes purchases of the shop by a condition, and deletes the first one of them. */
+  .extend('change', ({ database: { pool }, newShop: { organizationId } }) => {
+    return async (condition: string) => {
+      const matching = `organization_id = ${organizationId} and ${condition}`;
+      await pool.query(`${addACent} where ${matching}`);
+      await pool.query(
+        `delete from purchases where id = (select min(id) from purchases where ${matching})`,
+      );
+    };
+  });
+
+describe('the change feed of ClickHouse', () => {
+  it('begins with no changes, and then has each change, as it is now', async ({
+    database: { pool },
+    newShop: { organizationId },
+    newCustomerId,
+    addPublished,
+    sync,
+    request,
+    follower,
+    expectSame,
+  }) => {
+    await addPublished();
+    const begin = await request(url);
+    expect(begin.json()).toEqual({ data: [], has_more: false, next_cursor: expect.any(String) });
+    await follower.catchUp();
+    const { rows } = await pool.query<{ id: bigint }>(
+      'select id from purchases where organization_id = $1 order by id limit 2',
+      [organizationId],
+    );
+    const [first, second] = rows.map(({ id }) => id) as [bigint, bigint];
+    const added = await addPurchase(pool, organizationId, {
+      customer_id: newCustomerId,
+      utm_source: 'tab\tand\nline \\ break',
+    });
+    await sync();
+    await pool.query(`${addACent} where id in ($1, $2)`, [first, second]);
+    await sync();
+    await pool.query('delete from purchases where id = $1', [first]);
+    await sync();
+    const page = (await request(`${url}?cursor=${begin.json().next_cursor}`)).json();
+    expect(page.data).toMatchObject([
+      { id: idOf(added), deleted: false, utm_source: 'tab\tand\nline \\ break' },
+      { id: idOf(second), deleted: false },
+      { object: 'purchase', id: idOf(first), deleted: true },
+    ]);
+    expect(page.has_more).toBe(false);
+    const unchanged = await request(`${url}?cursor=${page.next_cursor}`);
+    expect(unchanged.json()).toEqual({ ...page, data: [] });
+    const ndjson = await request(`${url}?cursor=${begin.json().next_cursor}&format=ndjson`);
+    expect(ndjson.body.trimEnd().split('\n')).toHaveLength(3);
+    await expectSame(1);
+    expect(follower.copies).toBe(1);
+  });
+
+  it('shows a purchase that moves as deleted in one feed, and as added in the other', async ({
+    database: { pool },
+    newShop: { organizationId },
+    shop,
+    openApi,
+    openClickHouseWorker,
+    addPublished,
+    request,
+  }) => {
+    await addPublished();
+    const worker = await openClickHouseWorker();
+    const both = [organizationId, shop.organizationId];
+    await worker.once(both);
+    const api = await openApi();
+    const ofOther = (query = '') => api.get(`${url}${query}`, shop.secret);
+    const before = (await request(url)).json().next_cursor;
+    const otherBefore = (await ofOther()).json().next_cursor;
+    const { rows } = await pool.query<{ id: bigint }>(
+      `update purchases set organization_id = $1, customer_id = $2
+       where id = (select min(id) from purchases where organization_id = $3) returning id`,
+      [shop.organizationId, await addCustomer(pool, shop.organizationId), organizationId],
+    );
+    await worker.once(both);
+    const id = idOf((rows[0] as { id: bigint }).id);
+    expect((await request(`${url}?cursor=${before}`)).json().data).toMatchObject([
+      { id, deleted: true },
+    ]);
+    expect((await ofOther(`?cursor=${otherBefore}`)).json().data).toMatchObject([
+      { id, deleted: false },
+    ]);
+    expectRefusal(await ofOther(`?cursor=${before}`), 'conflict', 'cursor');
+  });
+
+  it.for([
+    'a compaction',
+    'a rebuild',
+    'a rebuild by another worker',
+    'many changes at once',
+    'a change of the number of workers',
+  ] as const)(
+    'goes on after %s',
+    async (kind, {
+      newShop: { organizationId },
+      addPublished,
+      openClickHouseWorker,
+      change,
+      generation,
+      follower,
+      expectSame,
+    }) => {
+      await addPublished();
+      await follower.catchUp();
+      const { loadId } = await generation();
+      const options = {
+        maxLogRecords: kind === 'a compaction' ? 5 : 1_000,
+        maxTickChanges: kind === 'many changes at once' ? 5 : 1_000,
+      };
+      let worker = await openClickHouseWorker(options);
+      for (let round = 0; round < 3; round += 1) {
+        await change(`id % 3 = ${round}`);
+        if (kind === 'a change of the number of workers') {
+          await worker.close();
+          const of = 2 - (round % 2);
+          const shard = { of, number: Number(organizationId % BigInt(of)) + 1 };
+          worker = await openClickHouseWorker({ ...options, shard });
+        } else if (kind === 'a rebuild by another worker') {
+          await worker.close();
+          worker = await openClickHouseWorker(options);
+        }
+        if (kind.startsWith('a rebuild')) await worker.repairsFor(organizationId).rebuild();
+        await follower.step(3);
+        await worker.once([organizationId]);
+        await follower.step(3);
+      }
+      const isReplaced = kind !== 'a change of the number of workers';
+      expect((await generation()).loadId !== loadId).toBe(isReplaced);
+      await expectSame(3);
+      expect(follower.copies).toBe(1);
+    },
+  );
+
+  it('goes on after failed inserts of each table', { tags: ['slow'] }, async ({
+    newShop: { organizationId },
+    addPublished,
+    openClickHouseWorker,
+    clickHouseProxy: proxy,
+    change,
+    follower,
+    expectSame,
+  }) => {
+    await addPublished();
+    await follower.catchUp();
+    const worker = await openClickHouseWorker();
+    for (const name of ['purchase_feed', 'purchase_change', 'tick', 'generation']) {
+      for (const mode of ['halve', 'keep response', 'delay'] as const) {
+        const broken = proxy.broken;
+        Object.assign(proxy, { mode, breaking: new RegExp(`^insert into ${name}_v`, 'i') });
+        await change(`id % ${2 + (broken % 3)} = 0`);
+        const publish = () =>
+          name === 'generation'
+            ? worker.repairsFor(organizationId).rebuild()
+            : worker.once([organizationId]);
+        await publish().catch(() => {});
+        expect(proxy.broken).toBeGreaterThan(broken);
+        await follower.step(3);
+        proxy.mode = 'forward';
+        await change(`id % 5 > 0`);
+        await worker.once([organizationId]);
+        await follower.step(3);
+        await proxy.deliver();
+        await expectSame(3);
+      }
+    }
+    expect(follower.copies).toBe(1);
+  });
+
+  it('has the changes of a tick also if the tick before it is inserted after they were appended', async ({
+    database: { pool },
+    directory,
+    clickhouse,
+    server,
+    addPublished,
+    clickHouseProxy: proxy,
+    change,
+    follower,
+    expectSame,
+  }) => {
+    await addPublished();
+    await follower.catchUp();
+    const shard = everyOrganization;
+    const through = openClickHouse({ ...server.options, url: proxy.url });
+    const store = createClickHouseStore({
+      ...{ database: pool, clickhouse: through, dataDirectory: directory, shard },
+      ...{ log: createRecordedLog(), changesRetentionMs: 30 * 86_400_000 },
+    });
+    const organizations: Organizations = new Map();
+    const publication = await startPublication(
+      { database: pool, store, shard },
+      organizations,
+      () => {},
+    );
+    const context = {
+      ...{ database: pool, store, organizations, publication, maxTickChanges: 1_000 },
+      onFailure() {},
+    };
+    Object.assign(proxy, { mode: 'halve', breaking: /^insert into tick_v/i });
+    await change('id % 2 = 0');
+    await runTick(context);
+    expect(proxy.broken).toBe(1);
+    proxy.mode = 'forward';
+    await change('id % 3 = 0');
+    const { publish } = store;
+    store.publish = async (content) => {
+      const before = await readTicks(clickhouse);
+      await store.syncTick(shard);
+      expect(await readTicks(clickhouse)).not.toEqual(before);
+      await follower.catchUp();
+      await publish(content);
+    };
+    await runTick(context);
+    await expectSame();
+    expect(follower.copies).toBe(1);
+    await through.close();
+  });
+
+  it('refuses a cursor after a load whose changes are not known', async ({
+    newShop: { organizationId },
+    addPublished,
+    openClickHouseWorker,
+    follower,
+    expectSame,
+  }) => {
+    await addPublished();
+    await follower.catchUp();
+    const worker = await openClickHouseWorker();
+    await worker.repairsFor(organizationId).rebuild(true);
+    await expectSame();
+    expect(follower.copies).toBe(2);
+  });
+
+  it('refuses cursors older than the retention, whose changes are removed', async ({
+    clickhouse,
+    newShop: { organizationId },
+    addPublished,
+    openClickHouseWorker,
+    change,
+    generation,
+    request,
+    follower,
+    expectSame,
+  }) => {
+    await addPublished();
+    await follower.catchUp();
+    const { feed, changesUntil } = await generation();
+    const dayBefore = changesUntil - 2n * BigInt(feedPartition);
+    const old = sql`where organization_id = ${organizationId} and number = ${dayBefore}`;
+    await clickhouse.run(sql`
+      insert into ${table.purchase_feed} select ${organizationId}, ${dayBefore}, 1`);
+    const countOld = async () => {
+      const [row] = await clickhouse.query(sql`select count() from ${table.purchase_feed} ${old}`);
+      return Number(row?.[0]);
+    };
+    const read = () => request(`${url}?cursor=${feed}.${dayBefore}.0`);
+    expect((await read()).json().data).toHaveLength(1);
+    const worker = await openClickHouseWorker({ changesRetentionMs: 60_000 });
+    await change('id % 2 = 0');
+    await worker.once([organizationId]);
+    expectRefusal(await read(), 'conflict', 'cursor');
+    const stop = follow(worker);
+    while ((await countOld()) > 0);
+    await stop();
+    await expectSame();
+    expect(follower.copies).toBe(1);
+    // It stays refused.
+    await worker.close();
+    const later = await openClickHouseWorker();
+    await later.once([organizationId]);
+    expectRefusal(await read(), 'conflict', 'cursor');
+  });
+
+  it('refuses what is no cursor, and cursors that it never gave', async ({
+    addPublished,
+    request,
+  }) => {
+    const none = await request(url);
+    expectRefusal(none, 'conflict');
+    expect(none.headers['retry-after']).toBe('5');
+    await addPublished();
+    const cursor: string = (await request(url)).json().next_cursor;
+    for (const text of ['abc', cursor.toUpperCase(), `${cursor}.1.1`]) {
+      expectRefusal(await request(`${url}?cursor=${text}`), 'invalid_request', 'cursor');
+    }
+    const [feed, number = ''] = cursor.split('.');
+    for (const made of [
+      `${'0'.repeat(12)}.${number}.0`,
+      `${feed}.${BigInt(number) + 3_600_000_000n}.0`,
+      `${feed}.${number}.9223372036854775808`,
+      `${feed}.1.0`,
+      `${feed}.${number}.0.0`,
+      `${feed}.1a.0.`,
+    ]) {
+      expectRefusal(await request(`${url}?cursor=${made}`), 'conflict', 'cursor');
+    }
+  });
+
+  it('wakes requests that wait, when their organization has changes', async ({
+    addPublished,
+    newShop: { organizationId },
+    openClickHouseWorker,
+    clickhouse,
+    change,
+    openApi,
+    request,
+  }) => {
+    await addPublished();
+    const worker = await openClickHouseWorker();
+    await worker.once([organizationId]);
+    const cursor = (await request(url)).json().next_cursor;
+    const { source = '' } = (await newestGeneration(clickhouse, organizationId, undefined)) ?? {};
+    const { changes } = await openApi();
+    const stopped = new AbortController();
+    const wait = (signal?: AbortSignal) =>
+      changes.read(
+        organizationId,
+        source,
+        { after: cursor, limit: 10 },
+        { waitMs: 600_000, signal, ended: stopped.signal },
+      );
+    const requests = [wait(), wait()];
+    const leave = new AbortController();
+    const left = wait(leave.signal);
+    // A tick without changes is no change.
+    await worker.once([organizationId]);
+    const short = await request(`${url}?cursor=${cursor}&wait=1`);
+    expect(short.json()).toEqual({ data: [], has_more: false, next_cursor: cursor });
+    leave.abort(new Error('the client disconnected'));
+    await expect(left).rejects.toThrow('the client disconnected');
+    await change('id % 7 = 0');
+    await worker.once([organizationId]);
+    for (const each of requests) expect((await each).changes).not.toEqual([]);
+    const end = (await request(`${url}?cursor=${cursor}&limit=1000`)).json().next_cursor;
+    const waiting = changes.read(
+      organizationId,
+      source,
+      { after: end, limit: 10 },
+      { waitMs: 600_000, ended: stopped.signal },
+    );
+    await request(`${url}?cursor=${end}`);
+    stopped.abort();
+    expect((await waiting).changes).toEqual([]);
+  });
+
+  it('fails requests that wait once the server cannot be reached', async ({
+    addPublished,
+    newShop: { organizationId },
+    server,
+    clickHouseProxy: proxy,
+    generation,
+    request,
+  }) => {
+    await addPublished();
+    const { source } = await generation();
+    const engine = createTestClickHouseEngine({ ...server.options, url: proxy.url });
+    const after = (await request(url)).json().next_cursor;
+    const query = { after, limit: 10 };
+    const waiting = engine.changes.read(organizationId, source, query, { waitMs: 600_000 });
+    const failed = expect(waiting).rejects.toThrow(/ClickHouse/);
+    await engine.changes.read(organizationId, source, query);
+    proxy.mode = 'refuse';
+    await failed;
+    await engine.close();
+  });
+});
