@@ -2,7 +2,10 @@
 export type Waiter<Wanted> = Wanted & { readonly deadline: number; readonly wake: () => void };
 
 export type Waiters<Wanted> = {
-  /** Resolves when `sweep` wakes it, at the deadline, or if `ended` is aborted. Rejects with the reason of `signal`. */
+  /**
+   * Resolves when `sweep` wakes it, at the deadline, or if `ended` is aborted. Rejects with the reason of
+   * `signal`.
+   */
   wait(
     wanted: Wanted & { readonly deadline: number },
     signal?: AbortSignal,

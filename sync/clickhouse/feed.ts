@@ -38,9 +38,9 @@ export const noGap = (): FeedGap => ({ ...createGap(null, null), isComplete: tru
 const columns = ['organization_id', 'number', 'id'];
 
 /**
- * Inserts the rows of `purchase_feed`. The number of a row is higher than `changesUntil` of all that was published
- * before its change. A row whose insert failed, or whose change is not published, does no harm: readers take it for a
- * change of a purchase, and read the purchase as it is.
+ * Inserts the rows of `purchase_feed`. The number of a row is higher than `changesUntil` of all that was
+ * published before its change. A row whose change is not published does no harm: readers take it for a
+ * change, and read the purchase as it is.
  */
 export function createFeed(clickhouse: ClickHouse, retentionMs: number) {
   const retention = BigInt(retentionMs) * 1000n;

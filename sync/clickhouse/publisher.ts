@@ -90,7 +90,7 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
       }
     },
 
-    /** Changes with lower numbers are in no feed that readers use. */
+    /** Of a tick that is inserted for certain. Readers expect no changes with lower numbers. */
     changesSince: (): bigint => inserted?.tick.changesSince ?? 0n,
 
     /** Resolves when ClickHouse has all that was published, except perhaps later instants. */

@@ -33,7 +33,7 @@ export const storageTable = (name: TableName, cluster: string | null): string =>
 /** Parts of `purchase_change`. An insert of all organizations may create a part for each of them. */
 const changePartitions = 8;
 
-/** Numbers of `purchase_feed` in a partition: those of a day, because they follow Postgres's clock in microseconds. */
+/** Numbers of `purchase_feed` in a partition: a day, because they follow Postgres's clock in microseconds. */
 export const feedPartition = 86_400_000_000;
 
 /**
@@ -52,14 +52,15 @@ export const buildWriter = '';
  * the organization: `tick` and a watermark. `purchases`, `currency` and `without_currency` describe
  * the rows of the load. `currency` is null if they may have several.
  *
- * `purchase_feed` has the ids of changed purchases, in the order of publication. `changes_until` of load and tick is
- * the highest number that belongs to them. Rows with lower numbers than `changes_since` may be missing.
- *
  * `tick` is the publication of a worker for all of its organizations. A row of `purchase_change`
  * counts if the tick names its writer, and a tick of this writer that is not earlier.
  *
- * In `generation` and `tick`, the row with the highest number counts. The numbers of a worker are higher than those of
+ * In both, the row with the highest number counts. The numbers of a worker are higher than those of
  * all workers before it (sync/clickhouse/README.md).
+ *
+ * `purchase_feed` has the ids of changed purchases, in the order of publication. The changes of a load
+ * or tick have numbers up to its `changes_until`. Rows with numbers below `changes_since` of any tick
+ * may be missing.
  *
  * In a cluster, each of these names is a distributed table over replicated tables, one a shard.
  * All rows of a customer of an organization must be on one shard. A changed purchase can have rows
