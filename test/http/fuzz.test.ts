@@ -34,7 +34,7 @@ const tables = [
   ...['organizations', 'api_keys', 'customers', 'segments', 'tags', 'attributes', 'flows'],
   ...['email_campaigns', 'template_campaigns', 'purchases'],
 ];
-const allowedStatuses = [200, 304, 400, 401, 403, 404, 422, 429];
+const allowedStatuses = [200, 304, 400, 401, 403, 404, 409, 422, 429];
 const maxHeadLength = 16_000;
 
 describe('a server under hostile requests', () => {
