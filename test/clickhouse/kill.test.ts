@@ -10,7 +10,7 @@ import { areEqual } from '../support/published.ts';
 import { clickHouseTest as it } from './fixtures.ts';
 
 describe('a worker that writes to ClickHouse', () => {
-  it('loses and duplicates no change, and its feed none, if it is killed at any moment', {
+  it('loses and duplicates no change if it is killed at any moment, also in the change feed', {
     tags: ['slow'],
     timeout: 600_000,
   }, async ({
