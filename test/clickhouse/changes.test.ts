@@ -130,15 +130,19 @@ describe('the change feed of ClickHouse', () => {
     'a change of the number of workers',
   ] as const)(
     'goes on after %s',
-    async (kind, {
-      newShop: { organizationId },
-      addPublished,
-      openClickHouseWorker,
-      change,
-      generation,
-      follower,
-      expectSame,
-    }) => {
+    { tags: ['slow'] },
+    async (
+      kind,
+      {
+        newShop: { organizationId },
+        addPublished,
+        openClickHouseWorker,
+        change,
+        generation,
+        follower,
+        expectSame,
+      },
+    ) => {
       await addPublished();
       await follower.catchUp();
       const { loadId } = await generation();
@@ -256,6 +260,7 @@ describe('the change feed of ClickHouse', () => {
 
   it.skipIf(process.env.TEST_CLICKHOUSE_CLUSTER !== undefined).for([false, true])(
     'misses no change after ClickHouse is restored (read before the worker starts: %s)',
+    { tags: ['slow'] },
     async (
       isReadBefore,
       {
