@@ -1,4 +1,5 @@
 import type { Purchase } from './purchase.ts';
+import type { Waiters } from './waiters.ts';
 
 /** A purchase as it is now, or null if it was deleted or moved to another organization. */
 export type PurchaseChange = { readonly id: bigint; readonly purchase: Purchase | null };
@@ -49,6 +50,25 @@ export interface ChangeFeed {
     signal: AbortSignal,
   ): Promise<void>;
   close(): void;
+}
+
+/**
+ * Reads a page, and once more whenever there may be changes, while it is empty and the time is not over.
+ * `readOnce` returns it with what to wait for.
+ */
+export async function readOrWait<Wanted>(
+  waiters: Waiters<Wanted>,
+  { after }: ChangesQuery,
+  { waitMs = 0, signal, ended }: Waiting,
+  readOnce: () => Promise<{ readonly page: ChangesPage; readonly wanted: Wanted }>,
+): Promise<ChangesPage> {
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    const { page, wanted } = await readOnce();
+    const isEmpty = page.changes.length === 0 && !page.hasMore && after !== null;
+    if (!isEmpty || performance.now() >= deadline || ended?.aborted === true) return page;
+    await waiters.wait({ ...wanted, deadline }, signal, ended);
+  }
 }
 
 export class NoChangeFeedError extends Error {

@@ -4,11 +4,12 @@ import {
   type ChangesPage,
   type ChangesQuery,
   NoChangeFeedError,
+  readOrWait,
   UnknownPositionError,
 } from '../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../domain/wait-until-fresh.ts';
 import { type ChangePosition, decodePosition, encodePosition } from './change-position.ts';
-import { createChangeWatcher } from './change-watcher.ts';
+import { createChangeWatcher, type Wanted } from './change-watcher.ts';
 import { beginOfLog, findEnd, readChanges } from './changes.ts';
 import {
   type Current,
@@ -70,7 +71,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
     organizationId: bigint,
     source: string,
     { after, limit }: ChangesQuery,
-  ): StampedCurrent & { readonly page: ChangesPage; readonly end: number } => {
+  ): { readonly page: ChangesPage; readonly wanted: Wanted } => {
     const position = after === null ? null : decodePosition(after);
     const directory = organizationDirectory(dataDirectory, organizationId);
     for (;;) {
@@ -80,7 +81,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
           const range = { after: position, limit };
           const { next, ...changes } = readChanges(directory, current, published, range);
           const page = { ...changes, next: encodePosition(next), asOf };
-          return { page, end: next.batch, stamp, current };
+          return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
         }
         const next = findEnd(
           directory,
@@ -90,7 +91,7 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
         );
         ends.set(current.log, next);
         const page = { changes: [], hasMore: false, next: encodePosition(next), asOf };
-        return { page, end: next.batch, stamp, current };
+        return { page, wanted: { organizationId, stamp, log: current.log, end: next.batch } };
       } catch (error) {
         if (error instanceof UnknownPositionError) throw error;
         // The worker has replaced the log meanwhile.
@@ -104,19 +105,8 @@ export function createChangeFeed({ dataDirectory, onError }: FeedOptions): Chang
   };
 
   return {
-    async read(organizationId, source, query, { waitMs = 0, signal, ended } = {}) {
-      const deadline = performance.now() + waitMs;
-      for (;;) {
-        const { page, end, stamp, current } = readOnce(organizationId, source, query);
-        const isEmpty = page.changes.length === 0 && !page.hasMore && query.after !== null;
-        if (!isEmpty || performance.now() >= deadline || ended?.aborted === true) return page;
-        await watcher.wait(
-          { organizationId, stamp, log: current.log, end, deadline },
-          signal,
-          ended,
-        );
-      }
-    },
+    read: (organizationId, source, query, waiting = {}) =>
+      readOrWait(watcher, query, waiting, async () => readOnce(organizationId, source, query)),
 
     freshness: async (organizationId, source) => view(organizationId, source).asOf,
 

@@ -5,7 +5,7 @@ import { currentFile, organizationDirectory, stampOf } from './current.ts';
 import type { TickReader } from './tick-file.ts';
 
 /** A request waits for changes of its organization after the end of its log. */
-type Wanted = {
+export type Wanted = {
   readonly organizationId: bigint;
   /** Of the file CURRENT that names the log. */
   readonly stamp: string;

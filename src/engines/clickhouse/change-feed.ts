@@ -5,6 +5,7 @@ import {
   type ChangesPage,
   type ChangesQuery,
   NoChangeFeedError,
+  readOrWait,
   UnknownPositionError,
 } from '../../domain/purchase-changes.ts';
 import { createWaitUntilFresh } from '../../domain/wait-until-fresh.ts';
@@ -152,20 +153,14 @@ export function createChangeFeed({ clickhouse, queries, find }: FeedOptions): Ch
   };
 
   return {
-    async read(organizationId, source, query, { waitMs = 0, signal, ended } = {}) {
-      const deadline = performance.now() + waitMs;
-      for (;;) {
-        const client = defaultClient(organizationId);
-        const { page, from } = await queries.run(client, signal, async (either) => {
-          const generation = await published(organizationId, source, either);
-          const page = await readChanges(clickhouse, generation, query, either);
-          return { page, from: generation.changesUntil + 1n };
-        });
-        const isEmpty = page.changes.length === 0 && query.after !== null;
-        if (!isEmpty || performance.now() >= deadline || ended?.aborted === true) return page;
-        await waiters.wait({ organizationId, from, deadline }, signal, ended);
-      }
-    },
+    read: (organizationId, source, query, waiting = {}) =>
+      readOrWait(waiters, query, waiting, () =>
+        queries.run(defaultClient(organizationId), waiting.signal, async (signal) => {
+          const generation = await published(organizationId, source, signal);
+          const page = await readChanges(clickhouse, generation, query, signal);
+          return { page, wanted: { organizationId, from: generation.changesUntil + 1n } };
+        }),
+      ),
 
     freshness: async (organizationId, source) => (await published(organizationId, source)).asOf,
 
