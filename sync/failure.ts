@@ -6,6 +6,7 @@ import { isOutOfMemory } from '../src/duckdb/memory.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
 import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
 import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
+import { isOutOfFiles } from '../src/process/open-files.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
 import { DamagedLogError } from '../src/purchase-store/log.ts';
 
@@ -89,7 +90,7 @@ export function describeFailure(error: unknown): Failure {
       advice: 'The worker rebuilds the file. Check the disk.',
     };
   }
-  if (/EMFILE|Too many open files/i.test(text)) {
+  if (isOutOfFiles(text)) {
     return {
       message: 'The process has too many files open.',
       advice: 'Raise the limit of open files (ulimit -n), and restart the process.',

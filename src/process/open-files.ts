@@ -4,7 +4,8 @@ import type { Logger } from 'pino';
 const enough = 4_096;
 
 /** An error of Node or DuckDB. */
-export const isOutOfFiles = (error: unknown): boolean => /too many open files/i.test(String(error));
+export const isOutOfFiles = (error: unknown): boolean =>
+  /EMFILE|too many open files/i.test(String(error));
 
 /** Warns if the process may open few files: requests fail at the limit, of every organization. */
 export function warnOfFewOpenFiles(log: Logger): void {
