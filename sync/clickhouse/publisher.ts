@@ -11,8 +11,11 @@ type Tick = Omit<PublishedTick, 'synced' | 'boot' | 'number'>;
 /** `key` is equal for ticks of which only the number, the instant and what follows from it differ. */
 type KeyedTick = { readonly tick: Tick; readonly key: string };
 
-/** A load that is not published yet. */
-export type NewLoad = Omit<Load, 'number' | 'feed' | 'changesUntil'>;
+/** A load that has no number yet. */
+export type UnnumberedLoad = Omit<Load, 'number'>;
+
+/** A load that is in no feed yet. */
+export type NewLoad = Omit<UnnumberedLoad, 'feed' | 'changesUntil'>;
 
 /** Each insert adds a part, which ClickHouse merges later. */
 const instantIntervalMs = 1_000;
@@ -62,7 +65,7 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
      * Publishes a load in the place of an earlier one. After a failure it is inserted before the next
      * tick, because an insert that failed may have happened nonetheless, or happen later.
      */
-    async publishLoad(load: Omit<Load, 'number'>): Promise<void> {
+    async publishLoad(load: UnnumberedLoad): Promise<void> {
       number += 1n;
       loads.set(load.organizationId, { ...load, number });
       // The next tick includes the organization.

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
-import { buildBatches, highest, type Load } from '../../src/engines/clickhouse/generation.ts';
+import { buildBatches, highest } from '../../src/engines/clickhouse/generation.ts';
 import {
   type GenerationRows,
   isOfWriters,
@@ -20,7 +20,7 @@ import { createUnusedRemoval, removeOrganization, removeOrphans } from './clean-
 import { createFeed, type FeedGap } from './feed.ts';
 import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
 import { inShard, newWriter } from './names.ts';
-import { createPublisher, type NewLoad } from './publisher.ts';
+import { createPublisher, type NewLoad, type UnnumberedLoad } from './publisher.ts';
 import { continueWriters, mergeWriters } from './writers.ts';
 
 export type ClickHouseStore = Store & {
@@ -56,7 +56,7 @@ const maxChangeShare = 0.02;
 const defaultMaxChanges = 20_000;
 const defaultMaxWriters = 50;
 
-type Published = { readonly load: Omit<Load, 'number'>; changes: number };
+type Published = { readonly load: UnnumberedLoad; changes: number };
 
 /** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
 export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHouseStore {

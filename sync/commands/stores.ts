@@ -48,9 +48,7 @@ export async function openStore(
     const { createClickHouseBuilder } = await import('../clickhouse/builder.ts');
     const { createClickHouseStore } = await import('../clickhouse/store.ts');
     const clickhouse = openForWorker(server);
-    const store = createClickHouseStore({
-      ...{ ...folder, clickhouse, shard, log, changesRetentionMs },
-    });
+    const store = createClickHouseStore({ ...folder, clickhouse, shard, log, changesRetentionMs });
     const builder = createClickHouseBuilder(store, { database, clickhouse });
     return { store, builder, instance: null, close: () => clickhouse.close() };
   }

@@ -98,9 +98,14 @@ async function readBaseSummary(
         min(${raw(creationQuarter.name)})
       from ${raw(base)}.purchase`,
   );
-  const [purchases, first, last, quarter] = row as [bigint, bigint?, bigint?, number?];
-  ofBase.firstQuarter = quarter ?? null;
-  const isEmpty = first == null;
+  const [purchases, first, last, quarter] = row as [
+    bigint,
+    bigint | null,
+    bigint | null,
+    number | null,
+  ];
+  ofBase.firstQuarter = quarter;
+  const isEmpty = first === null;
   return { purchases: Number(purchases), first: first ?? 0n, last: last ?? 0n, isEmpty };
 }
 

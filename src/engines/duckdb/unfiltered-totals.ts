@@ -57,9 +57,9 @@ async function countCustomers(
   connection: DuckDBConnection,
   { catalogs, ofBase }: Generation,
 ): Promise<bigint> {
-  const added = sql`select customer_key from (${addedCustomers(catalogs)}) group by 1`;
+  const ofDelta = sql`select customer_key from (${addedCustomers(catalogs)}) group by 1`;
   if (catalogs.base === emptyBase) {
-    const [row] = await queryRows(connection, sql`select count(*) from (${added})`);
+    const [row] = await queryRows(connection, sql`select count(*) from (${ofDelta})`);
     return row?.[0] as bigint;
   }
   ofBase.customers ??= await readBaseCustomers(connection, catalogs);
@@ -71,9 +71,9 @@ async function countCustomers(
     connection,
     sql`
       select * from (
-        select count(*) from (${added}) ${isNew}
+        select count(*) from (${ofDelta}) ${isNew}
       ) as added, ${openPart(catalogs, 'superseded')}`,
   );
-  const [isAdded, open] = row as [bigint, bigint];
-  return count + isAdded + (await countOpen(connection, catalogs, 'superseded', open));
+  const [added, open] = row as [bigint, bigint];
+  return count + added + (await countOpen(connection, catalogs, 'superseded', open));
 }

@@ -58,8 +58,8 @@ export async function createDelta(
   return inTransaction(connection, async () => {
     await connection.run(createDeltaLayout(catalogs.delta));
     if (isReplayed) await replay(connection, catalogs, path, lines);
-    const isEmpty = !isReplayed && catalogs.base === emptyBase;
-    const nextKeys = isEmpty ? firstKeys() : await readNextKeys(connection, catalogs);
+    const hasEntries = isReplayed || catalogs.base !== emptyBase;
+    const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
     const delta = { catalogs, dictionaryKeys: createDictionaryKeys(catalogs, nextKeys) };
     const replayed = isReplayed ? await readApplied(connection, catalogs) : null;
     const changed = isReplayed ? [] : decodeRecords(read());
@@ -68,7 +68,7 @@ export async function createDelta(
       ...(replayed?.instants ?? instantsOf(changed)),
     ];
     const placeholder = encodePlaceholder(near[0] ?? otherwise);
-    const written = await writeChanges(connection, delta, changed, { isEmpty, placeholder });
+    const written = await writeChanges(connection, delta, changed, placeholder);
     return { delta, applied: replayed ?? written };
   });
 }
@@ -113,30 +113,26 @@ export async function applyChanges(
   });
 }
 
-/** A new delta has nothing to supersede if it `isEmpty` like its base. It gets a row of sign 0. */
-type Creation = { readonly isEmpty: boolean; readonly placeholder: readonly DuckDBValue[] };
-
+/** With the row of sign 0 if the delta is new. */
 async function writeChanges(
   connection: DuckDBConnection,
   { catalogs, dictionaryKeys }: Delta,
   changed: readonly ChangedPurchase[],
-  creation: Creation | null = null,
+  placeholder: readonly DuckDBValue[] | null = null,
 ): Promise<Applied> {
   let purchases = 0;
   const rows = changed.flatMap(({ row }) => (row === null ? [] : [row]));
   const encoded = await encodePurchases(connection, rows, dictionaryKeys);
-  for (let at = 0; creation?.isEmpty !== true && at < changed.length; at += maxListedIds) {
+  const isFirst = placeholder !== null && catalogs.base === emptyBase;
+  for (let at = 0; !isFirst && at < changed.length; at += maxListedIds) {
     const ids = changed.slice(at, at + maxListedIds).map(({ id }) => id);
     purchases -= await supersede(connection, catalogs, ids);
   }
   const added = [rows.map(() => 1), ...encoded];
-  const placeholder = creation && [0, ...creation.placeholder];
-  const appended =
-    placeholder === null
-      ? added
-      : added.map((each, index) => [...each, placeholder[index] ?? null]);
+  if (placeholder !== null)
+    for (const [index, column] of added.entries()) column.push(placeholder[index] as DuckDBValue);
   const table = { catalog: catalogs.delta, table: 'change' };
-  await appendColumns(connection, table, [TINYINT, ...encodedTypes], appended);
+  await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
   purchases += rows.length;
   return { purchases, instants: instantsOf(changed) };
 }

@@ -9,7 +9,7 @@ import {
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { type Dictionary, dictionaries, firstKey } from '../layout.ts';
+import { type Dictionary, dictionaries, firstKey, positionOf } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 
 /** A customer's id, or a label. */
@@ -136,7 +136,7 @@ const appendEntries = (
     { catalog, table: 'entry' },
     [UTINYINT, INTEGER, BIGINT, VARCHAR],
     [
-      added.map(({ dictionary }) => dictionaries.indexOf(dictionary)),
+      added.map(({ dictionary }) => positionOf(dictionary)),
       added.map(({ key }) => key),
       added.map(({ value }) => (typeof value === 'bigint' ? value : null)),
       added.map(({ value }) => (typeof value === 'bigint' ? null : value)),

@@ -56,17 +56,18 @@ export async function encodePurchases(
 }
 
 /**
- * The values of the row of sign 0. DuckDB groups dense keys by direct addressing only if it knows their
+ * The row of sign 0, with its sign. DuckDB groups dense keys by direct addressing only if it knows their
  * minimum and maximum in each part of a UNION. It knows none of a part that is empty or that a filter
  * excludes as a whole, and then hashes all rows of the base: that took twenty times as long. Queries
  * for statistics always read this row. `instant` is near those of the purchases, and no customer has its key.
  */
 export function encodePlaceholder(instant: bigint): DuckDBValue[] {
   const keys = new Map([[0n, placeholderCustomer]]);
-  return purchaseColumns.flatMap((column) => {
+  const values = purchaseColumns.flatMap((column) => {
     const value = column.kind === 'instant' ? instant : column.required ? 0n : null;
     return encodedColumnsOf(column, [value], keys).flat();
   });
+  return [0, ...values];
 }
 
 function encodedColumnsOf(
