@@ -34,6 +34,11 @@ const it = clickHouseTest
     await addPurchases(database.pool, newShop.organizationId, newCustomerId, purchases);
     await sync();
   })
+  /** The follower then has all purchases. */
+  .extend('addFollowed', ({ addPublished, follower }) => async () => {
+    await addPublished();
+    await follower.catchUp();
+  })
   /** Changes purchases of the shop by a condition, and deletes the first one of them. */
   .extend('change', ({ database: { pool }, newShop: { organizationId } }) => {
     return async (condition: string) => {
@@ -135,7 +140,7 @@ describe('the change feed of ClickHouse', () => {
       kind,
       {
         newShop: { organizationId },
-        addPublished,
+        addFollowed,
         openClickHouseWorker,
         change,
         generation,
@@ -143,8 +148,7 @@ describe('the change feed of ClickHouse', () => {
         expectSame,
       },
     ) => {
-      await addPublished();
-      await follower.catchUp();
+      await addFollowed();
       const { loadId } = await generation();
       const options = {
         maxLogRecords: kind === 'a compaction' ? 5 : 1_000,
@@ -176,15 +180,14 @@ describe('the change feed of ClickHouse', () => {
 
   it('goes on after failed inserts of each table', { tags: ['slow'], timeout: 300_000 }, async ({
     newShop: { organizationId },
-    addPublished,
+    addFollowed,
     openClickHouseWorker,
     clickHouseProxy: proxy,
     change,
     follower,
     expectSame,
   }) => {
-    await addPublished();
-    await follower.catchUp();
+    await addFollowed();
     const worker = await openClickHouseWorker();
     for (const name of ['purchase_feed', 'purchase_change', 'tick', 'generation']) {
       for (const mode of ['halve', 'keep response', 'delay'] as const) {
@@ -214,14 +217,13 @@ describe('the change feed of ClickHouse', () => {
     directory,
     clickhouse,
     server,
-    addPublished,
+    addFollowed,
     clickHouseProxy: proxy,
     change,
     follower,
     expectSame,
   }) => {
-    await addPublished();
-    await follower.catchUp();
+    await addFollowed();
     const shard = everyOrganization;
     const through = openClickHouse({ ...server.options, url: proxy.url });
     const store = createClickHouseStore({
@@ -305,13 +307,12 @@ describe('the change feed of ClickHouse', () => {
 
   it('refuses a cursor after a load whose changes are not known', async ({
     newShop: { organizationId },
-    addPublished,
+    addFollowed,
     openClickHouseWorker,
     follower,
     expectSame,
   }) => {
-    await addPublished();
-    await follower.catchUp();
+    await addFollowed();
     const worker = await openClickHouseWorker();
     await worker.repairsFor(organizationId).rebuild(true);
     await expectSame();
@@ -321,7 +322,7 @@ describe('the change feed of ClickHouse', () => {
   it('refuses cursors older than the retention, whose changes are removed', async ({
     clickhouse,
     newShop: { organizationId },
-    addPublished,
+    addFollowed,
     openClickHouseWorker,
     change,
     generation,
@@ -329,8 +330,7 @@ describe('the change feed of ClickHouse', () => {
     follower,
     expectSame,
   }) => {
-    await addPublished();
-    await follower.catchUp();
+    await addFollowed();
     const { feed, changesUntil } = await generation();
     const dayBefore = changesUntil - 2n * BigInt(feedPartition);
     const old = sql`where organization_id = ${organizationId} and number = ${dayBefore}`;

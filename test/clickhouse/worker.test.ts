@@ -189,7 +189,8 @@ describe('a worker', () => {
     proxy.inserts.length = 0;
     await worker.once(organizations);
     const inserts = proxy.inserts.map((text) => /insert into (\w+)_v/i.exec(text)?.[1]);
-    expect(inserts.sort()).toEqual(['purchase_change', 'purchase_change', 'purchase_feed', 'tick']);
+    expect(inserts.slice(0, 2).sort()).toEqual(['purchase_change', 'purchase_feed']);
+    expect(inserts.slice(2)).toEqual(['purchase_change', 'tick']);
     // Of each organization: two rows were superseded, one of them has a successor.
     const [row] = await clickhouse.query(sql`
       select uniqExact(organization_id), countIf(sign < 0), countIf(sign > 0), sum(sign)
