@@ -4,7 +4,14 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { detach } from '../duckdb/connection.ts';
 import { createSharedFiles, type SharedFile } from '../duckdb/shared-files.ts';
 import type { Current } from './current.ts';
-import { type Applied, applyChanges, createDelta, type Delta, emptyBase } from './delta/delta.ts';
+import {
+  type Applied,
+  applyChanges,
+  createDelta,
+  type Delta,
+  emptyBase,
+  updatePreviousChanges,
+} from './delta/delta.ts';
 import { decodeRecords } from './delta/records.ts';
 import { createBaseLayout, requireBase } from './layout.ts';
 import { DamagedLogError, linesPerBatch, readBatches, readRange, scanLog } from './log.ts';
@@ -77,7 +84,12 @@ export type OpenStore<Content, Files extends NamedFiles = Current> = {
   apply(
     connection: DuckDBConnection,
     pending: PendingBatches,
-    beforeCommit?: (applied: Applied) => Promise<void>,
+    beforeCommit?: () => Promise<void>,
+  ): Promise<Applied>;
+  /** Updates the table `previous_change`. After a failure, the store must be opened again. */
+  updatePreviousChanges(
+    connection: DuckDBConnection,
+    beforeCommit: () => Promise<void>,
   ): Promise<void>;
   close(connection: DuckDBConnection): Promise<void>;
 };
@@ -163,9 +175,14 @@ function createStore<Content, Files extends NamedFiles>(
 
     async apply(connection, { end, records, lines }, beforeCommit) {
       const content = readRange(descriptor, part.position, end);
-      await applyChanges(connection, delta, decodeRecords(content), beforeCommit);
+      const changed = decodeRecords(content);
+      const applied = await applyChanges(connection, delta, changed, beforeCommit);
       part = { position: end, lines: part.lines + lines, records: part.records + records };
+      return applied;
     },
+
+    updatePreviousChanges: (connection, beforeCommit) =>
+      updatePreviousChanges(connection, delta, beforeCommit),
 
     async close(connection) {
       try {

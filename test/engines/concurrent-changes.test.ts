@@ -74,6 +74,9 @@ it('each query shows the totals that all transactions keep, while they are publi
       expectOrdered(series.asOf);
       expect(series.result).toMatchObject(totals);
       expect(sumOf(series.result.series.flatMap(({ periods }) => periods))).toEqual(sums);
+      const periods = await engine.timeSeries(id, { filters, groupLimit: 1, interval: 'month' });
+      expectOrdered(periods.asOf);
+      expect(periods.result).toMatchObject(totals);
       const page = await engine.list(id, { filters, limit: 1_000 });
       expectOrdered(page.asOf);
       expect(new Set(page.result.purchases.map((each) => each.id)).size).toBe(count);
@@ -83,8 +86,9 @@ it('each query shows the totals that all transactions keep, while they are publi
       });
     };
   };
-  // Every purchase matches the filter, also those whose value has become negative.
-  const readers = [{}, { minValueInCents: -1_000_000n }].map(async (filters) => {
+  // Every purchase matches the filters, also those whose value has become negative.
+  const allFilters = [{}, { minValueInCents: -1_000_000n }, { createdSince: 0n }];
+  const readers = allFilters.map(async (filters) => {
     const readAll = createReader(filters);
     while (versions.size < 8 || bases.size < 2) {
       await readAll();

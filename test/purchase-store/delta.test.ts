@@ -27,7 +27,8 @@ import {
   type OpenStore,
   openStore,
 } from '../../src/purchase-store/open-store.ts';
-import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
+import { previousQuarterNames } from '../../src/purchase-store/previous-purchases.ts';
+import { quarterHourOf, quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import {
   dictionaryEntries,
   type StoreCatalogs,
@@ -91,6 +92,7 @@ function valueFor({ name, kind }: PurchaseColumn): fc.Arbitrary<bigint | string>
     case 'coupons':
       return coupons;
     case 'label':
+      if (name === 'payment_status') return fc.constantFrom('paid', 'refunded');
       return name === 'currency' ? fc.constantFrom('BRL', 'USD', '') : text;
     case 'text':
       return text;
@@ -211,6 +213,44 @@ async function shownBy(connection: DuckDBConnection, catalogs: StoreCatalogs, gr
   return { purchases, sums, signs, repeated, about: generation.summary.purchases };
 }
 
+/** Each purchase with its previous ones, as the base and the table `previous_change` say together. */
+async function previousIn(connection: DuckDBConnection, { base, delta }: StoreCatalogs) {
+  const columns = raw(`id, created_quarter_hour, ${previousQuarterNames}`);
+  const rows = await queryRows(
+    connection,
+    sql`
+      select * exclude (sign) from (
+        select ${columns}, 1 as sign from ${raw(base)}.purchase
+        union all select ${columns}, sign from ${raw(delta)}.previous_change
+      ) group by all having sum(sign) <> 0 order by id`,
+  );
+  const [first] = await queryRows(
+    connection,
+    sql`select min(created_quarter_hour) from ${raw(base)}.purchase`,
+  );
+  return { rows, first: first?.[0] as number };
+}
+
+/** The same, of a model. `first` is the first quarter of an hour of the base. */
+function expectedPrevious(model: Model, first: number) {
+  const last = new Map<string, number>();
+  const purchases = [...model.values()].map((row) => ({ row, ...purchaseFromRow(row) }));
+  purchases.sort((one, other) => {
+    if (one.created_at !== other.created_at) return one.created_at < other.created_at ? -1 : 1;
+    return one.id < other.id ? -1 : 1;
+  });
+  const rows = purchases.map(({ id, customer_id, payment_status, created_at }) => {
+    const quarter = quarterHourOf(created_at);
+    const previous = [`${customer_id}`, `${customer_id} ${payment_status}`].map((chain) => {
+      const before = last.get(chain) ?? first - 1;
+      last.set(chain, quarter);
+      return before;
+    });
+    return [id, quarter, ...previous];
+  });
+  return rows.sort(([one], [other]) => Number((one as bigint) - (other as bigint)));
+}
+
 /** The same, of a model. */
 function expectedOf(model: Model): Awaited<ReturnType<typeof shownBy>> {
   const purchases = [...model.values()].map(purchaseFromRow);
@@ -256,11 +296,23 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
   // A longer log is replayed in one statement.
   const padding = Array.from({ length: maxLinesOneByOne }, () => ({ id: 9n, row: null }));
 
+  let model: Model = new Map();
+  const expectPrevious = async (store: OpenStore<null, NamedFiles>) => {
+    const [base] = await queryRows(
+      connection,
+      sql`select count(*) from ${raw(store.catalogs.base)}.purchase`,
+    );
+    if (base?.[0] === 0n) return;
+    await store.updatePreviousChanges(connection, async () => {});
+    const { rows, first } = await previousIn(connection, store.catalogs);
+    expect(rows).toEqual(expectedPrevious(model, first));
+  };
+
   await fc.assert(
     fc.asyncProperty(histories, async ({ base, duringLoad, batches }) => {
       const paths = ['loaded', 'log', 'long'].map((name) => join(directory, `${name}.tsv`));
       const [loadedLog, log, longLog] = paths as [string, string, string];
-      let model: Model = new Map();
+      model = new Map();
       let bases: Bases<null> = empty;
       let baseCatalog: string | null = null;
       let all = batches;
@@ -290,10 +342,10 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
         const pending = stepwise.findPending(index + 2);
         expect(pending?.records).toBe(changes.length);
         if (pending === null) throw new Error('the batch is missing');
-        await stepwise.apply(connection, pending, async ({ purchases }) => {
-          // Each earlier state of a purchase counts once more.
-          expect(purchases).toBe(model.size - before);
-        });
+        // Each earlier state of a purchase counts once more.
+        const { purchases } = await stepwise.apply(connection, pending);
+        expect(purchases).toBe(model.size - before);
+        if (baseCatalog !== null && index % 2 === 0) await expectPrevious(stepwise);
       }
       expect(stepwise.findPending(100)).toBeNull();
       const whole = await open(connection, bases, log);
@@ -302,6 +354,8 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
       for (const { catalogs } of [stepwise, whole, replayed]) {
         expect(await shownBy(connection, catalogs)).toEqual(expectedOf(model));
       }
+      for (const store of baseCatalog === null ? [] : [stepwise, whole, replayed])
+        await expectPrevious(store);
       for (const store of [stepwise, whole, replayed]) await store.close(connection);
       if (baseCatalog !== null) await detach(connection, baseCatalog);
     }),

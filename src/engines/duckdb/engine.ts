@@ -23,8 +23,8 @@ import {
   type OrganizationsOptions,
 } from './organizations.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
-import { purchaseStats } from './stats.ts';
-import { purchaseTimeSeries } from './time-series.ts';
+import { doStatsReadFirsts, purchaseStats } from './stats.ts';
+import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './time-series.ts';
 
 export type DuckDBEngineOptions = QueryQueueOptions &
   Pick<OrganizationsOptions, 'dataDirectory' | 'onError'> &
@@ -173,15 +173,22 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   const queued =
     <Query, Result>(
       read: (connection: DuckDBConnection, generation: Generation, query: Query) => Promise<Result>,
+      readsFirsts: (generation: Generation, query: Query) => boolean = () => false,
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client = defaultClient(organizationId)) =>
       withParts(({ queries, organizations }) =>
         queries.run(client, signal, (connection) =>
           organizations.withEviction(() =>
-            organizations.use(organizationId, source, connection, async ({ generation, asOf }) => ({
-              result: await read(connection, generation, query),
-              asOf,
-            })),
+            organizations.use(
+              organizationId,
+              source,
+              connection,
+              async ({ generation, asOf }) => ({
+                result: await read(connection, generation, query),
+                asOf,
+              }),
+              (generation) => readsFirsts(generation, query),
+            ),
           ),
         ),
       );
@@ -192,8 +199,8 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(purchaseStats),
-    timeSeries: queued(purchaseTimeSeries),
+    stats: queued(purchaseStats, doStatsReadFirsts),
+    timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>
         withParts(async ({ instance, organizations }) => {

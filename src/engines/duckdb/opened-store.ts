@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { StoreFiles } from '../../domain/purchase-engine.ts';
-import type { Applied } from '../../purchase-store/delta/delta.ts';
 import type { OpenStore, PendingBatches } from '../../purchase-store/open-store.ts';
 import { type BaseCache, type Generation, nextGeneration } from './generation.ts';
 import { later, type Shown } from './shown-instant.ts';
@@ -10,7 +9,12 @@ import { later, type Shown } from './shown-instant.ts';
 export type SharedBase = { readonly descriptor: number | null; readonly cache: BaseCache };
 
 /** What a transaction that begins now sees: all changes up to `shown`, and none later than its tick. */
-export type Version = { readonly generation: Generation; readonly shown: Shown };
+export type Version = {
+  readonly generation: Generation;
+  readonly shown: Shown;
+  /** The delta's table `previous_change` has been updated. */
+  readonly hasPreviousChanges: boolean;
+};
 
 /** Of an open store without changes, and of each record. Measured with 300 stores. */
 const storeBytes = 300_000;
@@ -23,11 +27,11 @@ export class OpenedStore {
   readonly stamp: string | null;
   readonly #instance: DuckDBInstance;
   #version: Version;
-  /** Transactions of queries that are about to begin: no application is committed meanwhile. */
+  /** Transactions of queries that are about to begin: no change is committed meanwhile. */
   #beginning = 0;
-  /** Pending while an application is committed: no transaction begins meanwhile. */
+  /** Pending while a change is committed: no transaction begins meanwhile. */
   #committing: Promise<void> | null = null;
-  #applying: Promise<void> | null = null;
+  #changing: Promise<void> | null = null;
   #users = 0;
   #isRetired = false;
 
@@ -35,16 +39,16 @@ export class OpenedStore {
     instance: DuckDBInstance,
     store: OpenStore<SharedBase>,
     stamp: string | null,
-    version: Version,
+    version: Omit<Version, 'hasPreviousChanges'>,
   ) {
     this.#instance = instance;
     this.store = store;
     this.stamp = stamp;
-    this.#version = version;
+    this.#version = { ...version, hasPreviousChanges: false };
   }
 
   get isInUse(): boolean {
-    return this.#users > 0 || this.#applying !== null;
+    return this.#users > 0 || this.#changing !== null;
   }
 
   /** About the bytes that the store takes. */
@@ -78,34 +82,48 @@ export class OpenedStore {
     await this.#closeUnused();
   }
 
-  /** Concurrent calls share one application of batches. */
-  async applyOnce(apply: () => Promise<void>): Promise<void> {
-    this.#applying ??= apply().finally(() => {
-      this.#applying = null;
+  /** Concurrent calls share one change. */
+  async changeOnce(change: () => Promise<void>): Promise<void> {
+    this.#changing ??= change().finally(() => {
+      this.#changing = null;
     });
-    await this.#applying;
+    await this.#changing;
   }
 
-  async waitForApplication(): Promise<void> {
-    await this.#applying?.catch(() => {});
+  async waitForChange(): Promise<void> {
+    await this.#changing?.catch(() => {});
   }
 
   /** Applies pending batches in one transaction, after which the store shows `shown`. */
   async apply(pending: PendingBatches, shown: Shown): Promise<void> {
+    await this.#commit(async (connection, beforeCommit) => {
+      const applied = await this.store.apply(connection, pending, beforeCommit);
+      const generation = nextGeneration(this.#version.generation, applied);
+      return { generation, shown, hasPreviousChanges: false };
+    });
+  }
+
+  /** Updates the table `previous_change` in one transaction. */
+  async updatePreviousChanges(): Promise<void> {
+    await this.#commit(async (connection, beforeCommit) => {
+      await this.store.updatePreviousChanges(connection, beforeCommit);
+      return { ...this.#version, hasPreviousChanges: true };
+    });
+  }
+
+  async #commit(
+    change: (connection: DuckDBConnection, beforeCommit: () => Promise<void>) => Promise<Version>,
+  ): Promise<void> {
     const connection = await this.#instance.connect();
     let committed = () => {};
-    let applied: Applied | null = null;
-    try {
-      await this.store.apply(connection, pending, async (changes) => {
-        applied = changes;
-        this.#committing = new Promise((resolve) => {
-          committed = resolve;
-        });
-        while (this.#beginning > 0) await sleep(1);
+    const beforeCommit = async () => {
+      this.#committing = new Promise((resolve) => {
+        committed = resolve;
       });
-      if (applied === null) return;
-      const generation = nextGeneration(this.#version.generation, applied);
-      this.#version = { generation, shown };
+      while (this.#beginning > 0) await sleep(1);
+    };
+    try {
+      this.#version = await change(connection, beforeCommit);
     } finally {
       this.#committing = null;
       committed();
@@ -123,8 +141,8 @@ export class OpenedStore {
     this.#beginning += 1;
     try {
       await connection.run(`begin transaction read only; use ${this.store.catalogs.delta}`);
-      const { generation, shown: shownByVersion } = this.#version;
-      return { generation, shown: later(shown, shownByVersion) };
+      const version = this.#version;
+      return { ...version, shown: later(shown, version.shown) };
     } finally {
       this.#beginning -= 1;
     }
@@ -134,7 +152,7 @@ export class OpenedStore {
     if (!this.#isRetired || this.#users > 0) return;
     // Two calls must not close it.
     this.#isRetired = false;
-    await this.waitForApplication();
+    await this.waitForChange();
     const connection = await this.#instance.connect();
     await this.store.close(connection).finally(() => connection.closeSync());
   }

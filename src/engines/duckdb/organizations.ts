@@ -5,7 +5,7 @@ import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { isOutOfFiles } from '../../process/open-files.ts';
 import { createBases } from '../../purchase-store/open-store.ts';
 import { createTickReader } from '../../purchase-store/tick-file.ts';
-import { createBaseCache } from './generation.ts';
+import { createBaseCache, type Generation } from './generation.ts';
 import type { SharedBase } from './opened-store.ts';
 import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
 
@@ -17,13 +17,14 @@ export type Organizations = {
   /**
    * Runs `work` on `connection` with the newest data from `source` (any source if null). Rejects
    * with NoGenerationError if there are none. If `work` finds damage, the files are not served any
-   * more, and the worker rebuilds them.
+   * more, and the worker rebuilds them. `readsFirsts` tells whether `work` reads the table `previous_change`.
    */
   use<Result>(
     organizationId: bigint,
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
+    readsFirsts?: (generation: Generation) => boolean,
   ): Promise<Result>;
   /** Why a query of the organization was not answered from its files. */
   unavailability(organizationId: bigint): Unavailability;
@@ -86,8 +87,8 @@ export function createOrganizations(
     all,
     version: (organizationId, source) => of(organizationId).version(source),
 
-    async use(organizationId, source, connection, work) {
-      const used = await of(organizationId).use(source, connection, work);
+    async use(organizationId, source, connection, work, readsFirsts) {
+      const used = await of(organizationId).use(source, connection, work, readsFirsts);
       if (used === null) throw new NoGenerationError();
       return used.result;
     },

@@ -2,16 +2,16 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { queryRows } from '../../duckdb/connection.ts';
 import { placeholderCustomer } from '../../purchase-store/layout.ts';
-import { creationQuarter } from '../../purchase-store/quarter-hours.ts';
 import { columnsOf, groupedPurchases, type StoreCatalogs } from '../../purchase-store/relations.ts';
 import type { PeriodRow } from '../time-series.ts';
-import { openCorrections, openCustomers } from './customers.ts';
-import type { FirstPurchases, Periods } from './periods.ts';
+import { openCorrections } from './customers.ts';
+import { changedFirsts } from './first-purchases.ts';
+import type { FirstsInPeriods, Periods } from './periods.ts';
 
-/** The matching purchases of periods, and the number of their customers in the base. */
+/** The matching purchases of periods, and the number of their customers. */
 export type CountedPeriods = {
   readonly rows: readonly Omit<PeriodRow, 'series'>[];
-  readonly customersInBase: bigint;
+  readonly customerCount: bigint;
 };
 
 /** Reads the base once: a customer counts in the period of a purchase that is the first one there. */
@@ -19,47 +19,29 @@ export async function readPeriods(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   matching: Sql,
-  {
-    period,
-    keyOf,
-    first: { isFirst, isFirstInPeriod, longest },
-  }: Periods & { readonly first: FirstPurchases },
+  { period, keyOf, firsts }: Periods & { readonly firsts: FirstsInPeriods },
 ): Promise<CountedPeriods> {
   const keys = { period };
-  const firsts = { in_period: isFirstInPeriod, in_all: isFirst };
+  const counted = { in_period: firsts.isFirstInPeriod, in_all: firsts.isFirst };
   const read = await queryRows(
     connection,
     sql`
-      select * from ${groupedPurchases(catalogs, matching, keys, firsts)}
-      cross join (
-        select min(first), max(last) from ${openCustomers(catalogs, 'any', matching, keys)}
-      )`,
+      select period, sum(purchase_count)::bigint, sum(revenue), sum(in_period)::bigint, sum(in_all)::bigint
+      from (
+        from ${groupedPurchases(catalogs, matching, keys, counted)}
+        union all
+        select period, 0, 0, in_period, in_all from ${changedFirsts(catalogs, matching, keys, counted)}
+      )
+      group by period`,
   );
-  const [, , , , , first, last] = (read[0] ?? []) as (number | null)[];
-  const quarter = raw(creationQuarter.name);
-  const corrections =
-    first == null || last == null
-      ? []
-      : await queryRows(
-          connection,
-          openCorrections(
-            catalogs,
-            'any',
-            matching,
-            keys,
-            sql`${matching}
-            and ${quarter} between ${first - longest}::integer and ${last + longest}::integer`,
-          ),
-        );
-  const added = new Map(corrections as unknown as [number, bigint][]);
-  const all = read.map(([period, purchaseCount, revenueInCents, customers]) => ({
+  const rows = read.map(([period, purchaseCount, revenueInCents, customerCount]) => ({
     period: keyOf(period as number),
     purchaseCount: purchaseCount as bigint,
     revenueInCents: revenueInCents as bigint,
-    customerCount: (customers as bigint) + (added.get(period as number) ?? 0n),
+    customerCount: customerCount as bigint,
   }));
-  const customersInBase = read.reduce((sum, row) => sum + (row[4] as bigint), 0n);
-  return { rows: all.filter(({ purchaseCount }) => purchaseCount > 0n), customersInBase };
+  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), 0n);
+  return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
 }
 
 /** A row with the key of its series. */
@@ -95,7 +77,7 @@ export async function readGroupedPeriods(
         counted.customers + coalesce(corrected.customers, 0)
       from ${groupedPurchases(catalogs, condition, keys)}
       join (${customers}) as counted using (series, period)
-      left join ${openCorrections(catalogs, 'superseded', condition, keys)} as corrected
+      left join ${openCorrections(catalogs, condition, keys)} as corrected
         using (series, period)`,
   );
   return rows.map(([series, period, purchaseCount, revenueInCents, customerCount]) => ({

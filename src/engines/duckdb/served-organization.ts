@@ -126,12 +126,14 @@ export class ServedOrganization {
 
   /**
    * Runs `work` in a transaction on `connection`, which sees one version. Null if no readable files
-   * are from `source`; a null `source` accepts all files.
+   * are from `source`; a null `source` accepts all files. The table
+   * `previous_change` is up to date if `readsFirsts`.
    */
   async use<Result>(
     source: string | null,
     connection: DuckDBConnection,
     work: (lease: Lease) => Promise<Result>,
+    readsFirsts: (generation: Generation) => boolean = () => false,
   ): Promise<{ readonly result: Result } | null> {
     const found = await this.#findApplied(source);
     if (found === null) return null;
@@ -142,7 +144,13 @@ export class ServedOrganization {
     };
     const release = hold();
     try {
-      const { generation, shown } = await opened.begin(connection, found.shown);
+      let version = await opened.begin(connection, found.shown);
+      while (!version.hasPreviousChanges && readsFirsts(version.generation)) {
+        await connection.run('commit');
+        await this.#change(opened, () => opened.updatePreviousChanges());
+        version = await opened.begin(connection, found.shown);
+      }
+      const { generation, shown } = version;
       const { asOf } = shown;
       const files = opened.filesAt(asOf);
       const result = await work({ generation, asOf, files, hold, reportDamage });
@@ -168,7 +176,7 @@ export class ServedOrganization {
 
   async close(): Promise<void> {
     await this.#opening;
-    await this.#opened?.waitForApplication();
+    await this.#opened?.waitForChange();
     await this.#replace(null);
   }
 
@@ -187,9 +195,7 @@ export class ServedOrganization {
       const { opened, pending } = found;
       if (pending.records > maxAppliedRecords) await this.#replace(null);
       while (this.#opened === opened && opened.store.part().position < pending.end) {
-        await opened
-          .applyOnce(() => this.#apply(opened))
-          .catch((error) => this.#handleFailedApplication(opened, error));
+        await this.#change(opened, () => this.#apply(opened));
       }
       if (this.#opened === opened) return found;
     }
@@ -202,13 +208,18 @@ export class ServedOrganization {
     if (pending !== null) await opened.apply(pending, this.#shown.advance(store.current, tick));
   }
 
-  /** After the application, because closing a store waits for it. The store cannot be used again. */
-  async #handleFailedApplication(opened: OpenedStore, error: unknown): Promise<never> {
-    if (this.#opened === opened) {
-      if (isDamage(error)) this.#damaged.add(opened.store.current, error);
-      await this.#replace(null);
+  /** Changes the delta. After a failure, the store cannot be used again. */
+  async #change(opened: OpenedStore, change: () => Promise<void>): Promise<void> {
+    try {
+      await opened.changeOnce(change);
+    } catch (error) {
+      // Not within the change, because closing a store waits for it.
+      if (this.#opened === opened) {
+        if (isDamage(error)) this.#damaged.add(opened.store.current, error);
+        await this.#replace(null);
+      }
+      throw error;
     }
-    throw error;
   }
 
   /** Opens what CURRENT names, and looks for batches of published ticks. */

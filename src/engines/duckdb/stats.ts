@@ -22,31 +22,30 @@ import {
   type StoreCatalogs,
 } from '../../purchase-store/relations.ts';
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
-import { countOpen, customersPart, openPart } from './customers.ts';
+import { countOpen, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
+import { changedFirsts, type FirstPurchases, firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
-/** What is known of the matching purchases: their sums, and the number of customers in the base. */
-export type KnownTotals = { readonly sums: PurchaseSums; readonly customersInBase: bigint | null };
+/** What is known of the matching purchases. */
+type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
 
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
-  known: KnownTotals | null = null,
+  known: Known = { sums: null, customerCount: null },
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
-  const ranking = await readRanking(connection, generation, matching, query);
+  const read = { matching, firsts: firstPurchasesOf(generation, query) };
+  const ranking = await readRanking(connection, generation, read, query);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
-    : await readTotals(connection, generation, filters, matching, {
-        sums: known?.sums ?? ranking,
-        customersInBase: known?.customersInBase ?? null,
-      });
+    : await readTotals(connection, generation, filters, read, ranking ?? known);
   const groups = ranking?.groups ?? [];
   return {
     ...totals,
@@ -55,84 +54,116 @@ export async function purchaseStats(
   };
 }
 
+/** How a query finds the matching purchases, and the first ones of their customers. */
+type Read = { readonly matching: Sql; readonly firsts: FirstPurchases | null };
+
+/** Null if customers have to be grouped, or are known. */
+const firstPurchasesOf = (
+  generation: Generation,
+  { filters }: PurchaseStatsQuery,
+): FirstPurchases | null => (isUnfiltered(filters) ? null : firstPurchases(generation, filters));
+
+/** Whether statistics read the table `previous_change`. */
+export const doStatsReadFirsts = (generation: Generation, query: PurchaseStatsQuery): boolean =>
+  firstPurchasesOf(generation, query) !== null;
+
 /**
  * One statement, because each statement costs a millisecond before it reads anything. Known
- * values are not read: the sums of the ranking, a filter by one customer, and currencies that
- * follow from the number of matching purchases.
+ * values are not read: the sums and customers of the ranking, a filter by one customer, and currencies
+ * that follow from the number of matching purchases.
  */
 async function readTotals(
   connection: DuckDBConnection,
   generation: Generation,
-  filters: PurchaseFilters,
-  matching: Sql,
-  { sums, customersInBase }: { [Key in keyof KnownTotals]: KnownTotals[Key] | null },
+  { customerId }: PurchaseFilters,
+  { matching, firsts }: Read,
+  { sums, customerCount }: Known,
 ): Promise<PurchaseTotals> {
   const { catalogs } = generation;
   if (sums?.purchaseCount === 0n) return emptyStats;
   const ofAll = await sumsByCurrency(connection, generation);
   const known = currenciesOfAny(ofAll, sums?.purchaseCount ?? 1n);
   const areSumsKnown = sums !== null && known !== undefined;
-  const isOneCustomer = filters.customerId !== undefined;
-  const openness = customersInBase === null ? 'superseded' : 'any';
-  const customers =
-    customersInBase === null
-      ? customersPart(catalogs, matching)
-      : sql`(select ${customersInBase}::bigint), ${openPart(catalogs, openness, matching)}`;
+  const knownCustomers = customerId === undefined ? customerCount : 1n;
+  const areCustomersGrouped = knownCustomers === null && firsts === null;
   const parts = [
-    ...(areSumsKnown ? [] : [sumsPart(catalogs, matching, known !== undefined)]),
-    ...(isOneCustomer ? [] : [customers]),
+    ...(areSumsKnown ? [] : [sumsPart(catalogs, { matching, firsts }, known !== undefined)]),
+    ...(areCustomersGrouped ? [customersPart(catalogs, matching)] : []),
   ];
   const [row = []] =
     parts.length === 0 ? [] : await queryRows(connection, sql`select * from ${join(parts, ', ')}`);
   const values = [...row];
-  const [purchaseCount, revenueInCents, least, greatest] = areSumsKnown
-    ? [sums.purchaseCount, sums.revenueInCents, null, null]
-    : (values.splice(0, 4) as [bigint, bigint, number | null, number | null]);
+  const [purchaseCount, revenueInCents, least, greatest, first] = areSumsKnown
+    ? [sums.purchaseCount, sums.revenueInCents, null, null, null]
+    : (values.splice(0, 5) as [bigint, bigint, number | null, number | null, bigint | null]);
   if (purchaseCount === 0n) return emptyStats;
   const read = least === null || greatest === null ? null : { least, greatest };
   const currencies = await nameCurrencies(connection, generation, known ?? read);
-  if (isOneCustomer) return { purchaseCount, customerCount: 1n, revenueInCents, ...currencies };
-  const [counted, open] = values as [bigint, bigint];
-  const customerCount = counted + (await countOpen(connection, catalogs, openness, open, matching));
-  return { purchaseCount, customerCount, revenueInCents, ...currencies };
+  const [counted = 0n, open = 0n] = values as bigint[];
+  const customers = areCustomersGrouped
+    ? counted + (await countOpen(connection, catalogs, open, matching))
+    : (knownCustomers ?? (first as bigint));
+  return { purchaseCount, customerCount: customers, revenueInCents, ...currencies };
 }
 
-/** Selects the count, the sum, and the least and greatest currency key of the matching purchases. */
-function sumsPart(catalogs: StoreCatalogs, matching: Sql, areCurrenciesKnown: boolean): Sql {
-  if (areCurrenciesKnown) {
-    return sql`(
-      select purchase_count, revenue, null, null from ${groupedPurchases(catalogs, matching, {})}
-    ) as summed`;
-  }
-  const keys = { key: raw(labelKey('currency')) };
+/**
+ * Selects the count, the sum, the least and greatest currency key of the matching purchases, and the
+ * number of first ones.
+ */
+function sumsPart(
+  catalogs: StoreCatalogs,
+  { matching, firsts }: Read,
+  areCurrenciesKnown: boolean,
+): Sql {
+  const first = firstOf(catalogs, { matching, firsts });
+  const keys = areCurrenciesKnown ? {} : { key: raw(labelKey('currency')) };
+  const hasCurrency = sql`purchase_count > 0 and key <> ${raw(String(noLabel))}`;
+  const currencies = areCurrenciesKnown
+    ? sql`null, null`
+    : sql`min(key) filter (${hasCurrency}), max(key) filter (${hasCurrency})`;
   return sql`(
-    select coalesce(sum(purchase_count), 0)::bigint, coalesce(sum(revenue), 0),
-      min(key) filter (key <> ${raw(String(noLabel))}), max(key) filter (key <> ${raw(String(noLabel))})
-    from ${groupedPurchases(catalogs, matching, keys)} as grouped
+    select coalesce(sum(purchase_count), 0)::bigint, coalesce(sum(revenue), 0), ${currencies}, ${first.all}
+    from ${groupedPurchases(catalogs, matching, keys, first.inBase)} as grouped
   ) as summed`;
 }
 
-/** The first groups of the ranking, and the sums over all groups; null without a dimension. */
+/** Counts first purchases in groups of the base, and selects the number of all from these groups. */
+function firstOf(
+  catalogs: StoreCatalogs,
+  { matching, firsts }: Read,
+): { readonly inBase: Readonly<Record<string, Sql>>; readonly all: Sql } {
+  if (firsts === null) return { inBase: {}, all: sql`max(null::bigint)` };
+  const inBase = { first: firsts.isFirst };
+  const changed = changedFirsts(catalogs, matching, {}, inBase);
+  return { inBase, all: sql`coalesce(sum(first), 0)::bigint + (select first from ${changed})` };
+}
+
+/** A row of the ranking if there are no groups. */
+const noGroups = [null, null, null, 0n, 0n, null];
+
+/** The first groups of the ranking, and what is known of all groups; null without a dimension. */
 async function readRanking(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
-  matching: Sql,
+  { matching, firsts }: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
-): Promise<(PurchaseSums & { readonly groups: readonly PurchaseGroup[] }) | null> {
+): Promise<(Known & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
-  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key });
+  const first = firstOf(catalogs, { matching, firsts });
+  const columns = raw(['purchase_count', 'revenue', ...Object.keys(first.inBase)].join(', '));
+  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key }, first.inBase);
   const ofDays = ({ key, day }: DayGrouping) =>
     day === null
       ? ranking(key)
       : sql`(
-        select ${day} as key, sum(purchase_count)::bigint as purchase_count, sum(revenue) as revenue
+        select ${day} as key, sum(columns(* exclude (key)))
         from ${ranking(key)}
         group by 1)`;
   const groupedByDay = (grouping: DayGrouping) => sql`
-    select strftime(${grouping.date}, '%Y-%m-%d') as name, purchase_count, revenue
+    select strftime(${grouping.date}, '%Y-%m-%d') as name, ${columns}
     from ${ofDays(grouping)}`;
   const groupedByLabel = (label: PurchaseLabel) => sql`
-    select label.value as name, purchase_count, revenue
+    select label.value as name, ${columns}
     from ${ranking(raw(labelKey(label)))} as ranking
     left join ${dictionaryEntries(catalogs, labelDictionary(label))} as label on label.key = ranking.key`;
   const named =
@@ -144,15 +175,17 @@ async function readRanking(
     // Not a window: two threads in DuckDB 1.5's window operator made DuckDB invalidate its instance.
     sql`
       with ranking as materialized (${named})
-      select *, (select sum(purchase_count)::bigint from ranking), (select sum(revenue) from ranking)
+      select name, purchase_count, revenue, (select sum(purchase_count)::bigint from ranking),
+        (select sum(revenue) from ranking), (select ${first.all} from ranking)
       from ranking
+      where purchase_count > 0
       order by revenue desc, purchase_count desc, name asc nulls last
       limit ${raw(String(groupLimit + 1))}`,
   );
-  const [, , , purchaseCount = 0n, revenueInCents = 0n] = (rows[0] ?? []) as bigint[];
+  const [, , , purchaseCount, revenueInCents, customerCount] = rows[0] ?? noGroups;
   return {
-    purchaseCount,
-    revenueInCents,
+    sums: { purchaseCount: purchaseCount as bigint, revenueInCents: revenueInCents as bigint },
+    customerCount: customerCount as bigint | null,
     groups: rows.map(([key, count, revenue]) => ({
       key: key as string | null,
       purchaseCount: count as bigint,

@@ -7,15 +7,20 @@ import {
   type PurchaseSums,
   type PurchaseTimeSeries,
 } from '../../domain/purchase-engine.ts';
-import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
+import {
+  isUnfiltered,
+  labelOfDimension,
+  type PurchaseTimeSeriesQuery,
+} from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
 import { assembleTimeSeries, type PeriodRange, rangeOf } from '../time-series.ts';
 import { purchasesMatching } from './filters.ts';
+import { firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './period-rows.ts';
-import { type FirstPurchases, type Periods, periodsOf } from './periods.ts';
+import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
 import { purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
@@ -27,9 +32,9 @@ export async function purchaseTimeSeries(
   const { filters, groupBy, groupLimit } = query;
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query);
-  const { period, keyOf, first } = periods;
-  if (groupBy === undefined && first !== null) {
-    return withoutGroups(connection, generation, query, matching, { ...periods, first });
+  const { period, keyOf, firsts } = periods;
+  if (groupBy === undefined && firsts !== null) {
+    return withoutGroups(connection, generation, query, matching, { ...periods, firsts });
   }
   const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
   const range = await rangeOf(query, filters, () =>
@@ -48,13 +53,20 @@ export async function purchaseTimeSeries(
   });
 }
 
+/** Whether a time series reads the table `previous_change`. */
+export const doesTimeSeriesReadFirsts = (
+  generation: Generation,
+  { filters, groupBy }: PurchaseTimeSeriesQuery,
+): boolean =>
+  !(groupBy !== undefined && isUnfiltered(filters)) && firstPurchases(generation, filters) !== null;
+
 /** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
 async function withoutGroups(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
   matching: Sql,
-  periods: Periods & { readonly first: FirstPurchases },
+  periods: Periods & { readonly firsts: FirstsInPeriods },
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupLimit } = query;
   const { areFew } = periods;
@@ -71,8 +83,8 @@ async function withoutGroups(
   if (range === null) return assembleTimeSeries(query, emptyStats, range, async () => []);
   // Before the rows are read, because there may be too many periods.
   await periodsBetween(query, range.first, range.last);
-  const { rows, customersInBase } = await read();
-  const known = { sums: sumsOf(rows), customersInBase };
+  const { rows, customerCount } = await read();
+  const known = { sums: sumsOf(rows), customerCount };
   const stats = await purchaseStats(connection, generation, { filters, groupLimit }, known);
   return assembleTimeSeries(query, stats, range, async () =>
     rows.map((row) => ({ ...row, series: null })),

@@ -72,8 +72,8 @@ async function countCustomers(
     sql`
       select * from (
         select count(*) from (${ofDelta}) ${isNew}
-      ) as added, ${openPart(catalogs, 'superseded')}`,
+      ) as added, ${openPart(catalogs)}`,
   );
   const [added, open] = row as [bigint, bigint];
-  return count + added + (await countOpen(connection, catalogs, 'superseded', open));
+  return count + added + (await countOpen(connection, catalogs, open));
 }

@@ -13,11 +13,16 @@ import {
   readNextKeys,
 } from './dictionary-keys.ts';
 import { encodedTypes, encodePlaceholder, encodePurchases } from './encode.ts';
+import { createPreviousChanges, type PreviousChanges } from './previous-changes.ts';
 import { type ChangedPurchase, decodeRecords } from './records.ts';
 import { replay } from './replay.ts';
 
 /** The changes since a base, in a database in memory that only this process reads. */
-export type Delta = { readonly catalogs: StoreCatalogs; readonly dictionaryKeys: DictionaryKeys };
+export type Delta = {
+  readonly catalogs: StoreCatalogs;
+  readonly dictionaryKeys: DictionaryKeys;
+  readonly previousChanges: PreviousChanges;
+};
 
 /** The catalog of a base without purchases, for organizations without a base. */
 export const emptyBase = 'empty_base';
@@ -60,7 +65,11 @@ export async function createDelta(
     if (isReplayed) await replay(connection, catalogs, path, lines);
     const hasEntries = isReplayed || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
-    const delta = { catalogs, dictionaryKeys: createDictionaryKeys(catalogs, nextKeys) };
+    const delta = {
+      catalogs,
+      dictionaryKeys: createDictionaryKeys(catalogs, nextKeys),
+      previousChanges: createPreviousChanges(catalogs),
+    };
     const replayed = isReplayed ? await readApplied(connection, catalogs) : null;
     const changed = isReplayed ? [] : decodeRecords(read());
     const near = [
@@ -105,18 +114,31 @@ export async function applyChanges(
   connection: DuckDBConnection,
   delta: Delta,
   changed: readonly ChangedPurchase[],
-  beforeCommit: (applied: Applied) => Promise<void> = async () => {},
+  beforeCommit: () => Promise<void> = async () => {},
+): Promise<Applied> {
+  return inTransaction(connection, async () => {
+    const applied = await writeChanges(connection, delta, changed);
+    await beforeCommit();
+    return applied;
+  });
+}
+
+/** Updates the table `previous_change` in one transaction. After a failure, the delta must be created again. */
+export async function updatePreviousChanges(
+  connection: DuckDBConnection,
+  { previousChanges }: Delta,
+  beforeCommit: () => Promise<void>,
 ): Promise<void> {
   await inTransaction(connection, async () => {
-    const applied = await writeChanges(connection, delta, changed);
-    await beforeCommit(applied);
+    await previousChanges.update(connection);
+    await beforeCommit();
   });
 }
 
 /** With the row of sign 0 if the delta is new. */
 async function writeChanges(
   connection: DuckDBConnection,
-  { catalogs, dictionaryKeys }: Delta,
+  { catalogs, dictionaryKeys, previousChanges }: Delta,
   changed: readonly ChangedPurchase[],
   placeholder: readonly DuckDBValue[] | null = null,
 ): Promise<Applied> {
@@ -134,6 +156,7 @@ async function writeChanges(
   const table = { catalog: catalogs.delta, table: 'change' };
   await appendColumns(connection, table, [TINYINT, ...encodedTypes], added);
   purchases += rows.length;
+  previousChanges.add(changed.map(({ id }) => id));
   return { purchases, instants: instantsOf(changed) };
 }
 

@@ -1,0 +1,55 @@
+import sql, { join, raw, type Sql } from 'sql-template-tag';
+import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
+import { isQuarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
+import { columnsOf, type Keys, type StoreCatalogs } from '../../purchase-store/relations.ts';
+import type { Generation } from './generation.ts';
+
+/** Tells the first matching purchase of each customer, so that customers need not be grouped. */
+export type FirstPurchases = {
+  /** The column with the quarter of an hour of the previous matching purchase. */
+  readonly previous: Sql;
+  /** A condition on matching rows of a base and of `previous_change`: the first one of its customer. */
+  readonly isFirst: Sql;
+};
+
+/**
+ * Null for filters other than a payment status and a time range that begins with a quarter of an hour,
+ * without a base, and if the range may begin with purchases that are earlier than those of the base.
+ */
+export function firstPurchases(
+  { ofBase, summary }: Generation,
+  { paymentStatus, createdSince, createdUntil: _until, ...others }: PurchaseFilters,
+): FirstPurchases | null {
+  const { firstQuarter } = ofBase;
+  if (firstQuarter === null || !isUnfiltered(others)) return null;
+  const since = createdSince === undefined ? null : quarterHourOf(createdSince);
+  // Rows without a previous purchase have the quarter before the base's first.
+  const isOfAll = since === null || since < firstQuarter;
+  if (isOfAll ? quarterHourOf(summary.first) < firstQuarter : !isQuarterHour(createdSince ?? 0n)) {
+    return null;
+  }
+  const { ofAny, ofStatus } = previousQuarters;
+  const previous = raw((paymentStatus === undefined ? ofAny : ofStatus).name);
+  return { previous, isFirst: sql`${previous} < ${raw(String(isOfAll ? firstQuarter : since))}` };
+}
+
+/**
+ * Selects what `previous_change` adds to the numbers of matching rows of the base that meet each of
+ * `conditions`, by `keys`.
+ */
+export function changedFirsts(
+  { delta }: StoreCatalogs,
+  matching: Sql,
+  keys: Keys,
+  conditions: Readonly<Record<string, Sql>>,
+): Sql {
+  const hasKeys = Object.keys(keys).length > 0;
+  const counts = Object.entries(conditions).map(
+    ([name, isMet]) => sql`coalesce(sum(sign * (${isMet})::integer), 0)::bigint as ${raw(name)}`,
+  );
+  return sql`(
+    select ${columnsOf(keys).definitions} ${join(counts)}
+    from ${raw(delta)}.previous_change where ${matching} ${raw(hasKeys ? 'group by all' : '')}
+  )`;
+}

@@ -1,0 +1,87 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import sql, { join, raw } from 'sql-template-tag';
+import { appendColumns } from '../../duckdb/append.ts';
+import { queryRows } from '../../duckdb/connection.ts';
+import { creationQuarter } from '../quarter-hours.ts';
+import type { StoreCatalogs } from '../relations.ts';
+import {
+  columnDefinitions,
+  columnTypes,
+  differencesOf,
+  movedPurchases,
+} from './previous-differences.ts';
+
+/**
+ * The table `previous_change` of a delta. Its signed rows are the difference between what the base says of
+ * previous purchases (previous-purchases.ts), and what it would say of the purchases as they are now:
+ *
+ * - sign -1: a purchase of the base that was changed or deleted, or that has another previous one now;
+ * - sign 1: a changed or added purchase, or one that has another previous one now.
+ */
+export type PreviousChanges = {
+  /** These purchases have been changed. */
+  add(ids: readonly bigint[]): void;
+  /** Makes the table, or brings it up to date. After a failure, the delta must be created again. */
+  update(connection: DuckDBConnection): Promise<void>;
+};
+
+/** If more purchases than these have been changed, the table is made anew. */
+const maxChanged = 500;
+
+export function createPreviousChanges(catalogs: StoreCatalogs): PreviousChanges {
+  const table = `${catalogs.delta}.previous_change`;
+  /** Since the table was made; null if it has to be made. */
+  let changed: Set<bigint> | null = null;
+  let none: number | null = null;
+
+  /** Those of changed purchases, or of all changes. */
+  const customersOf = async (
+    connection: DuckDBConnection,
+    ids: ReadonlySet<bigint> | null,
+  ): Promise<number[]> => {
+    const listed = sql`id in (${join([...(ids ?? [0n])])})`;
+    const moved = movedPurchases(catalogs.delta, ids === null ? sql`true` : listed);
+    const customers = sql`select customer_key from (${moved})`;
+    // Only this table still has a purchase that was added, and then deleted or moved.
+    const before = sql`select customer_key from ${raw(table)} where ${listed}`;
+    const all =
+      ids === null ? sql`select distinct * from (${customers})` : sql`${customers} union ${before}`;
+    return (await queryRows(connection, all)).map(([key]) => key as number);
+  };
+
+  return {
+    add(ids) {
+      for (const id of ids) changed?.add(id);
+      if (changed !== null && changed.size > maxChanged) changed = null;
+    },
+
+    async update(connection) {
+      if (changed?.size === 0) return;
+      none ??= await quarterBeforeAll(connection, catalogs);
+      const customers = await customersOf(connection, changed);
+      if (changed === null) {
+        await connection.run(`create or replace table ${table} (${columnDefinitions})`);
+      } else if (customers.length > 0) {
+        await connection.run(
+          `delete from ${table} where customer_key in (${customers.join(', ')})`,
+        );
+      }
+      if (customers.length > 0) {
+        const rows = await differencesOf(connection, catalogs, customers, none);
+        const target = { catalog: catalogs.delta, table: 'previous_change' };
+        await appendColumns(connection, target, columnTypes, rows);
+      }
+      changed = new Set();
+    },
+  };
+}
+
+/** What purchases of a base have in place of the quarter of a previous purchase if there is none. */
+async function quarterBeforeAll(
+  connection: DuckDBConnection,
+  { base }: StoreCatalogs,
+): Promise<number> {
+  const first = sql`select min(${raw(creationQuarter.name)}) - 1 from ${raw(base)}.purchase`;
+  const [row] = await queryRows(connection, first);
+  return row?.[0] as number;
+}

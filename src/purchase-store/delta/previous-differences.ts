@@ -1,0 +1,241 @@
+import {
+  BIGINT,
+  type DuckDBConnection,
+  DuckDBTimestampValue,
+  type DuckDBType,
+  type DuckDBValue,
+  INTEGER,
+  TIMESTAMP,
+  TINYINT,
+} from '@duckdb/node-api';
+import sql, { raw, type Sql } from 'sql-template-tag';
+import { streamChunks } from '../../duckdb/connection.ts';
+import { labelKey } from '../layout.ts';
+import { previousQuarters } from '../previous-purchases.ts';
+import { creationQuarter } from '../quarter-hours.ts';
+import type { StoreCatalogs } from '../relations.ts';
+
+const quarter = creationQuarter.name;
+const status = labelKey('payment_status');
+const ofAny = previousQuarters.ofAny.name;
+const ofStatus = previousQuarters.ofStatus.name;
+
+/** Of the table `previous_change`. */
+const columns: readonly (readonly [name: string, sqlType: string, type: DuckDBType])[] = [
+  ['sign', 'tinyint', TINYINT],
+  ['customer_key', 'integer', INTEGER],
+  [status, 'integer', INTEGER],
+  [quarter, 'integer', INTEGER],
+  ['created_at', 'timestamp', TIMESTAMP],
+  ['id', 'bigint', BIGINT],
+  [ofAny, 'integer', INTEGER],
+  [ofStatus, 'integer', INTEGER],
+];
+export const columnDefinitions = columns.map(([name, type]) => `${name} ${type} not null`).join();
+export const columnTypes = columns.map(([, , type]) => type);
+
+/** The rows of the table `previous_change` of these customers, by column. `none` is as in the base. */
+export async function differencesOf(
+  connection: DuckDBConnection,
+  catalogs: StoreCatalogs,
+  customers: readonly number[],
+  none: number,
+): Promise<DuckDBValue[][]> {
+  const rows: DuckDBValue[][] = columns.map(() => []);
+  let ofCustomer: Entry[] = [];
+  const add = () => {
+    for (const row of differencesOfCustomer(ofCustomer, none))
+      for (const [index, value] of row.entries()) rows[index]?.push(value);
+    ofCustomer = [];
+  };
+  for await (const chunk of streamChunks(connection, entriesOf(catalogs, customers, none))) {
+    for (const values of chunk.getRows()) {
+      const entry = entryOf(values);
+      if (entry.customer !== ofCustomer[0]?.customer) add();
+      ofCustomer.push(entry);
+    }
+  }
+  add();
+  return rows;
+}
+
+type Entry = {
+  readonly kind: Kind;
+  readonly customer: number;
+  readonly status: number;
+  readonly quarter: number;
+  /** Microseconds since 1970; null of `last`. */
+  readonly createdAt: bigint | null;
+  readonly id: bigint;
+  /** Of the base; 0 otherwise. */
+  readonly ofAny: number;
+  readonly ofStatus: number;
+  /** Of changes. A base may have several states of a purchase, all of which were removed. */
+  readonly sign: number;
+};
+
+/** In the order of entries of one purchase. `last` is the last quarter of a customer and status in the base. */
+const kinds = ['removed', 'base', 'added', 'last'] as const;
+type Kind = (typeof kinds)[number];
+
+const entryOf = (values: readonly DuckDBValue[]): Entry => ({
+  customer: values[0] as number,
+  createdAt: values[1] as bigint | null,
+  id: values[2] as bigint,
+  kind: kinds[values[3] as number] as Kind,
+  status: values[4] as number,
+  quarter: values[5] as number,
+  ofAny: values[6] as number,
+  ofStatus: values[7] as number,
+  sign: values[8] as number,
+});
+
+/** Selects the rows of a delta without those that differ from the base in other columns only. */
+export const movedPurchases = (delta: string, condition: Sql): Sql => sql`
+  select customer_key, created_at, id, sum(sign)::integer as sign, ${raw(status)}, ${raw(quarter)}
+  from ${raw(delta)}.change where sign <> 0 and ${condition}
+  group by all having sum(sign) <> 0`;
+
+/** Of more customers, the purchases are read twice instead of kept. */
+const maxKept = 1_000;
+
+/**
+ * The entries of each customer: the last quarters, and then purchases in the order of creation. Of the base, only
+ * those that can have another previous purchase now: those with a change of their customer since the previous
+ * one of the same status. Ordering all purchases of the customers took three times as long.
+ */
+function entriesOf(
+  { base, delta }: StoreCatalogs,
+  customers: readonly number[],
+  none: number,
+): Sql {
+  const isOfCustomers = raw(`customer_key in (${customers.join(', ')})`);
+  const isKept = customers.length <= maxKept;
+  // By the key itself, DuckDB would group by direct addressing, in a table of all customers.
+  return sql`
+    with change as materialized (
+      ${movedPurchases(delta, isOfCustomers)}
+    ),
+    stored as ${raw(isKept ? 'materialized' : 'not materialized')} (
+      select customer_key, created_at, id, ${raw(status)}, ${raw(quarter)}, ${raw(ofAny)}, ${raw(ofStatus)}
+      from ${raw(base)}.purchase where ${isOfCustomers}
+    )
+    select customer_key, epoch_us(created_at), id, kind, ${raw(status)}, ${raw(quarter)},
+      of_any, of_status, sign
+    from (
+      select customer_key, created_at, id, if(sign > 0, 2, 0) as kind, ${raw(status)}, ${raw(quarter)},
+        0 as of_any, 0 as of_status, sign
+      from change
+      union all
+      select customer_key, created_at, id, 1, ${raw(status)}, ${raw(quarter)}, ${raw(ofAny)}, ${raw(ofStatus)}, 0
+      from stored
+      semi join (
+        select customer_key as customer, greatest(${raw(quarter)}, ${none}::integer) as changed from change
+      )
+      on customer = customer_key and changed between ${raw(ofStatus)} and ${raw(quarter)}
+      union all
+      select xor(customer_key, 0), null, 0, 3, ${raw(status)}, max(${raw(quarter)}), 0, 0, 0
+      from stored group by all
+    )
+    order by customer_key, created_at nulls first, id, kind`;
+}
+
+/** Purchases of one customer, or of one customer and status, in the order of creation. */
+class Chain {
+  /** Of the previous purchases in the base: first of those that will follow, then of each added one. */
+  followedFrom: number;
+  /** The last purchase of the base that was read. */
+  #ofBase: number;
+  /** The last one of now, up to the one that was read. */
+  #ofNow: number;
+
+  constructor(none: number) {
+    this.followedFrom = none;
+    this.#ofBase = none;
+    this.#ofNow = none;
+  }
+
+  /**
+   * Reads a purchase, whose previous one in the base is `before`, and returns the previous one of now: no change
+   * has removed the one before unless it was read.
+   */
+  read({ quarter, kind }: Entry, before: number, isPresent: boolean): number {
+    const now = before === this.#ofBase ? this.#ofNow : Math.max(before, this.#ofNow);
+    if (kind === 'base') this.#ofBase = quarter;
+    this.#ofNow = isPresent ? quarter : now;
+    return now;
+  }
+}
+
+type Previous = { readonly ofAny: number; readonly ofStatus: number };
+
+/** The rows of one customer. `none` is in place of the quarter of a previous purchase if there is none. */
+function* differencesOfCustomer(
+  entries: readonly Entry[],
+  none: number,
+): Generator<readonly DuckDBValue[]> {
+  const ofAll = new Chain(none);
+  const ofStatuses = new Map<number, Chain>();
+  const chainsOf = ({ status }: Entry): readonly [Chain, Chain] => {
+    const ofStatus = ofStatuses.get(status) ?? new Chain(none);
+    ofStatuses.set(status, ofStatus);
+    return [ofAll, ofStatus];
+  };
+  const inBase = previousInBase(entries, chainsOf);
+  const removed = new Map<string, number>();
+  for (const entry of entries) {
+    const { kind, id, createdAt, status, sign } = entry;
+    const state = `${id} ${createdAt} ${status}`;
+    if (kind === 'removed') removed.set(state, -sign);
+    const before = inBase.get(entry);
+    if (before === undefined) continue;
+    const isAdded = kind === 'added';
+    const left = removed.get(state) ?? 0;
+    const isPresent = isAdded || left === 0;
+    if (!isPresent) removed.set(state, left - 1);
+    const [ofCustomer, ofStatus] = chainsOf(entry);
+    const now = {
+      ofAny: ofCustomer.read(entry, before.ofAny, isPresent),
+      ofStatus: ofStatus.read(entry, before.ofStatus, isPresent),
+    };
+    const isSame = now.ofAny === before.ofAny && now.ofStatus === before.ofStatus;
+    if (!isAdded && !(isPresent && isSame)) yield rowOf(-1, entry, before);
+    if (isAdded || (isPresent && !isSame)) yield rowOf(1, entry, now);
+  }
+}
+
+/**
+ * The previous purchases in the base, of those of the base and of added ones. An added one has those of the
+ * next purchase in the base, or else the last ones.
+ */
+function previousInBase(
+  entries: readonly Entry[],
+  chainsOf: (entry: Entry) => readonly [Chain, Chain],
+): ReadonlyMap<Entry, Previous> {
+  for (const entry of entries) {
+    if (entry.kind !== 'last') continue;
+    for (const chain of chainsOf(entry)) {
+      chain.followedFrom = Math.max(chain.followedFrom, entry.quarter);
+    }
+  }
+  const previous = new Map<Entry, Previous>();
+  for (const entry of entries.toReversed()) {
+    if (entry.kind !== 'base' && entry.kind !== 'added') continue;
+    const [ofAll, ofStatus] = chainsOf(entry);
+    if (entry.kind === 'base') {
+      ofAll.followedFrom = entry.ofAny;
+      ofStatus.followedFrom = entry.ofStatus;
+    }
+    previous.set(entry, { ofAny: ofAll.followedFrom, ofStatus: ofStatus.followedFrom });
+  }
+  return previous;
+}
+
+const rowOf = (
+  sign: number,
+  { customer, status, quarter, createdAt, id }: Entry,
+  { ofAny, ofStatus }: Previous,
+): readonly DuckDBValue[] => {
+  const instant = createdAt === null ? null : new DuckDBTimestampValue(createdAt);
+  return [sign, customer, status, quarter, instant, id, ofAny, ofStatus];
+};
