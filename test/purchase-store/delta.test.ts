@@ -363,6 +363,50 @@ it('a log shows the same purchases, replayed in any way, as a model', async ({
   );
 });
 
+it('the previous purchases of thousands of customers are those of a model', async ({
+  directory,
+  empty,
+  connection,
+}) => {
+  const customers = 1_300;
+  const purchase = (number: number, payment_status: string) => ({
+    id: BigInt(number),
+    row: purchaseRow({
+      id: BigInt(number),
+      customer_id: BigInt(number % customers),
+      created_at: 1_700_000_000_000_000n + 100_000_000n * BigInt(number),
+      payment_status,
+    }),
+  });
+  const loaded = Array.from({ length: 3 * customers }, (_, number) => purchase(number, 'paid'));
+  const batches = [
+    // One more purchase of each customer, and another status of one that was loaded.
+    Array.from({ length: 2 * customers }, (_, index) =>
+      purchase(index < customers ? index + 3 * customers : index, 'refunded'),
+    ),
+    [purchase(1, 'refunded'), purchase(2 * customers, 'paid'), { id: 7n, row: null }],
+    [purchase(3 * customers + 1, 'paid'), purchase(9 * customers + 2, 'paid')],
+  ];
+  const [loadedLog, log] = [join(directory, 'customers.tsv'), join(directory, 'changes.tsv')];
+  writeLog(loadedLog, [loaded]);
+  writeLog(log, [[], ...batches]);
+  const source = await open(connection, empty, loadedLog);
+  const base = await createBase(connection, source.catalogs, []);
+  await source.close(connection);
+  const store = await open(connection, base, log, 1);
+  let model = applied(new Map(), loaded);
+  for (const [index, changes] of [[], ...batches].entries()) {
+    const pending = store.findPending(index + 1);
+    if (pending !== null) await store.apply(connection, pending);
+    model = applied(model, changes);
+    await store.updatePreviousChanges(connection, async () => {});
+    const { rows, first } = await previousIn(connection, store.catalogs);
+    expect(rows).toEqual(expectedPrevious(model, first));
+  }
+  await store.close(connection);
+  await detach(connection, base.catalog);
+});
+
 it('batches with thousands of labels, customers and purchases show them as a model', async ({
   directory,
   empty,
