@@ -7,14 +7,9 @@ import { feedPartition, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { retainChangeLog } from '../../sync/capture/change-log.ts';
-import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
-import type { Organizations } from '../../sync/tick/organizations.ts';
-import { startPublication } from '../../sync/tick/start.ts';
-import { runTick } from '../../sync/tick/tick.ts';
 import { expectRefusal } from '../http/refusal.ts';
 import { purchasesById } from '../support/follower.ts';
-import { createRecordedLog } from '../support/logged-lines.ts';
-import { addACent, addCustomer, addPurchase, addPurchases } from '../support/shop.ts';
+import { addCustomer, addPurchase } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
 import { createTestClickHouseEngine } from './database.ts';
 import { clickHouseTest } from './fixtures.ts';
@@ -24,15 +19,13 @@ const purchases = 30;
 const idOf = (id: bigint) => encodeId('purchase', id);
 
 const it = clickHouseTest
-  .extend('expectSame', ({ database, newShop, follower }) => async (limit?: number) => {
+  .extend('expectSame', ({ replica, follower }) => async (limit?: number) => {
     await follower.catchUp(limit);
-    expect(new Map(follower.purchases)).toEqual(
-      await purchasesById(database.pool, newShop.organizationId),
-    );
+    expect(new Map(follower.purchases)).toEqual(await purchasesById(replica.pool, replica.id));
   })
-  .extend('addPublished', ({ database, newShop, newCustomerId, sync }) => async () => {
-    await addPurchases(database.pool, newShop.organizationId, newCustomerId, purchases);
-    await sync();
+  .extend('addPublished', ({ replica }) => async () => {
+    await replica.add(purchases);
+    await replica.sync();
   })
   /** The follower then has all purchases. */
   .extend('addFollowed', ({ addPublished, follower }) => async () => {
@@ -40,45 +33,39 @@ const it = clickHouseTest
     await follower.catchUp();
   })
   /** Changes purchases of the shop by a condition, and deletes the first one of them. */
-  .extend('change', ({ database: { pool }, newShop: { organizationId } }) => {
-    return async (condition: string) => {
-      const matching = `organization_id = ${organizationId} and ${condition}`;
-      await pool.query(`${addACent} where ${matching}`);
-      await pool.query(
-        `delete from purchases where id = (select min(id) from purchases where ${matching})`,
-      );
-    };
+  .extend('change', ({ replica }) => async (condition: string) => {
+    await replica.change(condition);
+    const first = `organization_id = ${replica.id} and ${condition}`;
+    await replica.delete(`id = (select min(id) from purchases where ${first})`);
   });
 
 describe('the change feed of ClickHouse', () => {
   it('begins with no changes, and then has each change, as it is now', async ({
-    database: { pool },
-    newShop: { organizationId },
     newCustomerId,
     addPublished,
-    sync,
     request,
     follower,
     expectSame,
+    replica,
   }) => {
     await addPublished();
     const begin = await request(url);
     expect(begin.json()).toEqual({ data: [], has_more: false, next_cursor: expect.any(String) });
     await follower.catchUp();
-    const { rows } = await pool.query<{ id: bigint }>(
+    const { rows } = await replica.pool.query<{ id: bigint }>(
       'select id from purchases where organization_id = $1 order by id limit 2',
-      [organizationId],
+      [replica.id],
     );
     const [first, second] = rows.map(({ id }) => id) as [bigint, bigint];
-    const added = await addPurchase(pool, organizationId, {
+    const added = await addPurchase(replica.pool, replica.id, {
       customer_id: newCustomerId,
       utm_source: 'tab\tand\nline \\ break',
     });
-    await sync();
-    await pool.query(`${addACent} where id in ($1, $2)`, [first, second]);
-    await sync();
-    await pool.query('delete from purchases where id = $1', [first]);
-    await sync();
+    await replica.sync();
+    await replica.change(`id in (${first}, ${second})`);
+    await replica.sync();
+    await replica.delete(`id = ${first}`);
+    await replica.sync();
     const page = (await request(`${url}?cursor=${begin.json().next_cursor}`)).json();
     expect(page.data).toMatchObject([
       { id: idOf(added), deleted: false, utm_source: 'tab\tand\nline \\ break' },
@@ -96,16 +83,15 @@ describe('the change feed of ClickHouse', () => {
 
   it('shows a purchase that moves as deleted in one feed, and as added in the other', async ({
     database: { pool },
-    newShop: { organizationId },
     shop,
     openApi,
-    openClickHouseWorker,
     addPublished,
     request,
+    replica,
   }) => {
     await addPublished();
-    const worker = await openClickHouseWorker();
-    const both = [organizationId, shop.organizationId];
+    const worker = await replica.openWorker();
+    const both = [replica.id, shop.organizationId];
     await worker.once(both);
     const api = await openApi();
     const ofOther = (query = '') => api.get(`${url}${query}`, shop.secret);
@@ -114,7 +100,7 @@ describe('the change feed of ClickHouse', () => {
     const { rows } = await pool.query<{ id: bigint }>(
       `update purchases set organization_id = $1, customer_id = $2
        where id = (select min(id) from purchases where organization_id = $3) returning id`,
-      [shop.organizationId, await addCustomer(pool, shop.organizationId), organizationId],
+      [shop.organizationId, await addCustomer(pool, shop.organizationId), replica.id],
     );
     await worker.once(both);
     const id = idOf((rows[0] as { id: bigint }).id);
@@ -136,59 +122,48 @@ describe('the change feed of ClickHouse', () => {
   ] as const)(
     'goes on after %s',
     { tags: ['slow'] },
-    async (
-      kind,
-      {
-        newShop: { organizationId },
-        addFollowed,
-        openClickHouseWorker,
-        change,
-        generation,
-        follower,
-        expectSame,
-      },
-    ) => {
+    async (kind, { addFollowed, change, follower, expectSame, replica }) => {
       await addFollowed();
-      const { loadId } = await generation();
+      const { loadId } = await replica.generation();
       const options = {
         maxLogRecords: kind === 'a compaction' ? 5 : 1_000,
         maxTickChanges: kind === 'many changes at once' ? 5 : 1_000,
       };
-      let worker = await openClickHouseWorker(options);
+      let worker = await replica.openWorker(options);
       for (let round = 0; round < 3; round += 1) {
         await change(`id % 3 = ${round}`);
         if (kind === 'a change of the number of workers') {
           await worker.close();
           const of = 2 - (round % 2);
-          const shard = { of, number: Number(organizationId % BigInt(of)) + 1 };
-          worker = await openClickHouseWorker({ ...options, shard });
+          const shard = { of, number: Number(replica.id % BigInt(of)) + 1 };
+          worker = await replica.openWorker({ ...options, shard });
         } else if (kind === 'a rebuild by another worker') {
           await worker.close();
-          worker = await openClickHouseWorker(options);
+          worker = await replica.openWorker(options);
         }
-        if (kind.startsWith('a rebuild')) await worker.repairsFor(organizationId).rebuild();
+        if (kind.startsWith('a rebuild')) await worker.repairsFor(replica.id).rebuild();
         await follower.step(3);
-        await worker.once([organizationId]);
+        await worker.once([replica.id]);
         await follower.step(3);
       }
       const isReplaced = kind !== 'a change of the number of workers';
-      expect((await generation()).loadId !== loadId).toBe(isReplaced);
+      expect((await replica.generation()).loadId !== loadId).toBe(isReplaced);
+      await replica.expectEqual();
       await expectSame(3);
       expect(follower.copies).toBe(1);
     },
   );
 
   it('goes on after failed inserts of each table', { tags: ['slow'], timeout: 300_000 }, async ({
-    newShop: { organizationId },
     addFollowed,
-    openClickHouseWorker,
     clickHouseProxy: proxy,
     change,
     follower,
     expectSame,
+    replica,
   }) => {
     await addFollowed();
-    const worker = await openClickHouseWorker();
+    const worker = await replica.openWorker();
     for (const name of ['purchase_feed', 'purchase_change', 'tick', 'generation']) {
       for (const mode of ['halve', 'keep response', 'delay'] as const) {
         const broken = proxy.broken;
@@ -196,14 +171,14 @@ describe('the change feed of ClickHouse', () => {
         await change(`id % ${2 + (broken % 3)} = 0`);
         const publish = () =>
           name === 'generation'
-            ? worker.repairsFor(organizationId).rebuild()
-            : worker.once([organizationId]);
+            ? worker.repairsFor(replica.id).rebuild()
+            : worker.once([replica.id]);
         await publish().catch(() => {});
         expect(proxy.broken).toBeGreaterThan(broken);
         await follower.step(3);
         proxy.mode = 'forward';
         await change(`id % 5 > 0`);
-        await worker.once([organizationId]);
+        await worker.once([replica.id]);
         await follower.step(3);
         await proxy.deliver();
         await expectSame(3);
@@ -213,48 +188,33 @@ describe('the change feed of ClickHouse', () => {
   });
 
   it('has the changes of a tick also if the tick before it is inserted after they were appended', async ({
-    database: { pool },
-    directory,
     clickhouse,
     server,
     addFollowed,
     clickHouseProxy: proxy,
+    openTicks,
     change,
     follower,
     expectSame,
   }) => {
     await addFollowed();
-    const shard = everyOrganization;
     const through = openClickHouse({ ...server.options, url: proxy.url });
-    const store = createClickHouseStore({
-      ...{ database: pool, clickhouse: through, dataDirectory: directory, shard },
-      ...{ log: createRecordedLog(), changesRetentionMs: 30 * 86_400_000 },
-    });
-    const organizations: Organizations = new Map();
-    const publication = await startPublication(
-      { database: pool, store, shard },
-      organizations,
-      () => {},
-    );
-    const context = {
-      ...{ database: pool, store, organizations, publication, maxTickChanges: 1_000 },
-      onFailure() {},
-    };
+    const { store, tick } = await openTicks(through);
     Object.assign(proxy, { mode: 'halve', breaking: /^insert into tick_v/i });
     await change('id % 2 = 0');
-    await runTick(context);
+    await tick();
     expect(proxy.broken).toBe(1);
     proxy.mode = 'forward';
     await change('id % 3 = 0');
     const { publish } = store;
     store.publish = async (content) => {
       const before = await readTicks(clickhouse);
-      await store.syncTick(shard);
+      await store.syncTick(everyOrganization);
       expect(await readTicks(clickhouse)).not.toEqual(before);
       await follower.catchUp();
       await publish(content);
     };
-    await runTick(context);
+    await tick();
     await expectSame();
     expect(follower.copies).toBe(1);
     await through.close();
@@ -263,32 +223,20 @@ describe('the change feed of ClickHouse', () => {
   it.skipIf(process.env.TEST_CLICKHOUSE_CLUSTER !== undefined).for([false, true])(
     'misses no change after ClickHouse is restored (read before the worker starts: %s)',
     { tags: ['slow'] },
-    async (
-      isReadBefore,
-      {
-        database,
-        clickhouse,
-        newShop: { organizationId },
-        addPublished,
-        openClickHouseWorker,
-        change,
-        follower,
-        expectSame,
-      },
-    ) => {
+    async (isReadBefore, { clickhouse, addPublished, change, follower, expectSame, replica }) => {
       // So that the worker can go on from the restored tables.
-      await retainChangeLog(database.pool, 'another reader');
+      await retainChangeLog(replica.pool, 'another reader');
       await addPublished();
-      const worker = await openClickHouseWorker();
+      const worker = await replica.openWorker();
       await change('id % 2 = 0');
-      await worker.once([organizationId]);
+      await worker.once([replica.id]);
       const names = Object.values(table);
       for (const name of names) {
         await clickhouse.run(sql`create or replace table ${name}_copy as ${name}`);
         await clickhouse.run(sql`insert into ${name}_copy select * from ${name}`);
       }
       await change('id % 3 = 0');
-      await worker.once([organizationId]);
+      await worker.once([replica.id]);
       await expectSame();
       await worker.close();
       for (const name of names) {
@@ -297,8 +245,7 @@ describe('the change feed of ClickHouse', () => {
       }
       if (isReadBefore) await follower.catchUp();
       await change('id % 5 = 0');
-      const next = await openClickHouseWorker();
-      await next.once([organizationId]);
+      await replica.openSynced();
       await expectSame(3);
       // Before the worker starts, the position is later than all that ClickHouse has.
       expect(follower.copies).toBe(isReadBefore ? 2 : 1);
@@ -306,45 +253,42 @@ describe('the change feed of ClickHouse', () => {
   );
 
   it('refuses a cursor after a load whose changes are not known', async ({
-    newShop: { organizationId },
     addFollowed,
-    openClickHouseWorker,
     follower,
     expectSame,
+    replica,
   }) => {
     await addFollowed();
-    const worker = await openClickHouseWorker();
-    await worker.repairsFor(organizationId).rebuild(true);
+    const worker = await replica.openWorker();
+    await worker.repairsFor(replica.id).rebuild(true);
     await expectSame();
     expect(follower.copies).toBe(2);
   });
 
   it('refuses cursors older than the retention, whose changes are removed', async ({
     clickhouse,
-    newShop: { organizationId },
     addFollowed,
-    openClickHouseWorker,
     change,
-    generation,
     request,
     follower,
     expectSame,
+    replica,
   }) => {
     await addFollowed();
-    const { feed, changesUntil } = await generation();
+    const { feed, changesUntil } = await replica.generation();
     const dayBefore = changesUntil - 2n * BigInt(feedPartition);
-    const old = sql`where organization_id = ${organizationId} and number = ${dayBefore}`;
+    const old = sql`where organization_id = ${replica.id} and number = ${dayBefore}`;
     await clickhouse.run(sql`
-      insert into ${table.purchase_feed} select ${organizationId}, ${dayBefore}, 1`);
+      insert into ${table.purchase_feed} select ${replica.id}, ${dayBefore}, 1`);
     const countOld = async () => {
       const [row] = await clickhouse.query(sql`select count() from ${table.purchase_feed} ${old}`);
       return Number(row?.[0]);
     };
     const read = () => request(`${url}?cursor=${feed}.${dayBefore}.0`);
     expect((await read()).json().data).toHaveLength(1);
-    const worker = await openClickHouseWorker({ changesRetentionMs: 60_000 });
+    const worker = await replica.openWorker({ changesRetentionMs: 60_000 });
     await change('id % 2 = 0');
-    await worker.once([organizationId]);
+    await worker.once([replica.id]);
     expectRefusal(await read(), 'conflict', 'cursor');
     const stop = follow(worker);
     while ((await countOld()) > 0);
@@ -353,8 +297,7 @@ describe('the change feed of ClickHouse', () => {
     expect(follower.copies).toBe(1);
     // It stays refused.
     await worker.close();
-    const later = await openClickHouseWorker();
-    await later.once([organizationId]);
+    await replica.openSynced();
     expectRefusal(await read(), 'conflict', 'cursor');
   });
 
@@ -385,23 +328,21 @@ describe('the change feed of ClickHouse', () => {
 
   it('wakes requests that wait, when their organization has changes', async ({
     addPublished,
-    newShop: { organizationId },
-    openClickHouseWorker,
     clickhouse,
     change,
     openApi,
     request,
+    replica,
   }) => {
     await addPublished();
-    const worker = await openClickHouseWorker();
-    await worker.once([organizationId]);
+    const worker = await replica.openSynced();
     const cursor = (await request(url)).json().next_cursor;
-    const { source = '' } = (await newestGeneration(clickhouse, organizationId, undefined)) ?? {};
+    const { source = '' } = (await newestGeneration(clickhouse, replica.id, undefined)) ?? {};
     const { changes } = await openApi();
     const stopped = new AbortController();
     const wait = (signal?: AbortSignal) =>
       changes.read(
-        organizationId,
+        replica.id,
         source,
         { after: cursor, limit: 10 },
         { waitMs: 600_000, signal, ended: stopped.signal },
@@ -410,17 +351,17 @@ describe('the change feed of ClickHouse', () => {
     const leave = new AbortController();
     const left = wait(leave.signal);
     // A tick without changes is no change.
-    await worker.once([organizationId]);
+    await worker.once([replica.id]);
     const short = await request(`${url}?cursor=${cursor}&wait=1`);
     expect(short.json()).toEqual({ data: [], has_more: false, next_cursor: cursor });
     leave.abort(new Error('the client disconnected'));
     await expect(left).rejects.toThrow('the client disconnected');
     await change('id % 7 = 0');
-    await worker.once([organizationId]);
+    await worker.once([replica.id]);
     for (const each of requests) expect((await each).changes).not.toEqual([]);
     const end = (await request(`${url}?cursor=${cursor}&limit=1000`)).json().next_cursor;
     const waiting = changes.read(
-      organizationId,
+      replica.id,
       source,
       { after: end, limit: 10 },
       { waitMs: 600_000, ended: stopped.signal },
@@ -432,20 +373,19 @@ describe('the change feed of ClickHouse', () => {
 
   it('fails requests that wait once the server cannot be reached', async ({
     addPublished,
-    newShop: { organizationId },
     server,
     clickHouseProxy: proxy,
-    generation,
     request,
+    replica,
   }) => {
     await addPublished();
-    const { source } = await generation();
+    const { source } = await replica.generation();
     const engine = createTestClickHouseEngine({ ...server.options, url: proxy.url });
     const after = (await request(url)).json().next_cursor;
     const query = { after, limit: 10 };
-    const waiting = engine.changes.read(organizationId, source, query, { waitMs: 600_000 });
+    const waiting = engine.changes.read(replica.id, source, query, { waitMs: 600_000 });
     const failed = expect(waiting).rejects.toThrow(/ClickHouse/);
-    await engine.changes.read(organizationId, source, query);
+    await engine.changes.read(replica.id, source, query);
     proxy.mode = 'refuse';
     await failed;
     await engine.close();

@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { addACent, addPurchases } from '../support/shop.ts';
 import { clickHouseTest } from './fixtures.ts';
 
 const it = clickHouseTest.extend(
@@ -19,14 +18,10 @@ const it = clickHouseTest.extend(
 
 describe('the commands of the worker', () => {
   it('move an organization from files to ClickHouse, and work there as before', async ({
-    database: { pool },
-    generation,
-    newShop: { organizationId },
-    newCustomerId,
-    expectEqual,
     run,
+    replica,
   }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 50);
+    await replica.add(50);
     expect((await run(['once', '--json'], 'duckdb')).code).toBe(0);
     expect(await run(['verify'])).toMatchObject({
       code: 1,
@@ -36,12 +31,12 @@ describe('the commands of the worker', () => {
     const { code, output } = await run(['once', '--json']);
     expect(code).toBe(0);
     const [status] = JSON.parse(output).organizations;
-    const { loadId } = await generation();
+    const { loadId } = await replica.generation();
     expect(status).toMatchObject({ purchases: 50, changes: 0, pendingChanges: 0, failure: null });
     expect(status.fileBytes).toBeGreaterThan(0);
-    await expectEqual();
+    await replica.expectEqual();
 
-    await pool.query(`${addACent} where organization_id = $1 and id % 2 = 0`, [organizationId]);
+    await replica.change('id % 2 = 0');
     const behind = JSON.parse((await run(['status', '--json'])).output).organizations[0];
     expect(behind).toMatchObject({ purchases: 50, pendingChanges: 25 });
     expect(await run(['verify'])).toMatchObject({
@@ -49,7 +44,7 @@ describe('the commands of the worker', () => {
       output: expect.stringContaining('25 purchases compared, equal (25 changed since)'),
     });
     expect((await run(['rebuild'])).code).toBe(0);
-    expect((await generation()).loadId).not.toBe(loadId);
-    await expectEqual();
+    expect((await replica.generation()).loadId).not.toBe(loadId);
+    await replica.expectEqual();
   });
 });

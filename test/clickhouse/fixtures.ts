@@ -5,16 +5,23 @@ import { type ClickHouse, openClickHouse } from '../../src/engines/clickhouse/cl
 import { type Generation, newestGeneration } from '../../src/engines/clickhouse/generation.ts';
 import { readPurchase } from '../../src/engines/clickhouse/list.ts';
 import { purchaseNames } from '../../src/engines/clickhouse/schema.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import { openPublishedContents } from '../../sync/clickhouse/content.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
+import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
+import type { Organizations } from '../../sync/tick/organizations.ts';
+import { startPublication } from '../../sync/tick/start.ts';
+import { runTick } from '../../sync/tick/tick.ts';
 import { type VerifyOptions, verifyOrganization } from '../../sync/verification/verify.ts';
 import type { Worker } from '../../sync/worker/worker.ts';
 import { createTestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
 import { createFollower } from '../support/follower.ts';
+import { createRecordedLog } from '../support/logged-lines.ts';
 import { storedPurchases } from '../support/published.ts';
 import { testServices } from '../support/services.ts';
-
+import { addACent, addPurchases } from '../support/shop.ts';
 import { createClickHouseProxy } from './broken-connections.ts';
 import {
   type ClickHouseWorkerOptions,
@@ -60,47 +67,74 @@ export const clickHouseTest = test
       };
     },
   )
-  /** Brings `newShop` up to date with a temporary worker. */
-  .extend(
-    'sync',
-    ({ openClickHouseWorker, newShop }) =>
-      async (options: ClickHouseWorkerOptions = {}) => {
-        const worker = await openClickHouseWorker(options);
-        await worker.once([newShop.organizationId]).finally(() => worker.close());
+  /** The purchases of `newShop` in Postgres, and what ClickHouse shows of them. */
+  .extend('replica', ({ clickhouse, database, newShop, newCustomerId, openClickHouseWorker }) => {
+    const { pool } = database;
+    const { organizationId: id } = newShop;
+    const published = () => publishedPurchases(clickhouse, id);
+    const stored = () => storedPurchases(pool, id);
+    const openSynced = async (options: ClickHouseWorkerOptions = {}) => {
+      const worker = await openClickHouseWorker(options);
+      await worker.once([id]);
+      return worker;
+    };
+    const verify = (options: Partial<VerifyOptions> = {}) =>
+      verifyOrganization({
+        organizationId: id,
+        database: pool,
+        open: async (of) => openPublishedContents(clickhouse, of),
+        signal,
+        maxWaitMs: 0,
+        partRows: 100,
+        ...options,
+      });
+    return {
+      /** The id of the organization. */
+      id,
+      pool,
+      openWorker: openClickHouseWorker,
+      add: (count: number) => addPurchases(pool, id, newCustomerId, count),
+      /** Adds a cent to the purchases that match. */
+      change: (condition = 'true') =>
+        pool.query(`${addACent} where organization_id = $1 and ${condition}`, [id]),
+      delete: (condition: string) =>
+        pool.query(`delete from purchases where organization_id = $1 and ${condition}`, [id]),
+      /** Opens a worker that has published the changes. */
+      openSynced,
+      /** Publishes the changes with a temporary worker. */
+      sync: async () => (await openSynced()).close(),
+      generation: async () => (await newestGeneration(clickhouse, id, undefined)) as Generation,
+      published,
+      stored,
+      verify,
+      async expectEqual() {
+        expect(await published()).toEqual(await stored());
+        expect(await verify()).toMatchObject({ state: 'equal', reason: null });
       },
-  )
-  .extend(
-    'generation',
-    ({ clickhouse, newShop }) =>
-      async () =>
-        (await newestGeneration(clickhouse, newShop.organizationId, undefined)) as Generation,
-  )
-  .extend(
-    'published',
-    ({ clickhouse, newShop }) =>
-      () =>
-        publishedPurchases(clickhouse, newShop.organizationId),
-  )
-  .extend(
-    'stored',
-    ({ database, newShop }) =>
-      () =>
-        storedPurchases(database.pool, newShop.organizationId),
-  )
-  .extend(
-    'verify',
-    ({ clickhouse, database, newShop: { organizationId } }) =>
-      (options: Partial<VerifyOptions> = {}) =>
-        verifyOrganization({
-          organizationId,
-          database: database.pool,
-          open: async (id) => openPublishedContents(clickhouse, id),
-          signal,
-          maxWaitMs: 0,
-          partRows: 100,
-          ...options,
-        }),
-  )
+    };
+  })
+  /** Publishes ticks without a worker, in a store whose methods a test may replace. */
+  .extend('openTicks', ({ database: { pool }, directory }) => async (clickhouse: ClickHouse) => {
+    const shard = everyOrganization;
+    const folder = { database: pool, clickhouse, dataDirectory: directory };
+    const retention = { changesRetentionMs: 30 * 86_400_000 };
+    const store = createClickHouseStore({
+      ...folder,
+      ...retention,
+      shard,
+      log: createRecordedLog(),
+    });
+    const builder = createClickHouseBuilder(store, folder);
+    const organizations: Organizations = new Map();
+    const source = { database: pool, store, shard };
+    const publication = await startPublication(source, organizations, () => {});
+    const tick = () =>
+      runTick({
+        ...{ database: pool, store, organizations, publication, maxTickChanges: 1_000 },
+        onFailure() {},
+      });
+    return { store, builder, organizations, publication, tick };
+  })
   /** Opens an API over ClickHouse. */
   .extend('openApi', ({ database, directory, server }, { onCleanup }) => {
     const ends: (() => Promise<void>)[] = [];
@@ -121,14 +155,10 @@ export const clickHouseTest = test
     return (path: string, headers?: Record<string, string>) =>
       api.get(path, newShop.secret, headers);
   })
-  .extend('follower', ({ request }) => createFollower(request))
-  .extend('expectEqual', ({ published, stored, verify }) => async () => {
-    expect(await published()).toEqual(await stored());
-    expect(await verify()).toMatchObject({ state: 'equal', reason: null });
-  });
+  .extend('follower', ({ request }) => createFollower(request));
 
 /** All purchases that are shown. */
-export async function publishedPurchases(
+async function publishedPurchases(
   clickhouse: ClickHouse,
   organizationId: bigint,
 ): Promise<Purchase[]> {

@@ -13,27 +13,18 @@ describe('a worker that writes to ClickHouse', () => {
   it('loses and duplicates no change if it is killed at any moment, also in the change feed', {
     tags: ['slow'],
     timeout: 600_000,
-  }, async ({
-    clickhouse,
-    database,
-    organizationId,
-    program,
-    published,
-    server,
-    stored,
-    follower,
-  }) => {
+  }, async ({ clickhouse, program, server, follower, replica }) => {
     let isFollowing = true;
     const following = (async () => {
       while (isFollowing) if (!(await follower.step(20))) await sleep(10);
     })();
     // Its failure is reported when it is awaited.
     following.catch(() => {});
-    const newest = () => newestGeneration(clickhouse, organizationId, undefined).catch(() => null);
+    const newest = () => newestGeneration(clickhouse, replica.id, undefined).catch(() => null);
     let shown = 0n;
     await killWorkers({
-      database: database.pool,
-      organizationId,
+      database: replica.pool,
+      organizationId: replica.id,
       kills: 8,
       startWorker: () =>
         program('sync/main.ts', [], { SYNC_POLL_INTERVAL_MS: '10', ...server.environment }),
@@ -62,12 +53,12 @@ describe('a worker that writes to ClickHouse', () => {
         ]);
         return true;
       },
-      isEqual: async () => areEqual(await published(), await stored()),
+      isEqual: async () => areEqual(await replica.published(), await replica.stored()),
     });
     isFollowing = false;
     await following;
     await follower.catchUp();
-    expect(new Map(follower.purchases)).toEqual(await purchasesById(database.pool, organizationId));
+    expect(new Map(follower.purchases)).toEqual(await purchasesById(replica.pool, replica.id));
     expect(follower.copies).toBe(1);
   });
 });

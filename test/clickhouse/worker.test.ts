@@ -11,14 +11,8 @@ import { listPurchases, readPurchase } from '../../src/engines/clickhouse/list.t
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
-import { createClickHouseStore } from '../../sync/clickhouse/store.ts';
-import type { Organization, Organizations } from '../../sync/tick/organizations.ts';
-import { startPublication } from '../../sync/tick/start.ts';
-import { runTick } from '../../sync/tick/tick.ts';
-import { createRecordedLog } from '../support/logged-lines.ts';
+import type { Organization } from '../../sync/tick/organizations.ts';
 import {
   addACent,
   addCustomer,
@@ -41,97 +35,52 @@ async function readLoadsWithRows(clickhouse: ClickHouse, organizationId: bigint)
 
 describe('a worker', () => {
   it('keeps the changes that are published during a compaction, and during a load', async ({
-    database: { pool },
     clickhouse,
-    newShop: { organizationId },
-    newCustomerId,
     clickHouseProxy: proxy,
-    openClickHouseWorker,
-    generation,
-    expectEqual,
+    replica,
   }) => {
-    const change = (modulus: number) =>
-      pool.query(`${addACent} where organization_id = $1 and id % ${modulus} = 0`, [
-        organizationId,
-      ]);
-    await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openClickHouseWorker({ maxLogRecords: 50 });
-    await worker.once([organizationId]);
+    await replica.add(200);
+    const worker = await replica.openSynced({ maxLogRecords: 50 });
     const stop = follow(worker);
     const build = async (start: () => Promise<unknown>) => {
-      const { loadId } = await generation();
+      const { loadId } = await replica.generation();
       const isHeld = proxy.hold(/insert into purchase_v/i);
       await start();
       const release = await isHeld;
-      const { name } = await generation();
-      await change(3);
-      await pool.query('delete from purchases where organization_id = $1 and id % 11 = 0', [
-        organizationId,
-      ]);
-      while ((await generation()).name === name) await sleep(20);
+      const { name } = await replica.generation();
+      await replica.change('id % 3 = 0');
+      await replica.delete('id % 11 = 0');
+      while ((await replica.generation()).name === name) await sleep(20);
       release();
-      while ((await generation()).loadId === loadId) await sleep(20);
+      while ((await replica.generation()).loadId === loadId) await sleep(20);
     };
-    await build(() => change(2));
+    await build(() => replica.change('id % 2 = 0'));
     // Those of the compaction belong to the new load.
-    expect((await generation()).writers).toContainEqual(buildBatches);
+    expect((await replica.generation()).writers).toContainEqual(buildBatches);
     let rebuilding: Promise<void> | undefined;
     await build(async () => {
-      rebuilding = worker.repairsFor(organizationId).rebuild();
+      rebuilding = worker.repairsFor(replica.id).rebuild();
     });
     await rebuilding;
     await stop();
-    await expectEqual();
-    const { loadId } = await generation();
+    await replica.expectEqual();
+    const { loadId } = await replica.generation();
     const [row] = await clickhouse.query(sql`
       select countIf(writer = ''), count() from ${table.purchase_change} where load_id = ${loadId}`);
     expect(Number(row?.[0])).toBeGreaterThan(0);
   });
 
-  it('catches up with more changes than a tick may have', async ({
-    database: { pool },
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    generation,
-    expectEqual,
-  }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openClickHouseWorker({ maxTickChanges: 100 });
-    await worker.once([organizationId]);
-    const { loadId } = await generation();
-    await pool.query(`${addACent} where organization_id = $1 and id % 4 = 0`, [organizationId]);
-    await worker.once([organizationId]);
-    expect((await generation()).loadId).toBe(loadId);
-    await pool.query(`${addACent} where organization_id = $1 and id % 3 > 0`, [organizationId]);
-    await pool.query('delete from purchases where organization_id = $1 and id % 10 = 0', [
-      organizationId,
-    ]);
-    await worker.once([organizationId]);
-    const caughtUp = await generation();
-    expect(caughtUp.loadId).not.toBe(loadId);
-    expect(caughtUp).toMatchObject({ writers: [], purchases: 180 });
-    await expectEqual();
-  });
-
   it('finds planted differences, and reads them again from Postgres', async ({
-    database: { pool },
     clickhouse,
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    generation,
-    verify,
-    expectEqual,
+    replica,
   }) => {
     const { purchase, purchase_change: change } = table;
-    await addPurchases(pool, organizationId, newCustomerId, 200);
-    const worker = await openClickHouseWorker();
-    await worker.once([organizationId]);
-    await pool.query(`${addACent} where organization_id = $1 and id % 4 = 0`, [organizationId]);
-    await worker.once([organizationId]);
-    const { loadId } = await generation();
-    const unchanged = sql`organization_id = ${organizationId} and load_id = ${loadId}
+    await replica.add(200);
+    const worker = await replica.openSynced();
+    await replica.change('id % 4 = 0');
+    await worker.once([replica.id]);
+    const { loadId } = await replica.generation();
+    const unchanged = sql`organization_id = ${replica.id} and load_id = ${loadId}
       and id not in (select id from ${change})`;
     const ids = (
       await clickhouse.query(sql`select id from ${purchase} where ${unchanged} order by id`)
@@ -144,45 +93,42 @@ describe('a worker', () => {
     await clickhouse.run(
       sql`insert into ${purchase} select * from ${purchase} where id = ${ids[100]}`,
     );
-    const found = await verify();
+    const found = await replica.verify();
     expect(found.state).toBe('differs');
     const differing = found.differences.flatMap(({ rows }) => rows?.ids ?? []);
     expect(differing.sort()).toEqual([ids[0], ids[50], ids[100]].sort());
-    await worker.repairsFor(organizationId).reread(differing);
-    expect((await generation()).loadId).toBe(loadId);
-    await expectEqual();
+    await worker.repairsFor(replica.id).reread(differing);
+    expect((await replica.generation()).loadId).toBe(loadId);
+    await replica.expectEqual();
 
     // Sums over signed rows are wrong, although the present rows are equal.
-    const { writers } = await generation();
+    const { writers } = await replica.generation();
     await clickhouse.run(sql`
       insert into ${change} select * replace (toInt8(-1) as sign) from (
         select * from ${change}
-        where organization_id = ${organizationId} and sign > 0 and writer = ${writers[0]?.writer}
+        where organization_id = ${replica.id} and sign > 0 and writer = ${writers[0]?.writer}
         limit 1
       )`);
-    expect(await verify()).toMatchObject({ state: 'unreadable' });
-    await worker.repairsFor(organizationId).rebuild();
-    expect((await generation()).loadId).not.toBe(loadId);
-    await expectEqual();
+    expect(await replica.verify()).toMatchObject({ state: 'unreadable' });
+    await worker.repairsFor(replica.id).rebuild();
+    expect((await replica.generation()).loadId).not.toBe(loadId);
+    await replica.expectEqual();
   });
 
   it('inserts the changes of more than 100 organizations at once', async ({
     database: { pool },
     clickhouse,
     clickHouseProxy: proxy,
-    openClickHouseWorker,
-    newShop: { organizationId },
-    newCustomerId,
-    expectEqual,
+    replica,
   }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 3);
-    const organizations = [organizationId];
+    await replica.add(3);
+    const organizations = [replica.id];
     for (let count = 0; count < 120; count += 1) {
       const id = await addOrganization(pool);
       await addPurchases(pool, id, await addCustomer(pool, id), 3);
       organizations.push(id);
     }
-    const worker = await openClickHouseWorker();
+    const worker = await replica.openWorker();
     await worker.once(organizations);
     await pool.query(`${addACent} where purchase_value_in_cents = 1`);
     await pool.query('delete from purchases where purchase_value_in_cents = 3');
@@ -196,94 +142,67 @@ describe('a worker', () => {
       select uniqExact(organization_id), countIf(sign < 0), countIf(sign > 0), sum(sign)
       from ${table.purchase_change} where organization_id in ${listOfIds(organizations)}`);
     expect((row ?? []).map(Number)).toEqual([121, 242, 121, -121]);
-    await expectEqual();
+    await replica.expectEqual();
   });
 
-  it('copies the batches of many writers to one', async ({
-    database: { pool },
-    clickhouse,
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    generation,
-    expectEqual,
-  }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 100);
+  it('copies the batches of many writers to one', async ({ clickhouse, replica }) => {
+    await replica.add(100);
     const options = { maxWriters: 3 };
     for (let start = 0; start < 5; start += 1) {
-      const worker = await openClickHouseWorker(options);
-      await worker.once([organizationId]);
-      await pool.query(`${addACent} where organization_id = $1 and id % 5 <= $2`, [
-        organizationId,
-        start,
-      ]);
-      await pool.query('delete from purchases where organization_id = $1 and id % 20 = $2', [
-        organizationId,
-        start,
-      ]);
-      await worker.once([organizationId]).finally(() => worker.close());
+      const worker = await replica.openSynced(options);
+      await replica.change(`id % 5 <= ${start}`);
+      await replica.delete(`id % 20 = ${start}`);
+      await worker.once([replica.id]).finally(() => worker.close());
     }
-    expect((await generation()).writers).toHaveLength(5);
-    const worker = await openClickHouseWorker(options);
+    expect((await replica.generation()).writers).toHaveLength(5);
+    const worker = await replica.openWorker(options);
     const stop = follow(worker);
     const countWriters = async () => {
       const [row] = await clickhouse.query(sql`
         select uniqExact(writer) from ${table.purchase_change}
-        where organization_id = ${organizationId}`);
+        where organization_id = ${replica.id}`);
       return Number(row?.[0]);
     };
-    while ((await generation()).writers.length !== 1) await sleep(20);
-    await expectEqual();
+    while ((await replica.generation()).writers.length !== 1) await sleep(20);
+    await replica.expectEqual();
     await stop();
     await worker.close();
     expect(await countWriters()).toBe(6);
 
     // The first run of a worker removes the rows that no tick names.
-    const next = await openClickHouseWorker(options);
+    const next = await replica.openWorker(options);
     const end = follow(next);
     while ((await countWriters()) !== 1) await sleep(20);
     await end();
-    await expectEqual();
+    await replica.expectEqual();
   });
 
   it('continues a list after a purchase that was deleted', async ({
-    database: { pool },
     clickhouse,
-    newShop: { organizationId },
     newCustomerId,
-    sync,
-    generation,
+    replica,
   }) => {
     const ids: bigint[] = [];
     for (const day of ['01', '02', '03', '04']) {
       const created = { customer_id: newCustomerId, created_at: `2026-01-${day}T00:00:00Z` };
-      ids.push(await addPurchase(pool, organizationId, created));
+      ids.push(await addPurchase(replica.pool, replica.id, created));
     }
-    await sync();
-    await pool.query('delete from purchases where id = $1', [ids[2]]);
-    await sync();
+    await replica.sync();
+    await replica.delete(`id = ${ids[2]}`);
+    await replica.sync();
     const query = { filters: {}, limit: 1, startingAfter: ids[2] as bigint };
-    const page = await listPurchases(clickhouse, await generation(), query, undefined);
+    const page = await listPurchases(clickhouse, await replica.generation(), query, undefined);
     expect(page.purchases.map(({ id }) => id)).toEqual([ids[1]]);
   });
 
   it('compares a generation although thousands of its purchases have changed', async ({
-    database: { pool },
-    newShop: { organizationId },
-    newCustomerId,
-    sync,
-    verify,
+    replica,
   }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 6_000);
-    await sync();
-    await pool.query(`${addACent} where organization_id = $1 and purchase_value_in_cents > 100`, [
-      organizationId,
-    ]);
-    await pool.query(
-      'delete from purchases where organization_id = $1 and purchase_value_in_cents > 5000',
-      [organizationId],
-    );
-    expect(await verify({ partRows: 10_000 })).toMatchObject({
+    await replica.add(6_000);
+    await replica.sync();
+    await replica.change('purchase_value_in_cents > 100');
+    await replica.delete('purchase_value_in_cents > 5000');
+    expect(await replica.verify({ partRows: 10_000 })).toMatchObject({
       state: 'equal',
       purchases: 100,
       changedSince: 5_900,
@@ -293,119 +212,89 @@ describe('a worker', () => {
   it('publishes later instants once a second, under one version', async ({
     clickhouse,
     clickHouseProxy: proxy,
-    newShop: { organizationId },
-    openClickHouseWorker,
-    generation,
+    replica,
   }) => {
-    const worker = await openClickHouseWorker();
-    await worker.once([organizationId]);
-    const first = await generation();
+    const worker = await replica.openSynced();
+    const first = await replica.generation();
     const [{ number } = { number: 0n }] = await readTicks(clickhouse);
     const startedAt = performance.now();
     proxy.inserts.length = 0;
     const stop = follow(worker);
-    while ((await generation()).asOf <= first.asOf + 2_000_000n) await sleep(50);
+    while ((await replica.generation()).asOf <= first.asOf + 2_000_000n) await sleep(50);
     await stop();
     const seconds = (performance.now() - startedAt) / 1000;
-    expect((await generation()).name).toBe(first.name);
+    expect((await replica.generation()).name).toBe(first.name);
     const [last] = await readTicks(clickhouse);
     expect(last?.number).toBeGreaterThanOrEqual(number + 2n);
     expect(proxy.inserts.length).toBeLessThanOrEqual(seconds + 1);
   });
 
-  it('removes a deleted organization', async ({
-    database: { pool },
-    clickhouse,
-    openClickHouseWorker,
-  }) => {
-    const organizationId = await addOrganization(pool);
-    await addPurchases(pool, organizationId, await addCustomer(pool, organizationId), 10);
-    const worker = await openClickHouseWorker();
-    await worker.once([organizationId]);
-    await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
-    await worker.once([organizationId]);
+  it('removes a deleted organization', async ({ clickhouse, replica }) => {
+    await replica.add(10);
+    const worker = await replica.openSynced();
+    await replica.change();
+    await worker.once([replica.id]);
     const stop = follow(worker);
-    await pool.query('delete from purchases where organization_id = $1', [organizationId]);
-    await pool.query('delete from customers where organization_id = $1', [organizationId]);
-    await pool.query('delete from organizations where id = $1', [organizationId]);
-    while ((await newestGeneration(clickhouse, organizationId, undefined)) !== null)
-      await sleep(50);
-    while ((await readLoadsWithRows(clickhouse, organizationId)).length > 0) await sleep(50);
+    await replica.pool.query('delete from organizations where id = $1', [replica.id]);
+    while ((await newestGeneration(clickhouse, replica.id, undefined)) !== null) await sleep(50);
+    while ((await readLoadsWithRows(clickhouse, replica.id)).length > 0) await sleep(50);
     await stop();
   });
 
-  it('goes on after a change of the number of workers', async ({
-    database: { pool },
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    generation,
-    verify,
-    expectEqual,
-  }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 100);
-    let other = organizationId;
-    while ((other - organizationId) % 2n === 0n) other = await addOrganization(pool);
+  it('goes on after a change of the number of workers', async ({ replica }) => {
+    const { pool } = replica;
+    await replica.add(100);
+    let other = replica.id;
+    while ((other - replica.id) % 2n === 0n) other = await addOrganization(pool);
     await addPurchases(pool, other, await addCustomer(pool, other), 100);
     const changeWith = async (of: number, options: ClickHouseWorkerOptions = {}) => {
-      for (const id of [organizationId, other]) {
+      for (const id of [replica.id, other]) {
         const shard = { of, number: Number(id % BigInt(of)) + 1 };
-        const worker = await openClickHouseWorker({ graceMs: 600_000, shard, ...options });
+        const worker = await replica.openWorker({ graceMs: 600_000, shard, ...options });
         await worker.once([id]);
         await pool.query(`${addACent} where organization_id = $1 and id % 2 = 0`, [id]);
         await worker.once([id]);
-        if (options.maxWriters !== undefined && id === organizationId) {
+        if (options.maxWriters !== undefined && id === replica.id) {
           const stop = follow(worker);
-          while ((await generation()).writers.length > 2) await sleep(20);
+          while ((await replica.generation()).writers.length > 2) await sleep(20);
           await stop();
         }
         await worker.close();
       }
-      await expectEqual();
-      expect(await verify({ organizationId: other })).toMatchObject({ state: 'equal' });
+      await replica.expectEqual();
+      expect(await replica.verify({ organizationId: other })).toMatchObject({ state: 'equal' });
     };
-    const { loadId } = await changeWith(1).then(generation);
+    const { loadId } = await changeWith(1).then(replica.generation);
     await changeWith(2);
     // One of the two workers copies batches of writers that the other one still names.
     await changeWith(2, { maxWriters: 1 });
     await changeWith(1);
     await changeWith(3);
-    expect((await generation()).loadId).toBe(loadId);
+    expect((await replica.generation()).loadId).toBe(loadId);
   });
 
   it.for(['tick', 'generation'] as const)(
     'shows all changes of an instant also if another load is published before a reader has read its %s',
-    async (name, {
-      database: { pool },
-      newShop: { organizationId },
-      newCustomerId,
-      server,
-      clickHouseProxy: proxy,
-      openClickHouseWorker,
-      generation,
-      published,
-      stored,
-    }) => {
-      await addPurchases(pool, organizationId, newCustomerId, 100);
-      const change = () => pool.query(`${addACent} where organization_id = $1`, [organizationId]);
-      const worker = await openClickHouseWorker({ maxLogRecords: 50 });
-      await worker.once([organizationId]);
-      const { loadId } = await generation();
+    async (name, { server, clickHouseProxy: proxy, replica }) => {
+      await replica.add(100);
+      const worker = await replica.openSynced({ maxLogRecords: 50 });
+      const { loadId } = await replica.generation();
       const reader = openClickHouse({ ...server.options, url: proxy.url });
       const isHeld = proxy.hold(new RegExp(`^select[^]* from ${name}_v`));
-      const reading = newestGeneration(reader, organizationId, undefined);
+      const reading = newestGeneration(reader, replica.id, undefined);
       const release = await isHeld;
-      await change();
-      await worker.once([organizationId]);
-      const compacted = await generation();
+      await replica.change();
+      await worker.once([replica.id]);
+      const compacted = await replica.generation();
       expect(compacted.loadId).not.toBe(loadId);
-      const beforeChange = await published();
-      await change();
-      await worker.once([organizationId]);
+      const beforeChange = await replica.published();
+      await replica.change();
+      await worker.once([replica.id]);
       release();
       const shown = await reading;
       expect(shown?.loadId).not.toBe(loadId);
-      const expected = (shown?.asOf ?? 0n) < (await generation()).asOf ? beforeChange : stored();
+      const expected =
+        (shown?.asOf ?? 0n) < (await replica.generation()).asOf ? beforeChange : replica.stored();
       const rows = await reader.query(sql`
         select * from ${currentPurchases(shown as Generation, purchaseNames)}
         order by created_at desc, id desc`);
@@ -415,34 +304,16 @@ describe('a worker', () => {
   );
 
   it('merges the published ticks alone if a compaction begins during a tick', async ({
-    database: { pool },
-    directory,
     clickhouse,
-    newShop: { organizationId },
-    newCustomerId,
-    openClickHouseWorker,
-    expectEqual,
+    replica,
+    openTicks,
   }) => {
-    await addPurchases(pool, organizationId, newCustomerId, 100);
-    const first = await openClickHouseWorker();
-    await first.once([organizationId]);
-    await first.close();
-
-    const folder = { database: pool, clickhouse, dataDirectory: directory };
-    const log = createRecordedLog();
-    const store = createClickHouseStore({
-      ...{ ...folder, log, shard: everyOrganization, changesRetentionMs: 0 },
-    });
-    const builder = createClickHouseBuilder(store, folder);
-    const organizations: Organizations = new Map();
-    const publication = await startPublication(
-      { database: pool, store, shard: everyOrganization },
-      organizations,
-      () => {},
-    );
-    const organization = organizations.get(organizationId) as Organization;
+    await replica.add(100);
+    await replica.sync();
+    const { store, builder, organizations, publication, tick } = await openTicks(clickhouse);
+    const organization = organizations.get(replica.id) as Organization;
     const build = { signal: new AbortController().signal, onRetain() {}, onProgress() {} };
-    await pool.query(`${addACent} where organization_id = $1`, [organizationId]);
+    await replica.change();
     let compacting: ReturnType<typeof builder.compact> | undefined;
     const publish = store.publish;
     store.publish = async (content) => {
@@ -450,12 +321,8 @@ describe('a worker', () => {
       await compacting;
       await publish(content);
     };
-    await runTick({
-      ...{ database: pool, store, organizations, publication, maxTickChanges: 1_000 },
-      onFailure() {},
-    });
-    const { tick, watermark } = publication;
-    await (await compacting)?.publish(tick, watermark);
-    await expectEqual();
+    await tick();
+    await (await compacting)?.publish(publication.tick, publication.watermark);
+    await replica.expectEqual();
   });
 });
