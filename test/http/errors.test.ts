@@ -1,4 +1,3 @@
-import type { InjectOptions } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { ApiError, errorStatuses } from '../../src/http/response/errors.ts';
@@ -62,23 +61,20 @@ describe('errors', () => {
     expect(new Set(ids.map(({ request_id }) => request_id)).size).toBe(50);
   });
 
-  it.for(['Request-Id', 'X-Request-Id'])('ignore an inbound %s', async (name, { send }) => {
-    const sent = 'req_0123456789abcdef01234567';
-    for (const url of ['/v1/me', '/v1/nothing', '/v1/purchases/%ZZ']) {
-      const response = await send(url, { headers: { [name]: sent } });
-      expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
-      expect(response.headers['request-id']).not.toBe(sent);
-      expect(response.body).not.toContain(sent);
-    }
-  });
-
-  it('and successful responses have a request id', async ({ send }) => {
-    for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/healthz']) {
-      const response = await send(url);
-      expect(response.statusCode).toBe(200);
-      expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
-    }
-  });
+  it.for(['Request-Id', 'X-Request-Id'])(
+    'and successful responses have a request id, which is not that of an inbound %s',
+    async (name, { send }) => {
+      const sent = 'req_0123456789abcdef01234567';
+      const succeeding = ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/healthz'];
+      for (const url of [...succeeding, '/v1/nothing', '/v1/purchases/%ZZ']) {
+        const response = await send(url, { headers: { [name]: sent } });
+        expect(response.statusCode).toBe(succeeding.includes(url) ? 200 : 400);
+        expect(response.headers['request-id']).toMatch(/^req_[a-f0-9]{24}$/);
+        expect(response.headers['request-id']).not.toBe(sent);
+        expect(response.body).not.toContain(sent);
+      }
+    },
+  );
 
   describe('of the route', () => {
     it.for([
@@ -106,15 +102,6 @@ describe('errors', () => {
       },
     );
 
-    const methods = ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'] as const;
-    it.for(methods)('are 400 for the method %s', async (method, { api: { app }, send }) => {
-      for (const url of ['/v1/me', '/v1/purchases', '/v1/purchases/stats', '/v1/nothing']) {
-        const options = { method } as InjectOptions;
-        expectRefusal(await send(url, options), 'invalid_request');
-        expectRefusal(await app.inject({ ...options, url }), 'authentication_error');
-      }
-    });
-
     it.for([
       ['JSON', 'application/json', '{"a":1}'],
       ['broken JSON', 'application/json', '{'],
@@ -128,41 +115,23 @@ describe('errors', () => {
   });
 
   describe('of the request format', () => {
-    const routes = [
-      '/v1/me',
-      '/v1/purchases',
-      '/v1/purchases/pur_nobody',
-      '/v1/purchases/stats',
-      '/v1/customers/cus_nobody/purchases',
-    ];
-
-    it.for(routes)('are 400 for a body sent to %s', async (url, { send }) => {
-      expectRefusal(await send(url, { payload: 'a' }), 'invalid_request');
-      const type = { 'content-type': 'application/json' };
-      expectRefusal(await send(url, { payload: '{}', headers: type }), 'invalid_request');
-      const chunked = { 'transfer-encoding': 'chunked' };
-      expectRefusal(await send(url, { headers: chunked }), 'invalid_request');
-    });
-
     it('do not occur for an empty body', async ({ send }) => {
       const empty = await send('/v1/me', { headers: { 'content-length': '0' } });
       expect(empty.statusCode).toBe(200);
     });
 
     it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
-      'are 400 for the percent-encoding %s in a query, and name the parameter',
+      'are 400 for the percent-encoding %s in a path and in a query, whose parameter is named',
       async (text, { send }) => {
         const value = await send(`/v1/purchases/stats?utm_source=${text}`);
         expectRefusal(value, 'invalid_request', 'utm_source');
-        expectRefusal(await send(`/v1/purchases?${text}=1`), 'invalid_request');
-      },
-    );
-
-    it.for(['%', '%Z', '%ZZ', '%E0%A4%A', '%FF', '%C0%AF', '%ED%A0%80'])(
-      'are 400 for the percent-encoding %s in a path',
-      async (text, { send }) => {
-        expectRefusal(await send(`/v1/purchases/pur_${text}`), 'invalid_request');
-        expectRefusal(await send(`/v1/customers/cus_${text}/purchases`), 'invalid_request');
+        for (const url of [
+          `/v1/purchases?${text}=1`,
+          `/v1/purchases/pur_${text}`,
+          `/v1/customers/cus_${text}/purchases`,
+        ]) {
+          expectRefusal(await send(url), 'invalid_request');
+        }
       },
     );
 

@@ -1,3 +1,4 @@
+import type { InjectOptions } from 'fastify';
 import { describe, expect } from 'vitest';
 import { encodeId, type IdentifiedResource } from '../../src/domain/public-id.ts';
 import { createPool, type Database } from '../../src/postgres/pool.ts';
@@ -81,19 +82,21 @@ describe.each(endpoints)('GET /v1$path', (endpoint) => {
   });
 
   it('refuses methods that write, and request bodies', async () => {
-    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
-      const headers = bearer(shop.secret);
-      const response = await api.app.inject({ method, url: urlOf(endpoint), headers });
+    const headers = bearer(shop.secret);
+    const request = { url: urlOf(endpoint), headers };
+    const methods = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'] as const;
+    for (const method of methods) {
+      const response = await api.app.inject({ ...request, method } as InjectOptions);
       expectRefusal(response, 'invalid_request');
     }
-    const withBody = { 'content-type': 'application/json', ...bearer(shop.secret) };
-    const response = await api.app.inject({
-      method: 'GET',
-      url: urlOf(endpoint),
-      headers: withBody,
-      payload: '{}',
-    });
-    expectRefusal(response, 'invalid_request');
+    for (const body of [
+      { payload: 'a' },
+      { payload: '{}', headers: { ...headers, 'content-type': 'application/json' } },
+      { headers: { ...headers, 'transfer-encoding': 'chunked' } },
+    ]) {
+      const response = await api.app.inject({ ...request, method: 'GET', ...body });
+      expectRefusal(response, 'invalid_request');
+    }
   });
 
   it('returns the remaining rate limit, and refuses requests beyond it', async ({ startApi }) => {

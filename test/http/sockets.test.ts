@@ -112,13 +112,6 @@ describe('over a socket', () => {
     expect(response.status).toBe(200);
   });
 
-  it('the server still responds after all malformed requests', async () => {
-    for (const [, bytes] of [...malformed, ...oversized]) await exchange(bytes());
-    const response = await exchange(`GET /v1/me HTTP/1.1\r\n${authorization}\r\n`);
-    expect(response.status).toBe(200);
-    expect(JSON.parse(response.body)).toMatchObject({ object: 'identity' });
-  });
-
   it('HEAD and 304 have no body', async () => {
     for (const [method, condition, status] of [
       ['HEAD', 'X: a', 200],
@@ -136,12 +129,5 @@ describe('over a socket', () => {
     const absolute = await exchange(`GET http://test/v1/me HTTP/1.1\r\n${authorization}\r\n`);
     expect(absolute.status).toBe(200);
     expect(absolute.body).toBe(plain.body);
-  });
-
-  it('two Authorization headers are refused if the first is invalid', async () => {
-    const response = await exchange(
-      `GET /v1/me HTTP/1.1\r\nAuthorization: Bearer wrong\r\n${authorization}\r\n`,
-    );
-    expect(response.status).toBe(401);
   });
 });

@@ -131,16 +131,32 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     expect(await stats()).toMatchObject({ currency: null, mixed_currencies: true });
   });
 
-  it('group by the day in UTC', async () => {
+  it('group by the day in UTC, or in a time zone, which changes nothing else', async () => {
     await store(
-      { created_at: '2026-03-01T23:59:59.999999Z', purchase_value_in_cents: 3 },
-      { created_at: '2026-03-02T00:00:00Z', purchase_value_in_cents: 2 },
+      { created_at: '2026-03-02T02:59:59.999999Z', purchase_value_in_cents: 3 },
+      { created_at: '2026-03-02T03:00:00Z', purchase_value_in_cents: 2 },
       { created_at: '2026-03-01T23:30:00-02:00', purchase_value_in_cents: 2 },
       { created_at: '1969-12-31T23:59:59.999999Z', purchase_value_in_cents: 1 },
       { created_at: '0001-01-01T00:00:00Z', purchase_value_in_cents: 0 },
     );
-    const days = ['2026-03-02', '2026-03-01', '1969-12-31', '0001-01-01'];
-    expect(await keysOf('group_by=day')).toEqual(days);
+    const days = ['2026-03-02', '1969-12-31', '0001-01-01'];
+    for (const zone of ['', '&timezone=UTC', '&timezone=Etc%2FUTC']) {
+      expect(await keysOf(`group_by=day${zone}`)).toEqual(days);
+    }
+    const plain = await stats('group_by=day');
+    for (const name of ['America/Sao_Paulo', 'america/sao_paulo', 'Brazil/East']) {
+      const zoned = await stats(`group_by=day&timezone=${name}`);
+      expect(zoned.groups).toMatchObject([
+        { key: '2026-03-01', purchase_count: 2 },
+        { key: '2026-03-02', purchase_count: 1 },
+        { key: '1969-12-31', purchase_count: 1 },
+        { key: '0001-01-01', purchase_count: 1 },
+      ]);
+      expect({ ...zoned, groups: plain.groups }).toEqual(plain);
+    }
+    for (const query of ['', 'group_by=status']) {
+      expect(await stats(`${query}&timezone=Asia/Tokyo`)).toEqual(await stats(query));
+    }
   });
 
   it('group by the payment status for group_by=status', async () => {

@@ -38,27 +38,48 @@ const it = test
   );
 
 describe('the fields', () => {
-  it('of a tag are those of the specification', async ({ shown }) => {
-    expect(await shown('tag', { name: 'vip', color: '#FFF', created_at })).toStrictEqual({
-      name: 'vip',
-      color: '#FFF',
-      created_at: created,
-    });
-    expect(await shown('tag', { created_at })).toStrictEqual({ created_at: created });
-  });
-
-  it('of an attribute definition are those of the specification', async ({ shown }) => {
-    const values = { name: 'size', type: 'text', description: 'S to XL' };
-    expect(await shown('attribute', { ...values, created_at, updated_at })).toStrictEqual({
-      ...values,
-      created_at: created,
-      updated_at: updated,
-    });
-    expect(await shown('attribute', { created_at, updated_at })).toStrictEqual({
-      created_at: created,
-      updated_at: updated,
-    });
-  });
+  const campaign = {
+    ...{ status: 'sent', scheduling_type: 'scheduled', name: 'Sale' },
+    scheduled_for: '2026-02-01T09:00:00-03:00',
+    sent_at: '2026-02-01T12:00:00.000001Z',
+  };
+  const templateCampaign = {
+    ...campaign,
+    recipient_type: 'segment',
+    templates: [
+      { id: '1', order: 0, weight: 70, name: 'a', category: 'MARKETING', language: 'pt_BR' },
+      { id: '2', order: 1, weight: 30 },
+    ],
+    metrics: { recipients: 10, sent: 9, delivered: 8, read: 7, failed: 1 },
+  };
+  it.for([
+    ['tag', { name: 'vip', color: '#FFF' }],
+    ['attribute', { name: 'size', type: 'text', description: 'S to XL' }],
+    [
+      'flow',
+      {
+        ...{ status: 'active', name: 'Welcome', description: 'First\nsecond', run_count: 12 },
+        ...{ trigger_event_type: 'customer_created', origin: 'template' },
+      },
+    ],
+    ['email_campaign', { ...campaign, metrics: { sent: 10, delivered: 9, opened: 5, clicked: 0 } }],
+    ['template_campaign', { ...templateCampaign, channel: 'whatsapp', is_official: true }],
+    ['template_campaign', { ...templateCampaign, channel: 'sms', is_official: false }],
+  ] as [IdentifiedResource, Record<string, unknown>][])(
+    'of each %s are those of the specification',
+    async ([resource, values], { shown }) => {
+      const isTag = resource === 'tag';
+      const stored = { created_at, ...(isTag ? {} : { updated_at }) };
+      const times = { created_at: created, ...(isTag ? {} : { updated_at: updated }) };
+      const inUtc = 'sent_at' in values ? { scheduled_for: '2026-02-01T12:00:00.000000Z' } : {};
+      expect(await shown(resource, { ...values, ...stored })).toStrictEqual({
+        ...values,
+        ...inUtc,
+        ...times,
+      });
+      expect(await shown(resource, stored)).toStrictEqual(times);
+    },
+  );
 
   it('of a customer lack an empty email', async ({ database, shop, get }) => {
     const values = { organization_id: shop.organizationId, email: '', name: '' };
@@ -66,95 +87,6 @@ describe('the fields', () => {
     const single = (await get(`/v1/customers/${id}`)).json();
     expect(single).toHaveProperty('name', '');
     expect(single).not.toHaveProperty('email');
-  });
-
-  it('of a flow are those of the specification', async ({ shown }) => {
-    const values = {
-      status: 'active',
-      name: 'Welcome',
-      description: 'First\nsecond',
-      trigger_event_type: 'customer_created',
-      origin: 'template',
-    };
-    const run_count = 12;
-    expect(await shown('flow', { ...values, run_count, created_at, updated_at })).toStrictEqual({
-      ...values,
-      run_count,
-      created_at: created,
-      updated_at: updated,
-    });
-    expect(await shown('flow', { created_at, updated_at })).toStrictEqual({
-      created_at: created,
-      updated_at: updated,
-    });
-  });
-
-  it('of an email campaign are those of the specification', async ({ shown }) => {
-    const values = { status: 'sent', scheduling_type: 'scheduled', name: 'Sale' };
-    const metrics = { sent: 10, delivered: 9, opened: 5, clicked: 0 };
-    expect(
-      await shown('email_campaign', {
-        ...values,
-        created_at,
-        updated_at,
-        scheduled_for: '2026-02-01T09:00:00-03:00',
-        sent_at: '2026-02-01T12:00:00.000001Z',
-        metrics,
-      }),
-    ).toStrictEqual({
-      ...values,
-      created_at: created,
-      updated_at: updated,
-      scheduled_for: '2026-02-01T12:00:00.000000Z',
-      sent_at: '2026-02-01T12:00:00.000001Z',
-      metrics,
-    });
-    expect(await shown('email_campaign', { created_at, updated_at })).toStrictEqual({
-      created_at: created,
-      updated_at: updated,
-    });
-  });
-
-  it('of a template campaign are those of the specification', async ({ shown }) => {
-    const values = {
-      status: 'sent',
-      scheduling_type: 'scheduled',
-      recipient_type: 'segment',
-      name: 'Sale',
-      templates: [
-        { id: '1', order: 0, weight: 70, name: 'a', category: 'MARKETING', language: 'pt_BR' },
-        { id: '2', order: 1, weight: 30 },
-      ],
-      metrics: { recipients: 10, sent: 9, delivered: 8, read: 7, failed: 1 },
-    };
-    for (const [channel, is_official] of [
-      ['whatsapp', true],
-      ['sms', false],
-    ] as const) {
-      expect(
-        await shown('template_campaign', {
-          ...values,
-          channel,
-          is_official,
-          created_at,
-          updated_at,
-          scheduled_for: '2026-02-01T09:00:00-03:00',
-          sent_at: '2026-02-01T12:00:01Z',
-        }),
-      ).toStrictEqual({
-        ...values,
-        channel,
-        is_official,
-        created_at: created,
-        updated_at: updated,
-        scheduled_for: '2026-02-01T12:00:00.000000Z',
-        sent_at: '2026-02-01T12:00:01.000000Z',
-      });
-    }
-    expect(await shown('template_campaign', { created_at, updated_at })).toStrictEqual({
-      created_at: created,
-      updated_at: updated,
-    });
   });
 });
 
