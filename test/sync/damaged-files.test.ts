@@ -1,4 +1,13 @@
-import { mkdirSync, readFileSync, rmdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
@@ -135,6 +144,17 @@ const damagesOfFolder: readonly [string, Damage][] = [
 const withoutLog = (folder: string): string => {
   const content = JSON.parse(readFileSync(currentFile(folder), 'utf8'));
   return JSON.stringify({ ...content, log: undefined });
+};
+
+/** Replaces the files by those of version 5, whose names and descriptions differ. */
+const writeVersion5: Damage = ({ folder }) => {
+  const current = JSON.parse(readFileSync(currentFile(folder), 'utf8'));
+  for (const name of readdirSync(folder)) rmSync(join(folder, name));
+  const file = '1792000000000000-3f-1.duckdb';
+  for (const name of [file, 'live.duckdb', 'live.duckdb.wal', 'OWNER', 'STATUS']) {
+    writeFileSync(join(folder, name), 'version 5');
+  }
+  writeFileSync(currentFile(folder), JSON.stringify({ ...current, layoutVersion: 5, file }));
 };
 
 /** Publishes a base, and changes in the log. */
@@ -311,8 +331,8 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
     },
   );
 
-  it.for(damagesOfFolder)(
-    'are rebuilt by a worker that starts, without a request to the API: %s',
+  it.for([...damagesOfFolder, ['the files are of version 5', writeVersion5] as const])(
+    'are rebuilt by a worker that starts, without a request to the API, and no others are left: %s',
     { tags: ['slow'] },
     async ([_, damage], { published, startWorker }) => {
       await publishWithLog(published);
@@ -320,6 +340,11 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
       damage(published);
       await startWorker(published);
       await vi.waitFor(() => expect(published.current().log).not.toBe(log), 60_000);
+      const { base, log: newLog, replacedLogs } = published.current();
+      const expected = ['CURRENT', base, newLog, ...replacedLogs.map((each) => each.log)];
+      await vi.waitFor(() => {
+        expect(expected).toEqual(expect.arrayContaining(readdirSync(published.folder)));
+      }, 60_000);
       expect(await published.verify()).toMatchObject({ state: 'equal', purchases: 50 });
     },
   );
@@ -361,7 +386,7 @@ describe('published files that are damaged', { timeout: 120_000 }, () => {
   });
 });
 
-describe('an API that has a damaged log open', () => {
+describe('an API that has a damaged log open', { tags: ['slow'] }, () => {
   const damagesOfLog: readonly [string, Damage][] = [
     ['is missing', ({ logPath }) => rmSync(logPath())],
     ['is empty', ({ logPath }) => truncateSync(logPath(), 0)],
@@ -400,7 +425,6 @@ describe('an API that has a damaged log open', () => {
 
   open.for(damagesOfLog)(
     'shows no instant whose changes it lacks if the log %s, until a running worker has loaded it again',
-    { tags: ['slow'] },
     async ([_, damage], { opened, addOne, startWorker }) => {
       await startWorker(opened);
       const { log } = opened.current();
@@ -421,7 +445,6 @@ describe('an API that has a damaged log open', () => {
 
   open.for(damagesOfLog)(
     'shows no instant whose changes it lacks if the log %s, while a worker that starts cannot load it',
-    { tags: ['slow'] },
     async ([_, damage], { opened, addOne, startWorker }) => {
       damage(opened);
       const obstacle = unfinishedBasePath(opened.folder);

@@ -15,6 +15,7 @@ import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
+import { withBuilder } from '../support/held-builds.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { publishedLog } from '../support/published-files.ts';
@@ -153,15 +154,12 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     let isCatchingUp = false;
     const worker = await openWorker({
       maxTickChanges: 10,
-      replace: ({ builder }) => ({
-        builder: {
-          ...builder,
-          async catchUp() {
-            isCatchingUp = true;
-            throw new Error('this build fails');
-          },
+      replace: withBuilder(() => ({
+        async catchUp() {
+          isCatchingUp = true;
+          throw new Error('this build fails');
         },
-      }),
+      })),
     });
     const stop = follow(worker);
     await untilShown(marker, engine);
@@ -188,14 +186,11 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     rmSync(log);
     symlinkSync(log, log);
     const worker = await openWorker({
-      replace: ({ builder }) => ({
-        builder: {
-          ...builder,
-          async load() {
-            throw new Error('this build fails');
-          },
+      replace: withBuilder(() => ({
+        async load() {
+          throw new Error('this build fails');
         },
-      }),
+      })),
     });
     const stop = follow(worker);
     await marker.increment();

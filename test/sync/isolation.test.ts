@@ -4,10 +4,11 @@ import { describe, expect } from 'vitest';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';
+import { heldBuilds } from '../support/held-builds.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { publishedFiles, publishedLog } from '../support/published-files.ts';
 import { addOrganization, addPurchases } from '../support/shop.ts';
-import { follow, type TestWorkerOptions, type WorkerParts } from '../support/sync.ts';
+import { follow, type TestWorkerOptions } from '../support/sync.ts';
 
 const maxTickChanges = 200;
 
@@ -35,52 +36,18 @@ const it = test
       },
   );
 
-/** Builders whose method waits until the returned function is called. */
-function pausing(method: 'load' | 'catchUp') {
-  let resume = () => {};
-  let isPaused = false;
-  const resumed = new Promise<void>((resolve) => {
-    resume = resolve;
-  });
-  const pauseIn = async (called: typeof method) => {
-    if (called !== method) return;
-    isPaused = true;
-    await resumed;
-  };
-  return {
-    replace: ({ builder }: WorkerParts): Partial<WorkerParts> => ({
-      builder: {
-        ...builder,
-        async load(...args) {
-          await pauseIn('load');
-          return builder.load(...args);
-        },
-        async catchUp(...args) {
-          await pauseIn('catchUp');
-          return builder.catchUp(...args);
-        },
-      },
-    }),
-    resume: () => resume(),
-    async paused() {
-      while (!isPaused) await sleep(5);
-    },
-  };
-}
-
-describe('an organization with more changes than a tick may have', () => {
+describe('an organization with more changes than a tick may have', { tags: ['slow'] }, () => {
   it.for([0, 5_000])(
     'delays no other, and shows all of them at once (bases from %i purchases on)',
-    { tags: ['slow'] },
     async (maxPurchasesWithoutBase, { marker, other, engine, count, start, folder }) => {
-      const build = pausing('catchUp');
+      const build = heldBuilds('catchUp');
       await start({ replace: build.replace, maxPurchasesWithoutBase });
       const before = publishedFiles(folder);
       const { organizationId, customerId } = marker;
       await marker.increment((connection) =>
         addPurchases(connection, organizationId, customerId, 10 * maxTickChanges),
       );
-      await build.paused();
+      await build.begun;
       for (let left = 5; left > 0; left -= 1) {
         await other.increment();
         await untilShown(other, engine);
@@ -88,7 +55,7 @@ describe('an organization with more changes than a tick may have', () => {
         expect(await count(marker)).toBe(1);
       }
       await marker.increment();
-      build.resume();
+      build.end();
       const counts = new Set<number>();
       while ((await marker.read(engine))?.value !== marker.value()) counts.add(await count(marker));
       counts.add(await count(marker));
@@ -99,9 +66,14 @@ describe('an organization with more changes than a tick may have', () => {
     },
   );
 
-  it('delays no other if several have many changes in one transaction', {
-    tags: ['slow'],
-  }, async ({ marker, other, engine, count, start, folder }) => {
+  it('delays no other if several have many changes in one transaction', async ({
+    marker,
+    other,
+    engine,
+    count,
+    start,
+    folder,
+  }) => {
     await start();
     const log = publishedLog(folder);
     // Each has fewer than a tick may have, and both have more.
@@ -131,26 +103,26 @@ describe('an organization whose load does not end', () => {
     openWorker,
     onTestFinished,
   }) => {
-    const build = pausing('load');
+    const build = heldBuilds('load');
     const worker = await openWorker();
     await worker.once([marker, other].map(({ organizationId }) => organizationId));
     await worker.close();
     await start({ replace: build.replace });
     const slow = await addMarker(database.pool, await addOrganization(database.pool));
-    onTestFinished(build.resume);
-    await build.paused();
+    onTestFinished(build.end);
+    await build.begun;
     for (let left = 3; left > 0; left -= 1) {
       await other.increment();
       await untilShown(other, engine);
     }
     expect(await slow.read(engine)).toBeNull();
-    build.resume();
+    build.end();
     await untilShown(slow, engine);
   });
 });
 
-describe('an organization whose log cannot be written', () => {
-  it('delays no other, and joins again without a build', { tags: ['slow'] }, async ({
+describe('an organization whose log cannot be written', { tags: ['slow'] }, () => {
+  it('delays no other, and joins again without a build', async ({
     marker,
     other,
     engine,
@@ -181,7 +153,6 @@ describe('an organization whose log cannot be written', () => {
 
   it.for(['removed', 'replaced by a folder'])(
     'delays no other, and is loaded again if the log was %s',
-    { tags: ['slow'] },
     async (damage, { marker, other, engine, start, state, folder }) => {
       await start();
       const log = publishedLog(folder);

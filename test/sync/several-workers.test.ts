@@ -6,7 +6,6 @@ import { organizationDirectory, purchasesDirectory } from '../../src/purchase-st
 import { shardOption } from '../../sync/commands/shard-option.ts';
 import type { Status } from '../../sync/status/status.ts';
 import { test } from '../support/fixtures.ts';
-import { publishedPurchases } from '../support/published.ts';
 import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addOrganization, addPurchase } from '../support/shop.ts';
 
@@ -80,40 +79,6 @@ describe('workers on one data folder', { timeout: 120_000 }, () => {
     await endLockConnections();
     await worker.printed(/following changes[\s\S]*was lost[\s\S]*following changes/);
     expect(await worker.end('SIGTERM')).toBe(0);
-  });
-
-  it('write nothing while a suspended worker that lost the lock has files open', {
-    tags: ['slow'],
-  }, async ({
-    database,
-    newDirectory,
-    organizations,
-    sync,
-    untilAllPublished,
-    endLockConnections,
-  }) => {
-    const first = sync();
-    await first.printed(/following changes/);
-    await untilAllPublished(organizations);
-    first.child.kill('SIGSTOP');
-    await endLockConnections();
-    const second = sync();
-    await second.printed(/only one worker may/);
-    expect(second.output()).not.toMatch(/following changes/);
-    first.child.kill('SIGCONT');
-    await first.printed(/was lost[\s\S]*is a standby/);
-    await second.printed(/following changes/);
-    const [organization] = organizations as [bigint];
-    await database.pool.query(
-      'update purchases set purchase_value_in_cents = 2 where organization_id = $1',
-      [organization],
-    );
-    const amounts = async () =>
-      (await publishedPurchases(newDirectory, organization)).map(
-        ({ purchase_value_in_cents: cents }) => cents,
-      );
-    await expect.poll(amounts, { timeout: 30_000 }).toEqual([2n]);
-    expect(await second.end('SIGTERM')).toBe(0);
   });
 
   it('publish the organizations of their shard, and refuse workers with another number of shards', {

@@ -279,15 +279,4 @@ describe('npm run sync -- verify --repair while a worker runs', { timeout: 120_0
       expect(published.current().log).toBe(log);
     },
   );
-
-  loaded(
-    'lets the worker rebuild a file that cannot be read',
-    { tags: ['slow'] },
-    async ({ published, publicId, loaded: _, verify }) => {
-      writeFileSync(published.basePath(), garbage);
-      const { code, output } = await verify('--repair', '--organization', publicId);
-      expect(output).toMatch(/cannot be read.*\n {2}rebuilt; now 20,001 purchases compared, equal/);
-      expect(code).toBe(0);
-    },
-  );
 });
