@@ -159,26 +159,4 @@ describe('a seeded database', () => {
       expect(rows, `${table}.${column}`).toHaveLength(OPTIONS.organizations);
     }
   });
-
-  it('keeps backslashes and line breaks as they are', async ({ database, count }) => {
-    const { rows } = await database.pool.query(
-      `select default_address->>'complement' as text from customers
-        where strpos(default_address->>'complement', chr(92)) > 0 limit 1`,
-    );
-    expect(rows[0].text).toBe('Bloco B \\ apto 12');
-    expect(
-      await count('flows where description = $1', ['Apresenta a loja\ne entrega o primeiro cupom']),
-    ).toBe(OPTIONS.organizations);
-  });
-
-  it('has different organizations', async ({ database }) => {
-    const { rows } = await database.pool.query(
-      'select count(distinct name)::int as names from organizations',
-    );
-    expect(rows[0].names).toBe(OPTIONS.organizations);
-    const { rows: sums } = await database.pool.query(
-      'select sum(total_amount_in_cents) as sum from purchases group by organization_id',
-    );
-    expect(sums[0].sum).not.toBe(sums[1].sum);
-  });
 });

@@ -1,13 +1,14 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { describe, expect } from 'vitest';
+import { packageFile } from '../../src/process/package-files.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
 import { openPaths } from '../support/open-paths.ts';
@@ -259,50 +260,43 @@ describe('npm start', { timeout: 120_000 }, () => {
     }
   });
 
-  it('reports in one line that the port is in use', { tags: ['slow'] }, async ({
-    directory,
-    start,
-  }) => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => taken.once('listening', resolve));
-    const { port } = taken.address() as AddressInfo;
-    try {
-      await fails(start({ PORT: String(port) }), /^Port \d+ of 127\.0\.0\.1 is in use\. Set PORT/);
-    } finally {
-      taken.close();
-    }
-    expect(await processesOf(directory)).toEqual([]);
-  });
-
   it.for([
-    ['is no URL', 'nonsense', /^DATABASE_URL must look like postgres:\/\//],
-    ['cannot be read', 'postgres://me:secret#1@db/shop', /^DATABASE_URL cannot be read: .*%23/],
+    ['PORT is in use', /^Port \d+ of 127\.0\.0\.1 is in use\. Set PORT/, { PORT: 'taken' }],
+    ['a setting is invalid', /^PORT is "http" but must be a whole number/, { PORT: 'http' }],
     [
-      'names no server',
-      'postgres://me:secret@127.0.0.1:9/shop',
-      /^Cannot use the database shop at/,
+      'DATABASE_URL is no URL',
+      /^DATABASE_URL must look like postgres:\/\//,
+      { DATABASE_URL: 'nonsense' },
     ],
-  ] as const)(
-    'reports in one line that DATABASE_URL %s',
+    [
+      'DATABASE_URL cannot be read',
+      /^DATABASE_URL cannot be read: .*%23/,
+      { DATABASE_URL: 'postgres://me:secret#1@db/shop' },
+    ],
+    [
+      'DATABASE_URL names no server',
+      /^Cannot use the database shop at/,
+      { DATABASE_URL: 'postgres://me:secret@127.0.0.1:9/shop', DATABASE_WAIT_SECONDS: '0' },
+    ],
+    // Root may write anywhere, but not below a file.
+    [
+      'DATA_DIR cannot be written to',
+      /^Cannot write to DATA_DIR .*package\.json\/data/,
+      { DATA_DIR: packageFile('package.json/data') },
+    ],
+  ] as [string, RegExp, Record<string, string>][])(
+    'reports in one line that %s',
     { tags: ['slow'] },
-    async ([_what, url, line], { start }) => {
-      const program = start({ DATABASE_URL: url, DATABASE_WAIT_SECONDS: '0' });
+    async ([_what, line, environment], { directory, start, onTestFinished }) => {
+      const taken = createServer().listen(0, '127.0.0.1');
+      onTestFinished(() => void taken.close());
+      await once(taken, 'listening');
+      const { port } = taken.address() as AddressInfo;
+      const isTaken = environment.PORT === 'taken';
+      const program = start({ ...environment, ...(isTaken ? { PORT: String(port) } : {}) });
       await fails(program, line);
       expect(program.output()).not.toContain('secret');
+      expect(await processesOf(directory)).toEqual([]);
     },
   );
-
-  it('reports in one line that DATA_DIR cannot be written to', { tags: ['slow'] }, async ({
-    directory,
-    start,
-  }) => {
-    // Root may write anywhere, but not below a file.
-    const file = join(directory, 'file');
-    await writeFile(file, '');
-    await fails(start({ DATA_DIR: join(file, 'data') }), /^Cannot write to DATA_DIR .*file\/data/);
-  });
-
-  it('reports in one line which setting is invalid', { tags: ['slow'] }, async ({ start }) => {
-    await fails(start({ PORT: 'http' }), /^PORT is "http" but must be a whole number/);
-  });
 });

@@ -134,47 +134,46 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
     expect(leftovers(directory)).toEqual([]);
   });
 
-  it('ends the API 10 s after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen', {
-    tags: ['slow'],
-  }, async ({ startedApi, proxy, request }) => {
-    const { api, client } = await startedApi({
-      DATABASE_URL: proxy.url,
-      SHUTDOWN_TIMEOUT_SECONDS: '1',
-    });
-    // When the API stops, it records the use of the key, and closes idle connections.
-    expect((await client.sendBytes(request('/v1/customers')))[0]?.status).toBe(200);
-    proxy.freeze();
-    await api.end('SIGTERM');
-    client.close();
-    expect(api.child.signalCode).toBe('SIGKILL');
-    expect(api.output()).toMatch(isKilled);
-  });
-
-  it('ends npm start and its worker, although Postgres is frozen', { tags: ['slow'] }, async ({
-    newDirectory,
-    program,
-    proxy,
-    request,
-  }) => {
-    const all = program('src/commands/start.ts', [], {
-      DATABASE_URL: proxy.url,
-      DATA_DIR: newDirectory,
-      SHUTDOWN_TIMEOUT_SECONDS: '1',
-    });
-    const [, port] = await all.printed(
+  it.for([
+    ['the API', 'src/commands/api.ts', /Listening on http:\/\/127\.0\.0\.1:(\d+)/],
+    [
+      'npm start and its worker',
+      'src/commands/start.ts',
       /The API is at http:\/\/127\.0\.0\.1:(\d+)[\s\S]*Ctrl-C stops everything/,
-    );
-    const client = await connectTo(Number(port));
-    expect((await client.sendBytes(request('/v1/customers')))[0]?.status).toBe(200);
-    const children = childrenOf(all);
-    expect(children).toHaveLength(1);
-    proxy.freeze();
-    await all.end('SIGTERM');
-    client.close();
-    expect(all.child.signalCode).toBe('SIGKILL');
-    expect(all.output()).toMatch(isKilled);
-    expect(children.filter(isRunning)).toEqual([]);
-  });
+    ],
+    ['the worker during a load', 'sync/main.ts', /"msg":"loading"/],
+  ] as const)(
+    'ends %s 10 s after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen',
+    { tags: ['slow'] },
+    async ([_, path, started], { newDirectory, program, proxy, request, execute }) => {
+      const running = program(path, [], {
+        DATABASE_URL: proxy.url,
+        DATA_DIR: newDirectory,
+        SHUTDOWN_TIMEOUT_SECONDS: '1',
+        LOG_LEVEL: 'debug',
+      });
+      const [, port] = await running.printed(started);
+      if (port !== undefined) {
+        const client = await connectTo(Number(port));
+        // When the API stops, it records the use of the key, and closes idle connections.
+        expect((await client.sendBytes(request('/v1/customers')))[0]?.status).toBe(200);
+        client.close();
+      }
+      const children = childrenOf(running);
+      expect(children).toHaveLength(path === 'src/commands/start.ts' ? 1 : 0);
+      proxy.freeze();
+      await running.end('SIGTERM');
+      expect(running.child.signalCode).toBe('SIGKILL');
+      expect(running.output()).toMatch(isKilled);
+      expect(children.filter(isRunning)).toEqual([]);
+      if (path !== 'sync/main.ts') return;
+      await proxy.close();
+      for (const command of ['once', 'verify']) {
+        const { code, output } = await execute('sync', [command], { DATA_DIR: newDirectory });
+        expect(code, output).toBe(0);
+      }
+    },
+  );
 
   it('ends the worker during a load and during changes, without a rest', {
     tags: ['slow'],
@@ -212,27 +211,6 @@ describe('SIGTERM', { timeout: 120_000 }, () => {
 
     for (const command of ['once', 'verify']) {
       expect((await execute('sync', [command], { DATA_DIR: newDirectory })).code).toBe(0);
-    }
-  });
-
-  it('ends the worker after SHUTDOWN_TIMEOUT_SECONDS, although Postgres is frozen during a load', {
-    tags: ['slow'],
-  }, async ({ newDirectory, program, execute, proxy }) => {
-    const loading = program('sync/main.ts', ['run'], {
-      DATABASE_URL: proxy.url,
-      DATA_DIR: newDirectory,
-      SHUTDOWN_TIMEOUT_SECONDS: '1',
-      LOG_LEVEL: 'debug',
-    });
-    await loading.printed(/"msg":"loading"/);
-    proxy.freeze();
-    await loading.end('SIGTERM');
-    expect(loading.child.signalCode).toBe('SIGKILL');
-    expect(loading.output()).toMatch(isKilled);
-    await proxy.close();
-    for (const command of ['once', 'verify']) {
-      const { code, output } = await execute('sync', [command], { DATA_DIR: newDirectory });
-      expect(code, output).toBe(0);
     }
   });
 });

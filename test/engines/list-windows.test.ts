@@ -190,26 +190,6 @@ describe('a page whose time window begins at the instant of purchases', () => {
   });
 });
 
-describe('a page after a purchase that was deleted', () => {
-  it('starts at the former position of the purchase', { tags: ['slow'] }, async ({
-    connection,
-    generation,
-  }) => {
-    const deleted = BigInt(count + 17 * 1000);
-    const rows = await queryRows(
-      connection,
-      sql`
-        select id from current
-        where (created_at, id) < (select (created_at, id) from base.purchase where id = ${deleted})
-        order by created_at desc, id desc limit 50`,
-    );
-    const query = { filters: {}, limit: 50, startingAfter: deleted };
-    const { purchases } = await listPurchases(connection, generation, query);
-    expect(purchases.map(({ id }) => id)).toEqual(rows.map(([id]) => id));
-    expect(purchases).toHaveLength(50);
-  });
-});
-
 describe('the time window', () => {
   it('has the time that the given number of purchases takes on average', () => {
     const extent = { purchases: 1_000_000, first: 0n, last: year, isEmpty: false };

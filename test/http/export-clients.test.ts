@@ -18,6 +18,20 @@ const mebibyte = 2 ** 20;
 const requestBytes = (secret: string, query = '', headers = '') =>
   `GET /v1/purchases/export?${query} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n${headers}\r\n`;
 
+/** Reads a chunked response to its end, with a pause after each mebibyte. Returns its length. */
+async function readToEnd(socket: AsyncIterable<Buffer>, pauseMs = 0): Promise<number> {
+  let bytes = 0;
+  let end = '';
+  for await (const part of socket) {
+    const before = Math.floor(bytes / mebibyte);
+    bytes += part.length;
+    end = (end + part.toString('latin1')).slice(-7);
+    await sleep(pauseMs * (Math.floor(bytes / mebibyte) - before));
+  }
+  expect(end).toBe('\r\n0\r\n\r\n');
+  return bytes;
+}
+
 describe('the clients of an export', { timeout: 120_000 }, () => {
   it.beforeAll(async ({ database, shop, otherShop, customerId, worker }) => {
     // 26 MB, and 15 MB compressed: more than the buffers of a socket.
@@ -173,14 +187,7 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
         where relname = 'purchases' and pg_locks.pid <> pg_backend_pid()`;
       while ((await database.pool.query(locked)).rowCount !== 0) await sleep(10);
       await database.pool.query('alter table purchases alter column status drop default');
-      let bytes = 0;
-      let end = '';
-      for await (const part of socket as AsyncIterable<Buffer>) {
-        bytes += part.length;
-        end = (end + part.toString('latin1')).slice(-7);
-      }
-      expect(bytes).toBeGreaterThan(minBytes * mebibyte);
-      expect(end).toBe('\r\n0\r\n\r\n');
+      expect(await readToEnd(socket)).toBeGreaterThan(minBytes * mebibyte);
     }
     client.close();
     await api.close();
@@ -205,17 +212,8 @@ describe('the clients of an export', { timeout: 120_000 }, () => {
     const socket = client.openSocket(
       requestBytes(newShop.secret, 'format=ndjson', 'Connection: close\r\n'),
     );
-    let bytes = 0;
-    let end = '';
-    for await (const part of socket as AsyncIterable<Buffer>) {
-      // All pauses together exceed the timeout, and none of them does alone.
-      const pauses = Math.floor((bytes + part.length) / mebibyte) - Math.floor(bytes / mebibyte);
-      await sleep(150 * pauses);
-      bytes += part.length;
-      end = (end + part.toString('latin1')).slice(-7);
-    }
-    expect(bytes).toBeGreaterThan(21 * mebibyte);
-    expect(end).toBe('\r\n0\r\n\r\n');
+    // All pauses together exceed the timeout, and none of them does alone.
+    expect(await readToEnd(socket, 150)).toBeGreaterThan(21 * mebibyte);
     client.close();
     await api.close();
   });

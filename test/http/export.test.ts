@@ -71,20 +71,6 @@ describe('the export of purchases', () => {
     const idOf = (object: string): string => String(exactly(object).id);
     const byId = (a: string, b: string): number => (idOf(a) < idOf(b) ? -1 : 1);
 
-    it('has the purchases that a tracking filter of statistics matches', async () => {
-      const stats = await api.get(`/v1/purchases/stats?group_by=utm_source&${small}`, secret);
-      const { groups } = stats.json() as { groups: { key: string; purchase_count: number }[] };
-      const named = groups.filter(
-        ({ key }) => key !== null && key !== '' && [...key].length <= 256,
-      );
-      expect(named.length).toBeGreaterThan(2);
-      for (const { key, purchase_count: count } of named) {
-        const filter = `utm_source=${encodeURIComponent(key)}`;
-        const { body } = await get(`format=ndjson&${small}&${filter}`);
-        expect(body.split('\n').slice(0, -1), key).toHaveLength(count);
-      }
-    });
-
     it.each(['', 'status=paid&'])(
       'has the rows of the list in every format: %s',
       async (filter) => {

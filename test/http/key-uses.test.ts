@@ -129,22 +129,6 @@ describe('the last use of a key', () => {
     },
   );
 
-  it('is recorded after the right is granted', async ({
-    database,
-    newKey,
-    readUse,
-    startAt,
-    onTestFinished,
-  }) => {
-    const reader = await createReaderRole(database);
-    onTestFinished(reader.drop);
-    await database.pool.query(`grant update (last_used_at) on api_keys to ${reader.name}`);
-    const api = await startAt(reader.url);
-    await api.get('/v1/me', newKey.secret);
-    await api.close();
-    expect((await readUse()).at).not.toBeNull();
-  });
-
   it('is recorded later if Postgres refuses connections at first', async ({
     newKey,
     readUse,

@@ -215,25 +215,6 @@ describe('a response with X-Min-Data-As-Of', { timeout: 120_000 }, () => {
     expect((await getFresh(stats, shop, '2001-01-01T00:00:00-03:00')).statusCode).toBe(200);
   });
 
-  it('succeeds for one organization while another fails', { tags: ['slow'] }, async () => {
-    await whileFollowing(async () => {
-      const failing = await addShop();
-      await untilPublished(failing);
-      expect((await getFresh(stats, failing, await now())).statusCode).toBe(200);
-      await database.pool.query('alter domain instant drop constraint instant_check');
-      const invalid = await addPurchase(database.pool, failing.id, {
-        customer_id: failing.customer,
-        created_at: 'infinity',
-      });
-      const asOf = await now();
-      expect((await getFresh(stats, failing, asOf, shortWaitApi)).statusCode).toBe(409);
-      await buy(shop);
-      expect((await getFresh(stats, shop, await now())).statusCode).toBe(200);
-      await database.pool.query('delete from purchases where id = $1', [invalid]);
-      expect((await getFresh(stats, failing, await now())).json()).toMatchObject(total(100));
-    });
-  });
-
   it('blocks no other request, and ends at a client disconnect', async () => {
     const client = await listenAndConnect(api.app);
     const future = '9999-01-01T00:00:00Z';

@@ -123,18 +123,6 @@ describe('checking and counting a key', () => {
     expect(headers['x-ratelimit-remaining']).toBe('2');
   });
 
-  it('continues counts of the previous version', async ({ database, start }) => {
-    const expire = Date.now() + 30_000;
-    await database.pool.query('insert into rate_limits values ($1, 7, $2)', [
-      `requests:${key.id}`,
-      expire,
-    ]);
-    const api = await start({ rateLimitStore: 'postgres', rateLimitPerMinute: 10 });
-    const { headers } = await api.get('/v1/me', key.secret);
-    expect(headers['x-ratelimit-remaining']).toBe('2');
-    expect(headers['x-ratelimit-reset']).toBe(new Date(expire).toISOString());
-  });
-
   it('deletes counts of windows that ended long ago', async ({ database, start, counts }) => {
     await database.pool.query(
       `insert into rate_limits values ('requests:1', 5, $1), ('requests:2', 5, $2)`,

@@ -82,36 +82,6 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     });
   });
 
-  it('round the average half away from zero', async () => {
-    const averages = {
-      shopify: { cents: [1, 2], average: 2 },
-      nuvemshop: { cents: [-1, -2], average: -2 },
-      woocommerce: { cents: [0, -1], average: -1 },
-      bling: { cents: [1, 1, 2], average: 1 },
-      facebook: { cents: [0, 0, -1], average: 0 },
-      popup: { cents: [-3, 3], average: 0 },
-    };
-    for (const [platform, { cents }] of Object.entries(averages)) {
-      for (const values of worth(...cents)) await shop.add({ ...values, platform });
-    }
-    await shop.publish();
-    for (const [platform, { average }] of Object.entries(averages)) {
-      const { body } = await get(`group_by=platform&platform=${platform}`);
-      expect(body.match(/"average_ticket_in_cents":[^,}]+/g), platform).toEqual([
-        `"average_ticket_in_cents":${average}`,
-        `"average_ticket_in_cents":${average}`,
-      ]);
-    }
-  });
-
-  it('are exact to the cent beyond the range of double and bigint', async () => {
-    const most = 2n ** 63n - 1n;
-    await store(...worth(most, most, 3).map((values) => ({ ...values, utm_term: 'a' })));
-    const { body } = await get('group_by=utm_term');
-    expect(body.match(/"revenue_in_cents":18446744073709551617,/g)).toHaveLength(2);
-    expect(body.match(/"average_ticket_in_cents":6148914691236517206[,}]/g)).toHaveLength(2);
-  });
-
   it('return the only currency of the matching purchases, or null', async () => {
     const currencies = {
       shopify: { stored: ['BRL', 'BRL'], currency: 'BRL', mixed: false },

@@ -4,7 +4,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import createClient from 'openapi-fetch';
 import openapiTS, { astToString } from 'openapi-typescript';
 import { afterAll, describe, expect, vi } from 'vitest';
 import { seedDatabase } from '../../src/seed/seed-database.ts';
@@ -97,47 +96,6 @@ describe('a TypeScript client generated from the OpenAPI document', () => {
       { cwd: directory },
     ).catch((failed: { stdout: string }) => failed);
     expect(compiled.stdout).toBe('');
-  });
-
-  it('reads every list to its end', async ({ api }) => {
-    const { paths } = (await api.get('/openapi.json')).json() as {
-      paths: Record<string, { get: { parameters: { name: string; in: string }[] } }>;
-    };
-    // The paths are unknown at compile time.
-    const client = createClient<Record<string, { get: never }>>({
-      baseUrl,
-      headers: { Authorization: `Bearer ${secret}` },
-    }) as unknown as {
-      GET(
-        path: string,
-        options: object,
-      ): Promise<{ data?: { data: { id: string }[]; has_more: boolean }; error?: unknown }>;
-    };
-    const first = async (list: string) =>
-      (await client.GET(list, { params: {} })).data?.data[0]?.id as string;
-    const pathParameters: Record<string, string> = {
-      customer_id: (await first('/v1/purchases').then(
-        async (id) => (await api.get(`/v1/purchases/${id}`, secret)).json().customer_id,
-      )) as string,
-      segment_id: await first('/v1/segments'),
-    };
-    const lists = Object.entries(paths).filter(([, { get }]) =>
-      get.parameters.some(({ name }) => name === 'starting_after'),
-    );
-    expect(lists).toHaveLength(10);
-    for (const [path] of lists) {
-      const seen: string[] = [];
-      for (let hasMore = true; hasMore; ) {
-        const last = seen.at(-1);
-        const query = { limit: 40, ...(last === undefined ? {} : { starting_after: last }) };
-        const { data, error } = await client.GET(path, { params: { path: pathParameters, query } });
-        expect(error, path).toBeUndefined();
-        seen.push(...(data?.data ?? []).map(({ id }) => id));
-        hasMore = data?.has_more === true;
-      }
-      expect(seen.length, path).toBeGreaterThan(0);
-      expect(new Set(seen).size, path).toBe(seen.length);
-    }
   });
 
   it('runs the program that was compiled', async ({ directory, api }) => {

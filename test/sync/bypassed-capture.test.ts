@@ -9,8 +9,8 @@ import { organizationDirectory, readCurrent } from '../../src/purchase-store/cur
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { readPendingChanges } from '../../sync/capture/pending-changes.ts';
 import { test } from '../support/fixtures.ts';
-import { publishedPurchases, storedPurchases } from '../support/published.ts';
-import { addPurchases } from '../support/shop.ts';
+import { publishedPurchases } from '../support/published.ts';
+import { addACent as addACentToAll, addPurchases } from '../support/shop.ts';
 import { createTestWorker } from '../support/sync.ts';
 
 const it = test
@@ -27,22 +27,9 @@ const it = test
     await addPurchases(database.pool, shop.organizationId, customerId, 50);
     await worker.once([shop.organizationId]);
     return shop.organizationId;
-  })
-  .extend(
-    'stored',
-    ({ database, organizationId }) =>
-      () =>
-        storedPurchases(database.pool, organizationId),
-  )
-  .extend(
-    'published',
-    ({ directory, organizationId }) =>
-      (dataDirectory = directory) =>
-        publishedPurchases(dataDirectory, organizationId),
-  );
+  });
 
-const addACent =
-  'update purchases set purchase_value_in_cents = purchase_value_in_cents + 1 where id % 3 = 0';
+const addACent = `${addACentToAll} where id % 3 = 0`;
 /** A transaction of another test may be open that began before a function was restored. */
 const patiently = { timeout: 60_000 };
 
@@ -142,14 +129,14 @@ const harmless: readonly (readonly [string, string])[] = [
 describe('ALTER TABLE', () => {
   it.for(harmless)(
     'causes no rebuild by %s',
-    async ([_, statement], { database, directory, organizationId, published, stored, worker }) => {
+    async ([_, statement], { database, directory, organizationId, expectEqual, worker }) => {
       const generation = () =>
         readCurrent(organizationDirectory(directory, organizationId), layoutVersion);
       const before = generation();
       await database.pool.query(`begin; ${statement}; ${addACent}; commit`);
       await worker.once([organizationId]);
       expect(generation()).toMatchObject({ base: before?.base, log: before?.log });
-      expect(await published()).toEqual(await stored());
+      await expectEqual();
     },
   );
 
@@ -167,16 +154,7 @@ describe('a write that bypasses capture', () => {
     { tags: ['slow'] },
     async (
       [_, statements],
-      {
-        database,
-        organizationId,
-        engine,
-        followChanges,
-        otherWorker,
-        otherDirectory,
-        published,
-        stored,
-      },
+      { database, organizationId, engine, followChanges, otherWorker, otherDirectory, expectEqual },
     ) => {
       await otherWorker.once([organizationId]);
       followChanges();
@@ -193,9 +171,9 @@ describe('a write that bypasses capture', () => {
         asOf = found.asOf;
         if (asOf >= committed) expect(found.result).toEqual(expected);
       }
-      expect(await published()).toEqual(await stored());
+      await expectEqual();
       await vi.waitFor(() => otherWorker.once([organizationId]), patiently);
-      expect(await published(otherDirectory)).toEqual(await stored());
+      await expectEqual(otherDirectory);
     },
   );
 });
@@ -278,15 +256,15 @@ describe('while changes are not captured', () => {
     { tags: ['slow'] },
     async (
       { statements, message, repair },
-      { database, worker, organizationId, published, stored },
+      { database, directory, worker, organizationId, expectEqual },
     ) => {
-      const before = await published();
+      const before = await publishedPurchases(directory, organizationId);
       await database.pool.query(`begin; ${statements}; commit`);
       await database.pool.query(addACent);
       await expect(worker.once([organizationId])).rejects.toThrow(message);
       const { captureProblem } = await readPendingChanges(database.pool, new Map());
       expect(captureProblem?.message).toMatch(message);
-      expect(await published()).toEqual(before);
+      expect(await publishedPurchases(directory, organizationId)).toEqual(before);
 
       if (repair === undefined) {
         const restored = { applied: [], isCaptureRestored: true, captureProblem: null };
@@ -296,7 +274,7 @@ describe('while changes are not captured', () => {
         expect(await migrate(database.url)).toMatchObject({ captureProblem: null });
       }
       await vi.waitFor(() => worker.once([organizationId]), patiently);
-      expect(await published()).toEqual(await stored());
+      await expectEqual();
     },
   );
 
@@ -304,8 +282,7 @@ describe('while changes are not captured', () => {
     database,
     worker,
     organizationId,
-    published,
-    stored,
+    expectEqual,
   }) => {
     const { rows } = await database.pool.query<{ definition: string }>(
       `select pg_get_functiondef('log_updated_purchases'::regproc) as definition`,
@@ -323,6 +300,6 @@ describe('while changes are not captured', () => {
       await writer.query('commit');
     });
     await vi.waitFor(() => worker.once([organizationId]), patiently);
-    expect(await published()).toEqual(await stored());
+    await expectEqual();
   });
 });

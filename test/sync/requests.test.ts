@@ -25,6 +25,11 @@ import { publishedFiles } from '../support/published-files.ts';
 import { addCustomer, addOrganization, addPurchases } from '../support/shop.ts';
 import { follow, syncOnce, type TestWorkerOptions } from '../support/sync.ts';
 
+const requestRebuild = (directory: string, organizationId: bigint) => {
+  const request = { kind: 'rebuild', organizationId } as const;
+  return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
+};
+
 describe.concurrent('a rebuild that a command requests from the worker', () => {
   it('is run by the next worker if the first one stops meanwhile', { tags: ['slow'] }, async ({
     database,
@@ -45,12 +50,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
 
     const first = await openWorker(options);
     const stopFirst = follow(first);
-    const answer = requestFromWorker(
-      directory,
-      { kind: 'rebuild', organizationId: organization },
-      async () => true,
-      AbortSignal.timeout(50_000),
-    );
+    const answer = requestRebuild(directory, organization);
     while (!isRebuilding) await sleep(5);
     await stopFirst();
     await first.close();
@@ -118,12 +118,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     });
     await worker.syncAll();
     const folder = join(purchasesDirectory(directory), 'requests');
-    const answer = requestFromWorker(
-      directory,
-      { kind: 'rebuild', organizationId: organization },
-      async () => true,
-      AbortSignal.timeout(50_000),
-    );
+    const answer = requestRebuild(directory, organization);
     const requests = () => readdirSync(folder).filter((name) => name.endsWith('.request.json'));
     while (!existsSync(folder) || requests().length === 0) await sleep(5);
     const obstacle = join(
@@ -164,12 +159,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     await withConnection(database.pool, async (connection) => {
       // The lock is held for longer than the worker waits.
       await connection.query('begin; lock table purchases in access exclusive mode');
-      const outcome = await requestFromWorker(
-        directory,
-        { kind: 'rebuild', organizationId: organization },
-        async () => true,
-        AbortSignal.timeout(50_000),
-      );
+      const outcome = await requestRebuild(directory, organization);
       expect(outcome).toMatchObject({
         failure: expect.stringMatching(/^Another transaction keeps a table locked/),
       });

@@ -12,7 +12,7 @@ import {
   storedPurchases,
 } from '../support/published.ts';
 import { addACent, addPurchases } from '../support/shop.ts';
-import { follow, syncOnce } from '../support/sync.ts';
+import { syncOnce } from '../support/sync.ts';
 
 /** Resolves when the published purchases are those of Postgres. */
 async function untilEqual(database: Database, directory: string, organization: bigint) {
@@ -23,19 +23,11 @@ async function untilEqual(database: Database, directory: string, organization: b
   }
 }
 
-const it = isolatedTest
-  /** An organization with 50 purchases. */
-  .extend('organization', async ({ database, shop, customerId }) => {
-    await addPurchases(database.pool, shop.organizationId, customerId, 50);
-    return shop.organizationId;
-  })
-  /** Runs `worker` until the end of the test. */
-  .extend(
-    'startWorker',
-    ({ worker }, { onCleanup }) =>
-      () =>
-        onCleanup(follow(worker)),
-  );
+/** `organization` has 50 purchases. */
+const it = isolatedTest.extend('organization', async ({ database, shop, customerId }) => {
+  await addPurchases(database.pool, shop.organizationId, customerId, 50);
+  return shop.organizationId;
+});
 
 const tables = [
   'purchases',
@@ -61,10 +53,10 @@ describe('a restored dump', () => {
   it.for([false, true])(
     'causes a rebuild by a running worker and by one that starts later (--single-transaction: %s)',
     { tags: ['slow'] },
-    async (isSingle, { database: { pool }, directory, organization, worker, startWorker }) => {
+    async (isSingle, { database: { pool }, directory, organization, worker, followChanges }) => {
       const later = join(directory, 'later');
       await worker.once([organization]);
-      startWorker();
+      followChanges();
       await pool.query(dumpStatements);
       await pool.query(addACent);
       await syncOnce(pool, later);
