@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { mergedBasePath, unfinishedBasePath } from '../../sync/builds/base-file.ts';
+import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { mountDisk } from '../support/disk.ts';
 import { test } from '../support/fixtures.ts';
@@ -31,10 +31,15 @@ const it = test
     await worker.once([organizationId]).finally(() => worker.close());
   });
 
-describe('a worker after a failure of Postgres', () => {
-  it('reports a connection that is lost during a load, and repeats the load', {
-    tags: ['slow'],
-  }, async ({ database, openWorker, organizationId, folder, add, expectEqual }) => {
+describe('a worker after a failure of Postgres', { tags: ['slow'] }, () => {
+  it('reports a connection that is lost during a load, and repeats the load', async ({
+    database,
+    openWorker,
+    organizationId,
+    folder,
+    add,
+    expectEqual,
+  }) => {
     database.pool.on('error', () => {});
     await add(1_500);
     const worker = await openWorker({ loadChunkRows: 50, maxPurchasesWithoutBase: 0 });
@@ -52,30 +57,13 @@ describe('a worker after a failure of Postgres', () => {
     await expectEqual();
   });
 
-  it('applies changes after all connections were lost', { tags: ['slow'] }, async ({
+  it('waits for a statement that rewrites the table, and deletes no purchase', async ({
     database,
     openWorker,
+    organizationId,
     add,
-    untilPublished,
     expectEqual,
   }) => {
-    database.pool.on('error', () => {});
-    await add(5);
-    const stop = follow(await openWorker());
-    await untilPublished(5);
-    await database.pool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-       where datname = current_database() and pid <> pg_backend_pid()`,
-    );
-    await add(1);
-    await untilPublished(6);
-    await stop();
-    await expectEqual();
-  });
-
-  it('waits for a statement that rewrites the table, and deletes no purchase', {
-    tags: ['slow'],
-  }, async ({ database, openWorker, organizationId, add, expectEqual }) => {
     await add(100);
     const worker = await openWorker();
     await worker.once([organizationId]);
@@ -201,19 +189,6 @@ describe('a worker', () => {
     while (existsSync(folder)) await sleep(20);
     while ((await entries()) > 0) await sleep(20);
     await stop();
-  });
-
-  it('removes what a compaction left that was killed, also without a reason for another one', async ({
-    folder,
-    add,
-    sync,
-  }) => {
-    await add();
-    await sync();
-    const left = ['', '.wal'].map((suffix) => `${mergedBasePath(folder)}${suffix}`);
-    for (const path of left) writeFileSync(path, '');
-    await sync();
-    expect(left.filter((path) => existsSync(path))).toEqual([]);
   });
 
   it('removes the folder of an organization that was deleted during its first load', async ({
