@@ -1,4 +1,4 @@
-import sql, { raw } from 'sql-template-tag';
+import sql, { raw, type Sql } from 'sql-template-tag';
 import {
   type Connection,
   type Database,
@@ -75,7 +75,9 @@ export async function purchasesAt(
   organizationId: bigint,
   snapshot: string,
 ): Promise<Row[]> {
-  const { text, values } = sql`
+  return readRows(
+    database,
+    sql`
     with visible as materialized (
       select * from history
       where (organization_id = ${organizationId} or organization_id is null)
@@ -87,29 +89,21 @@ export async function purchasesAt(
       order by purchase_id, sequence desc
     )
     select ${raw(purchaseSelectList)}
-    from (select (content).* from latest where not (content is null)) as purchases`;
-  return (
-    await database.query<(bigint | string | null)[]>({
-      text,
-      values,
-      rowMode: 'array',
-      types: exactTypes,
-    })
-  ).rows;
+    from (select (content).* from latest where not (content is null)) as purchases`,
+  );
 }
 
 /** The present purchases of the organization. */
-export async function purchasesNow(database: Database, organizationId: bigint): Promise<Row[]> {
-  const { text, values } = sql`
-    select ${raw(purchaseSelectList)} from purchases where organization_id = ${organizationId}`;
-  return (
-    await database.query<(bigint | string | null)[]>({
-      text,
-      values,
-      rowMode: 'array',
-      types: exactTypes,
-    })
-  ).rows;
+export const purchasesNow = (database: Database, organizationId: bigint): Promise<Row[]> =>
+  readRows(
+    database,
+    sql`
+      select ${raw(purchaseSelectList)} from purchases where organization_id = ${organizationId}`,
+  );
+
+async function readRows(database: Database, { text, values }: Sql): Promise<Row[]> {
+  const query = { text, values, rowMode: 'array', types: exactTypes } as const;
+  return (await database.query<(bigint | string | null)[]>(query)).rows;
 }
 
 /**

@@ -61,6 +61,17 @@ export function isConnectionLoss(error: unknown): boolean {
   );
 }
 
+/** Runs `work`, which ends the transaction. After an error, the transaction is rolled back. */
+async function inTransaction(connection: Connection, work: () => Promise<void>): Promise<void> {
+  await connection.query('begin');
+  try {
+    await work();
+  } catch (error) {
+    await connection.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
 async function runTransaction(
   connection: Connection,
   random: RandomSource,
@@ -71,8 +82,7 @@ async function runTransaction(
   );
   const isLong = random.chance(0.07);
   const isReplica = random.chance(0.1);
-  await connection.query('begin');
-  try {
+  await inTransaction(connection, async () => {
     // Logical replication and some restore tools write so. No foreign key is checked.
     if (isReplica) await connection.query('set local session_replication_role = replica');
     for (let left = 1 + random.integer(3); left > 0 && rows.length > 0; left -= 1) {
@@ -87,10 +97,7 @@ async function runTransaction(
       if (isLong) await sleep(random.between(0, 2_000));
     }
     await end(connection, random, log);
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
+  });
 }
 
 async function end(connection: Connection, random: RandomSource, log: Log): Promise<void> {
@@ -126,8 +133,7 @@ export async function endPrepared(
 }
 
 async function truncate(connection: Connection, random: RandomSource, log: Log): Promise<void> {
-  await connection.query('begin');
-  try {
+  await inTransaction(connection, async () => {
     await connection.query('truncate purchases');
     const { rows } = await connection.query<{ id: bigint }>(
       'select id from organizations order by id',
@@ -140,10 +146,7 @@ async function truncate(connection: Connection, random: RandomSource, log: Log):
     const isKept = random.chance(0.7);
     await connection.query(isKept ? 'commit' : 'rollback');
     log(isKept ? 'truncated' : 'truncated, and rolled back');
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
+  });
 }
 
 /** Adds an organization with purchases, or deletes an organization. */
@@ -167,8 +170,7 @@ async function changeOrganizations(
 
 /** Adds an organization with customers and purchases in one transaction. */
 export async function addShop(connection: Connection, random: RandomSource): Promise<void> {
-  await connection.query('begin');
-  try {
+  await inTransaction(connection, async () => {
     const { rows } = await connection.query<{ id: bigint }>(
       `insert into organizations (name) values ('Shop') returning id`,
     );
@@ -176,8 +178,5 @@ export async function addShop(connection: Connection, random: RandomSource): Pro
       await statement(connection, (rows[0] as { id: bigint }).id, random);
     }
     await connection.query('commit');
-  } catch (error) {
-    await connection.query('rollback').catch(() => {});
-    throw error;
-  }
+  });
 }
