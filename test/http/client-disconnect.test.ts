@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, describe, expect } from 'vitest';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
-import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
-import { test } from '../support/fixtures.ts';
+import { createPool, type Database } from '../../src/postgres/pool.ts';
+import { type Shop, test } from '../support/fixtures.ts';
+import { lockTables } from '../support/locks.ts';
 import { createCheckedApp } from '../support/openapi.ts';
 import { testServices } from '../support/services.ts';
 import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
@@ -22,6 +23,9 @@ const it = test
   .extend('untilWaiting', ({ waiting }) => async (count: number) => {
     while ((await waiting()) !== count) await sleep(10);
   });
+
+const requestOf = (url: string, { secret }: Shop) =>
+  `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`;
 
 describe('a client disconnect', () => {
   const { log, lines } = recordedLog();
@@ -53,20 +57,13 @@ describe('a client disconnect', () => {
     ['purchases', '/v1/purchases/stats'],
   ] as const)(
     'leaves no statement on %s running: %s',
-    async ([table, url], { database, shop, untilWaiting }) => {
-      await withConnection(database.pool, async (connection) => {
-        await connection.query(`begin; lock table ${table} in access exclusive mode`);
-        try {
-          const socket = client.openSocket(
-            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
-          );
-          await untilWaiting(1);
-          socket.destroy();
-          await untilWaiting(0);
-        } finally {
-          await connection.query('rollback');
-        }
-      });
+    async ([table, url], { database, shop, untilWaiting, onTestFinished }) => {
+      const unlock = await lockTables(database.pool, table);
+      onTestFinished(unlock);
+      const socket = client.openSocket(requestOf(url, shop));
+      await untilWaiting(1);
+      socket.destroy();
+      await untilWaiting(0);
       expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
       while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
@@ -78,19 +75,12 @@ describe('a client disconnect', () => {
     async (url, { database, shop, untilWaiting }) => {
       lines.length = 0;
       const others = await connectionsOf(app);
-      await withConnection(database.pool, async (connection) => {
-        await connection.query('begin; lock table organizations in access exclusive mode');
-        try {
-          const socket = client.openSocket(
-            `GET ${url} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${shop.secret}\r\n\r\n`,
-          );
-          await untilWaiting(1);
-          socket.destroy();
-          while ((await connectionsOf(app)) > others) await sleep(5);
-        } finally {
-          await connection.query('rollback');
-        }
-      });
+      const unlock = await lockTables(database.pool, 'organizations');
+      const socket = client.openSocket(requestOf(url, shop));
+      await untilWaiting(1);
+      socket.destroy();
+      while ((await connectionsOf(app)) > others) await sleep(5);
+      await unlock();
       while (!lines.some((line) => line.includes('client disconnected'))) await sleep(10);
       expect(lines.filter((line) => line.includes('"level":50'))).toEqual([]);
     },

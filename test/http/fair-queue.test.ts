@@ -6,6 +6,7 @@ import { createPool } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test as it } from '../support/fixtures.ts';
+import { lockTables } from '../support/locks.ts';
 import { testServices } from '../support/services.ts';
 import { addKey } from '../support/shop.ts';
 import { expectRefusal } from './refusal.ts';
@@ -108,16 +109,14 @@ describe('a key whose queries wait for Postgres', () => {
         await sleep(5);
       }
     };
-    const locking = await database.pool.connect();
-    await locking.query('begin; lock table purchases in access exclusive mode');
+    const unlock = await lockTables(database.pool, 'purchases');
     const flood = Array.from({ length: 4 }, () => getStats(newShop.secret));
     await untilLocked(1);
     while (engine.queries.state().waiting < limits.queueLimitPerClient) await sleep(5);
     expectRefusal(await getStats(newShop.secret), 'rate_limited');
     const series = api.get('/v1/purchases/timeseries?interval=day', other.secret);
     await untilLocked(2);
-    await locking.query('rollback');
-    locking.release();
+    await unlock();
     for (const response of [series, ...flood]) expect((await response).statusCode).toBe(200);
     await api.close();
     await engine.close();
@@ -143,15 +142,13 @@ describe('a query that takes longer than QUERY_TIMEOUT_MS', () => {
     const api = await createTestApi(database.pool, newDirectory, {
       services: testServices(pool, engine),
     });
-    const locking = await database.pool.connect();
+    const unlock = await lockTables(database.pool, 'purchases, tags');
     onTestFinished(async () => {
-      await locking.query('rollback');
-      locking.release();
+      await unlock();
       await api.close();
       await engine.close();
       await pool.end();
     });
-    await locking.query('begin; lock table purchases, tags in access exclusive mode');
     const paths = ['/v1/purchases/stats', '/v1/purchases?limit=1', '/v1/tags'];
     for (const response of await Promise.all(paths.map((path) => api.get(path, secret)))) {
       expectRefusal(response, 'rate_limited');

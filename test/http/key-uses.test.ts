@@ -4,6 +4,7 @@ import type { AppOptions } from '../../src/http/app.ts';
 import { createPool } from '../../src/postgres/pool.ts';
 import { createTestApi, type TestApi } from '../support/api.ts';
 import { test } from '../support/fixtures.ts';
+import { lockTables } from '../support/locks.ts';
 import { createReaderRole } from '../support/role.ts';
 import { addKey } from '../support/shop.ts';
 import { recordedLog } from './recorded-log.ts';
@@ -93,16 +94,13 @@ describe('the last use of a key', () => {
   }) => {
     holdInterval();
     const api = await startApi();
-    const locking = await database.pool.connect();
-    // Readers of the table do not wait for this lock.
-    await locking.query('begin; lock table api_keys in share mode');
+    const unlock = await lockTables(database.pool, 'api_keys', 'share');
     await api.get('/v1/me', newKey.secret);
     vi.advanceTimersByTime(60_000);
     const waiting = `select from pg_locks where not granted and relation = 'api_keys'::regclass`;
     while ((await database.pool.query(waiting)).rowCount === 0) await sleep(5);
     expect((await api.get('/v1/me', newKey.secret)).statusCode).toBe(200);
-    await locking.query('rollback');
-    locking.release();
+    await unlock();
     while ((await readUse()).at === null) await sleep(5);
   });
 

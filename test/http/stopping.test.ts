@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import type { TestApi } from '../support/api.ts';
 import { isolatedTest } from '../support/fixtures.ts';
+import { lockTables } from '../support/locks.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { connectionsOf, connectTo, type SocketClient } from '../support/sockets.ts';
 
@@ -76,14 +77,12 @@ describe('an API on sockets', () => {
     api,
     requestBytes,
   }) => {
-    const locking = await database.pool.connect();
-    await locking.query('begin; lock table api_keys in access exclusive mode');
+    const unlock = await lockTables(database.pool, 'api_keys');
     const leaving = client.openSocket(requestBytes() + requestBytes());
     await untilKeyIsChecked(database);
     leaving.destroy();
     await untilConnections(api, others);
-    await locking.query('rollback');
-    locking.release();
+    await unlock();
     const quiet = client.openSocket('');
     await once(api.app.server, 'connection');
     await api.close();
@@ -99,16 +98,14 @@ describe('an API on sockets', () => {
     const socket = client.openSocket('');
     const received = text(socket);
     // A lock on the keys delays a response.
-    const locking = await database.pool.connect();
-    await locking.query('begin; lock table api_keys in access exclusive mode');
+    const unlock = await lockTables(database.pool, 'api_keys');
     socket.write(requestBytes());
     await untilKeyIsChecked(database);
     const closing = api.close();
     isClosed = true;
     while (api.app.server.listening) await sleep(5);
     socket.write(requestBytes());
-    await locking.query('rollback');
-    locking.release();
+    await unlock();
     const responses = await received;
     expect(responses.match(/HTTP\/1\.1 \d+/g)?.[0]).toBe('HTTP/1.1 200');
     expect(responses).not.toContain('HTTP/1.1 503');

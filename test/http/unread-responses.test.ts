@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { withConnection } from '../../src/postgres/pool.ts';
 import { test } from '../support/fixtures.ts';
+import { lockTables } from '../support/locks.ts';
 import { addCustomer, addKey } from '../support/shop.ts';
 import type { SocketClient } from '../support/sockets.ts';
 
@@ -118,14 +118,12 @@ describe('responses that clients do not read', () => {
   }) => {
     const { server, client } = await startServer({ queryTimeoutMs: 200 });
     const headers = await headersOf();
-    await withConnection(database.pool, async (locking) => {
-      await locking.query('begin; lock table tags in access exclusive mode');
-      const connected = once(server, 'connection') as Promise<[Socket]>;
-      const response = client.send({ method: 'GET', url: '/v1/tags', headers });
-      const [connection] = await connected;
-      await once(connection, 'timeout');
-      await locking.query('rollback');
-      expect((await response).status).toBe(200);
-    });
+    const unlock = await lockTables(database.pool, 'tags');
+    const connected = once(server, 'connection') as Promise<[Socket]>;
+    const response = client.send({ method: 'GET', url: '/v1/tags', headers });
+    const [connection] = await connected;
+    await once(connection, 'timeout');
+    await unlock();
+    expect((await response).status).toBe(200);
   });
 });

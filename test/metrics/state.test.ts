@@ -7,6 +7,7 @@ import {
   readCurrent,
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { lockTables } from '../support/locks.ts';
 import { addCustomer, addKey, addOrganization, addPurchases } from '../support/shop.ts';
 import { measuredTest as it, uncached } from './measured-api.ts';
 
@@ -113,8 +114,7 @@ describe('the metrics of the API', () => {
       const organizationId = await addOrganization(stores);
       const { secret } = await addKey(stores, organizationId);
       const headers = { authorization: `Bearer ${secret}` };
-      const locking = await stores.connect();
-      await locking.query(`begin; lock table ${table} in access exclusive mode`);
+      const unlock = await lockTables(stores, table);
       const waiting = Array.from({ length: busy + 1 }, () =>
         service.client.send({ method: 'GET', url, headers }),
       );
@@ -123,8 +123,7 @@ describe('the metrics of the API', () => {
           value(`crm_postgres_connections{pool="${pool}",state="busy"}`) === busy &&
           value(waitingRequests) === 1,
       );
-      await locking.query('rollback');
-      locking.release();
+      await unlock();
       for (const { status } of await Promise.all(waiting)) expect(status).toBe(200);
       await service.until(
         ({ value }) =>
