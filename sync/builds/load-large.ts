@@ -106,9 +106,7 @@ async function completeLoad(
         const compared = { organizationId: id, database, signal };
         const differences = await countDifferences(content, compared);
         if (differences > 0) {
-          throw new Error(
-            `the new files differ from Postgres in ${differences} ranges or dictionaries`,
-          );
+          throw new Error(`the new files differ from Postgres in ${differences} ranges`);
         }
       });
     }

@@ -53,8 +53,8 @@ export function contentOf(
 
   return {
     generation,
-    // Rows have their texts, so there are no dictionaries that could be damaged.
-    findDamage: async () => [],
+    // Rows have their texts.
+    requireDictionaries: async () => {},
     requireOrder: () => requireSupersededRows(clickhouse, rows),
     async exclude(changed) {
       isUnchanged = await excludePurchases(clickhouse, rows.organizationId, changed);

@@ -4,7 +4,6 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { describeFailure } from '../failure.ts';
-import type { DictionaryDamage } from '../verification/dictionaries.ts';
 import { type Repair, type Repairs, repair } from '../verification/repair.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
 import {
@@ -97,21 +96,14 @@ const repairTexts: Readonly<Record<keyof Repairs, string>> = {
 
 /** A summary, and one line for each difference. */
 function describe(verification: Verification): string {
-  const { state, reason, purchases, changedSince, differences, dictionaries } = verification;
-  const details = [...differences.map(differenceAsText), ...dictionaries.map(damageAsText)];
+  const { state, reason, purchases, changedSince, differences } = verification;
+  const details = differences.map(differenceAsText);
   if (state === 'not published') return `${reason}`;
   if (state !== 'equal' && state !== 'differs') {
     return [`cannot be compared: ${reason}`, ...details].join('\n');
   }
-  const findings = [
-    ...(differences.length > 0
-      ? [plural(differences.length, 'range differs', 'ranges differ')]
-      : []),
-    ...(dictionaries.length > 0
-      ? [plural(dictionaries.length, 'dictionary is damaged', 'dictionaries are damaged')]
-      : []),
-  ];
-  const summary = findings.length === 0 ? 'equal' : findings.join(', ');
+  const differing = `${differences.length} ${differences.length === 1 ? 'range differs' : 'ranges differ'}`;
+  const summary = state === 'equal' ? 'equal' : differing;
   const changed = changedSince === 0 ? '' : ` (${formatCount(changedSince)} changed since)`;
   return [`${formatCount(purchases)} purchases compared, ${summary}${changed}`, ...details].join(
     '\n',
@@ -129,11 +121,6 @@ function differenceAsText(difference: RangeDifference): string {
   if (rows === null) return created;
   const examples = examplesOf(rows).join(', ');
   return `${created}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
-}
-
-function damageAsText(damage: DictionaryDamage): string {
-  const { dictionary, repeatedKeys, repeatedValues, danglingPurchases } = damage;
-  return `  dictionary ${dictionary}: ${repeatedKeys} keys and ${repeatedValues} values repeated, ${danglingPurchases} purchases without an entry`;
 }
 
 function asJson({ id, name }: Organization, found: Verification, repaired: Repair | null) {
@@ -171,8 +158,5 @@ const boundsOf = ({ after, until }: RangeDifference) => ({
 
 const examplesOf = ({ ids }: NonNullable<RangeDifference['rows']>): string[] =>
   ids.slice(0, maxExamples).map((id) => encodeId('purchase', id));
-
-const plural = (count: number, one: string, many: string): string =>
-  `${formatCount(count)} ${count === 1 ? one : many}`;
 
 const formatCount = (count: number): string => count.toLocaleString('en');

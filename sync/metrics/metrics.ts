@@ -226,7 +226,7 @@ function createVerificationMetrics(registry: Registry) {
   });
   const differences = new Counter({
     name: 'crm_sync_verification_differences_total',
-    help: 'Ranges of purchases and dictionaries that differed from Postgres',
+    help: 'Ranges of purchases that differed from Postgres',
     registers,
   });
   const repairs = new Counter({
@@ -247,7 +247,7 @@ function createVerificationMetrics(registry: Registry) {
   return {
     verified(found: Verification, repair: Repair | null): void {
       verifications.inc({ result: labelOf(found.state) });
-      differences.inc(found.differences.length + found.dictionaries.length);
+      differences.inc(found.differences.length);
       for (const done of repair?.repairs ?? []) repairs.inc({ repair: done });
       if (repair !== null && repair.failure !== null) repairs.inc({ repair: 'failed' });
       if (found.state !== 'not comparable') last.setToCurrentTime();

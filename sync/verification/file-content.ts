@@ -3,7 +3,7 @@ import type { Sql } from 'sql-template-tag';
 import { type DuckDBRow, queryRows } from '../../src/duckdb/connection.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { checksumInFile, rowHashesInFile } from './checksums.ts';
-import { findDictionaryDamage } from './dictionaries.ts';
+import { damagedDictionaries } from './dictionaries.ts';
 import { countMisplaced } from './order.ts';
 import {
   type Generation,
@@ -25,7 +25,11 @@ export function fileContent(options: {
     reading(() => queryRows(connection, statement));
   return {
     generation,
-    findDamage: () => findDictionaryDamage(query, catalogs),
+    async requireDictionaries() {
+      const damaged = await query(damagedDictionaries(catalogs));
+      if (damaged.length === 0) return;
+      throw new UnreadableError(`the dictionaries of ${damaged.flat().join(', ')} are damaged`);
+    },
     async requireOrder() {
       const misplaced = await reading(() => countMisplaced(connection, catalogs.base));
       if (misplaced === 0) return;

@@ -1,5 +1,4 @@
 import type { Watermark } from '../capture/watermark.ts';
-import type { DictionaryDamage } from './dictionaries.ts';
 import type { PurchaseRange } from './purchase-range.ts';
 
 /** What is published of an organization. No other content of it ever has the name. */
@@ -16,7 +15,8 @@ export type RowHash = readonly [id: bigint, hash: bigint];
  */
 export type PublishedContent = {
   readonly generation: Generation;
-  findDamage(): Promise<DictionaryDamage[]>;
+  /** Rejects if keys of purchases have no value, or several. */
+  requireDictionaries(): Promise<void>;
   /** Rejects if statistics would be wrong although the purchases are equal to those of Postgres. */
   requireOrder(): Promise<void>;
   /** The ids of changed purchases, which the methods below exclude from now on. */

@@ -50,9 +50,8 @@ export async function repair(
 }
 
 /** Null if reading purchases again does not repair the generation. */
-function differingIds({ differences, dictionaries }: Verification): readonly bigint[] | null {
-  if (differences.length === 0 || dictionaries.length > 0) return null;
-  if (differences.some(({ rows }) => rows === null)) return null;
+function differingIds({ differences }: Verification): readonly bigint[] | null {
+  if (differences.length === 0 || differences.some(({ rows }) => rows === null)) return null;
   return differences.flatMap(({ rows }) => rows?.ids ?? []);
 }
 

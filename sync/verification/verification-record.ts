@@ -38,7 +38,7 @@ export async function writeVerificationRecord(
     at: new Date().toISOString(),
     state: last.state,
     purchases: last.purchases,
-    differences: found.differences.length + found.dictionaries.length,
+    differences: found.differences.length,
     repairedBy: [...(repair?.repairs ?? [])],
   };
   const path = recordFile(dataDirectory, organizationId);

@@ -8,7 +8,6 @@ import {
   readRowHashes,
   requirePublished,
 } from './comparison.ts';
-import type { DictionaryDamage } from './dictionaries.ts';
 import {
   IncomparableError,
   type PublishedContent,
@@ -56,7 +55,6 @@ export type Verification = {
   /** Purchases that the last part excludes because they changed since the generation's snapshot. */
   readonly changedSince: number;
   readonly differences: readonly RangeDifference[];
-  readonly dictionaries: readonly DictionaryDamage[];
 };
 
 export type VerifyOptions = {
@@ -84,8 +82,7 @@ export async function verifyOrganization(options: VerifyOptions): Promise<Verifi
   const contents = await options.open(options.organizationId);
   try {
     await compareInParts({ maxWaitMs: 30_000, ...options, contents }, found);
-    const isEqual = found.differences.length + found.dictionaries.length === 0;
-    return { ...found, state: isEqual ? 'equal' : 'differs', reason: null };
+    return { ...found, state: found.differences.length === 0 ? 'equal' : 'differs', reason: null };
   } catch (error) {
     if (error instanceof UnreadableError) {
       return { ...found, state: 'unreadable', reason: error.message };
@@ -107,7 +104,6 @@ export const nothingFound: Findings = {
   purchases: 0,
   changedSince: 0,
   differences: [],
-  dictionaries: [],
 };
 
 /** Compares all purchases, and adds each part's result to `found`. */
@@ -116,7 +112,7 @@ async function compareInParts(
   found: Findings,
 ): Promise<void> {
   const { signal, pauseFactor = 0, partRows = 50_000 } = options;
-  found.dictionaries = await (await requirePublished(options)).findDamage();
+  await (await requirePublished(options)).requireDictionaries();
   let idsLeft = maxIds;
   let after: PurchasePosition | null = null;
   let content: PublishedContent;
@@ -171,7 +167,7 @@ function compareRows(published: readonly RowHash[], postgres: readonly RowHash[]
   return { missing: unmatched.size, surplus, different, ids: [...ids] };
 }
 
-/** The number of ranges and dictionaries in which an unpublished content differs from Postgres. */
+/** The number of ranges in which an unpublished content differs from Postgres. */
 export async function countDifferences(
   content: PublishedContent,
   options: Omit<ComparisonOptions, 'contents' | 'maxWaitMs'>,
@@ -179,5 +175,5 @@ export async function countDifferences(
   const contents = { newest: async () => content };
   const found = { ...nothingFound };
   await compareInParts({ ...options, contents, maxWaitMs: 0 }, found);
-  return found.differences.length + found.dictionaries.length;
+  return found.differences.length;
 }

@@ -126,31 +126,31 @@ export const repairableDamages: readonly Damage[] = [
 export const dictionaryDamages: readonly {
   readonly name: string;
   readonly statement: string;
-  readonly found: object;
+  readonly dictionary: string;
 }[] = [
   {
     name: 'a duplicate value',
     statement: `insert into label_platform select max(key) + 1, 'shopify' from label_platform`,
-    found: { dictionary: 'platform', repeatedKeys: 0, repeatedValues: 1, danglingPurchases: 0 },
+    dictionary: 'platform',
   },
   {
     name: 'a duplicate key',
     statement: `insert into label_platform select min(key), 'elsewhere' from label_platform`,
-    found: { dictionary: 'platform', repeatedKeys: 1, repeatedValues: 0, danglingPurchases: 0 },
+    dictionary: 'platform',
   },
   {
     name: 'a duplicate customer',
     statement: 'insert into customer from customer where key = 0',
-    found: { dictionary: 'customer', repeatedKeys: 1, repeatedValues: 1, danglingPurchases: 0 },
+    dictionary: 'customer',
   },
   {
     name: 'a missing entry',
     statement: `delete from label_utm_source where value = 'source 3'`,
-    found: { dictionary: 'utm_source', repeatedKeys: 0, repeatedValues: 0, danglingPurchases: 7 },
+    dictionary: 'utm_source',
   },
   {
     name: 'a missing entry for purchases without this label',
     statement: 'update purchase set utm_term_key = 7 where id % 10 = 1',
-    found: { dictionary: 'utm_term', repeatedKeys: 0, repeatedValues: 0, danglingPurchases: 10 },
+    dictionary: 'utm_term',
   },
 ];
