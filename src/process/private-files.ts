@@ -3,7 +3,6 @@ import {
   chmodSync,
   constants,
   mkdirSync,
-  readdirSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -29,22 +28,14 @@ export function makeDataDirectory(dataDirectory: string): void {
   }
 }
 
-/** Removes the permissions of others on folders with copies of rows, which earlier versions set. */
+/** Keeps others out of folders with copies of rows, which a copy of DATA_DIR may have left open. */
 export function restrictFolders(dataDirectory: string): void {
   for (const name of ['purchases', 'spill']) {
-    ignoringErrors(() => restrictFolder(join(dataDirectory, name)));
+    // A folder may be missing, or on a file system without modes.
+    try {
+      chmodSync(join(dataDirectory, name), 0o700);
+    } catch {}
   }
-}
-
-/** Does nothing if others cannot reach the folder: then it was restricted before. */
-function restrictFolder(folder: string): void {
-  if ((statSync(folder).mode & 0o077) === 0) return;
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    if (entry.isSymbolicLink()) continue;
-    const mode = entry.isDirectory() ? 0o700 : 0o600;
-    ignoringErrors(() => chmodSync(join(entry.parentPath, entry.name), mode));
-  }
-  chmodSync(folder, 0o700);
 }
 
 const sharedFolders = ['purchases', 'purchases/ticks', 'purchases/requests', 'purchases/damaged'];
@@ -87,11 +78,4 @@ function isUsable(folder: string): boolean {
 export function writePrivateFile(path: string, content: string): void {
   rmSync(path, { force: true });
   writeFileSync(path, content, { mode: 0o600, flag: 'wx' });
-}
-
-/** For files that may be another user's, be missing, or be on a file system without modes. */
-export function ignoringErrors(work: () => void): void {
-  try {
-    work();
-  } catch {}
 }
