@@ -87,19 +87,10 @@ export async function findVersionProblem(
     where attrelid = to_regclass(${migrationsTable}) and attname = 'md5'
       and has_table_privilege(attrelid, 'select')`);
   if (known.rowCount === 0) return null;
-  const { rows } = await database.query<{ version: number; is_unreleased: boolean }>(
-    `select coalesce(max(version), 0)::int as version,
-       coalesce(bool_or(name = 'resources'), false) as is_unreleased
-     from ${migrationsTable}`,
+  const { rows } = await database.query<{ version: number }>(
+    `select coalesce(max(version), 0)::int as version from ${migrationsTable}`,
   );
-  const [{ version, is_unreleased } = { version: 0, is_unreleased: false }] = rows;
-  if (is_unreleased) {
-    return {
-      message: 'The schema is older than the first release, and cannot be migrated.',
-      advice:
-        'Use a new database or schema. For the Postgres of `npm start`, delete the folder DATA_DIR.',
-    };
-  }
+  const [{ version } = { version: 0 }] = rows;
   const message = `The schema has version ${version}, and this release needs ${schemaVersion}.`;
   if (version > schemaVersion) {
     return { message, advice: 'Install the release that migrated the schema, or a later one.' };

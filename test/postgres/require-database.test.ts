@@ -198,21 +198,6 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
     }
   });
 
-  it('names what to do with a schema of a commit before the first release', async ({
-    newDatabase,
-  }) => {
-    await newDatabase.create();
-    const pool = createPool(newDatabase.url, { max: 1, applicationName: 'test' });
-    await pool
-      .query(`
-        create table schema_migrations (version bigint primary key, name text, md5 text);
-        insert into schema_migrations values (0, null, null), (1, 'resources', 'of another file')`)
-      .finally(() => pool.end());
-    expect(await refusal(newDatabase.url, { ...anyServer, isToMigrate: true })).toMatch(
-      /older than the first release, and cannot be migrated\. Use a new database or schema/,
-    );
-  });
-
   it('rejects a connection pool in transaction mode', async ({ database }) => {
     for (const size of [1, 3]) {
       const pool = await createTransactionPool(database.url, size);
