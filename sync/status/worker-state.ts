@@ -31,8 +31,6 @@ export type OrganizationState = (typeof organizationStates)[number];
 
 const organizationReport = z.object({
   state: z.enum(organizationStates),
-  /** The reason of a build. */
-  reason: z.string().nullable(),
   progress: z
     .object({
       loaded: z.number(),
@@ -60,7 +58,7 @@ const workerState = z.object({
   /** By id. Others are live, or nothing of them is published yet. */
   organizations: z.record(z.string(), organizationReport),
 });
-export type WorkerState = z.output<typeof workerState>;
+type WorkerState = z.output<typeof workerState>;
 
 const stateFile = (dataDirectory: string, shard: Shard): string =>
   join(purchasesDirectory(dataDirectory), 'workers', `${shardName(shard)}.json`);

@@ -64,13 +64,13 @@ export function createBuildRunner(options: BuildRunnerOptions) {
   ): Promise<void> => {
     const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
     for (const { id } of group) {
-      reports.report(id, { state: queuedStates[kind], reason, progress: null });
+      reports.report(id, { state: queuedStates[kind], progress: null });
     }
     const done = queue.add(async () => {
       signal.throwIfAborted();
       for (const { id } of group) {
         if (kind !== 'compact') retain(id, null);
-        reports.report(id, { state, reason });
+        reports.report(id, { state });
       }
       const described =
         group.length === 1

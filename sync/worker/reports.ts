@@ -10,12 +10,7 @@ import {
 
 const writeIntervalMs = 200;
 
-const live: OrganizationReport = {
-  state: 'live',
-  reason: null,
-  progress: null,
-  failure: null,
-};
+const live: OrganizationReport = { state: 'live', progress: null, failure: null };
 
 export type Reports = ReturnType<typeof createReports>;
 
