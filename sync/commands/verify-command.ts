@@ -4,6 +4,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import type { Organization } from '../../src/postgres/organizations.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { describeFailure } from '../failure.ts';
+import type { PurchaseRange } from '../verification/purchase-range.ts';
 import { type Repair, type Repairs, repair } from '../verification/repair.ts';
 import { writeVerificationRecord } from '../verification/verification-record.ts';
 import {
@@ -111,16 +112,16 @@ function describe(verification: Verification): string {
 }
 
 function differenceAsText(difference: RangeDifference): string {
-  const { publishedCount, postgresCount, rows } = difference;
+  const { publishedCount, postgresCount, ids } = difference;
   const { createdSince, createdUntil } = boundsOf(difference);
   const counts = `${formatCount(publishedCount)} published, ${formatCount(postgresCount)} in Postgres`;
   const isAll = createdSince === null && createdUntil === null;
   const created = isAll
     ? `  ${counts}`
     : `  created ${createdSince ?? '…'} to ${createdUntil ?? '…'}: ${counts}`;
-  if (rows === null) return created;
-  const examples = examplesOf(rows).join(', ');
-  return `${created}; ${rows.missing} missing, ${rows.surplus} too many, ${rows.different} different: ${examples}`;
+  if (ids === null) return created;
+  const differ = ids.length === 1 ? 'differs' : 'differ';
+  return `${created}; ${formatCount(ids.length)} ${differ}: ${examplesOf(ids).join(', ')}`;
 }
 
 function asJson({ id, name }: Organization, found: Verification, repaired: Repair | null) {
@@ -140,23 +141,22 @@ function findingsAsJson(verification: Verification) {
   return {
     ...verification,
     asOf: verification.asOf === null ? null : formatInstant(verification.asOf),
-    differences: verification.differences.map((difference) => {
-      const { publishedCount, postgresCount, rows } = difference;
-      if (rows === null) return { ...boundsOf(difference), publishedCount, postgresCount, rows };
-      const { ids: _, ...counts } = rows;
-      const details = { ...counts, examples: examplesOf(rows) };
-      return { ...boundsOf(difference), publishedCount, postgresCount, rows: details };
-    }),
+    differences: verification.differences.map(({ after, until, ids, ...counts }) => ({
+      ...boundsOf({ after, until }),
+      ...counts,
+      differing: ids === null ? null : ids.length,
+      examples: examplesOf(ids ?? []),
+    })),
   };
 }
 
 /** Creation times, also of purchases that other ranges hold; null at the first and last purchase. */
-const boundsOf = ({ after, until }: RangeDifference) => ({
+const boundsOf = ({ after, until }: PurchaseRange) => ({
   createdSince: after === null ? null : formatInstant(after.createdAt),
   createdUntil: until === null ? null : formatInstant(until.createdAt),
 });
 
-const examplesOf = ({ ids }: NonNullable<RangeDifference['rows']>): string[] =>
+const examplesOf = (ids: readonly bigint[]): string[] =>
   ids.slice(0, maxExamples).map((id) => encodeId('purchase', id));
 
 const formatCount = (count: number): string => count.toLocaleString('en');

@@ -51,8 +51,8 @@ export async function repair(
 
 /** Null if reading purchases again does not repair the generation. */
 function differingIds({ differences }: Verification): readonly bigint[] | null {
-  if (differences.length === 0 || differences.some(({ rows }) => rows === null)) return null;
-  return differences.flatMap(({ rows }) => rows?.ids ?? []);
+  if (differences.length === 0 || differences.some(({ ids }) => ids === null)) return null;
+  return differences.flatMap(({ ids }) => ids ?? []);
 }
 
 const needsRepair = ({ state }: Verification): boolean =>

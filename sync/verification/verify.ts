@@ -30,18 +30,8 @@ export const verificationStates = [
 export type RangeDifference = PurchaseRange & {
   readonly publishedCount: number;
   readonly postgresCount: number;
-  /** Null if too many purchases differ to be read again. */
-  readonly rows: RowDifferences | null;
-};
-
-type RowDifferences = {
-  /** Purchases that the generation lacks. */
-  readonly missing: number;
-  /** Rows that Postgres lacks, and further rows with one id. */
-  readonly surplus: number;
-  readonly different: number;
-  /** All of them. */
-  readonly ids: readonly bigint[];
+  /** The purchases that differ; null if too many do to be read again. */
+  readonly ids: readonly bigint[] | null;
 };
 
 export type Verification = {
@@ -128,7 +118,7 @@ async function compareInParts(
     if (published.count !== postgres.count || published.sum !== postgres.sum) {
       const difference = await findDifference(options, part, idsLeft);
       if (difference !== null) found.differences = [...found.differences, difference];
-      idsLeft -= difference?.rows?.ids.length ?? 0;
+      idsLeft -= difference?.ids?.length ?? 0;
     }
     await sleep((performance.now() - part.startedAt) * pauseFactor, undefined, { signal });
     after = part.range.until;
@@ -144,27 +134,23 @@ async function findDifference(
 ): Promise<RangeDifference | null> {
   const counts = { publishedCount: published.count, postgresCount: postgres.count };
   const isTooLarge = Math.abs(published.count - postgres.count) > maxIds;
-  if (isTooLarge) return { ...range, ...counts, rows: null };
+  if (isTooLarge) return { ...range, ...counts, ids: null };
   const hashes = await readRowHashes(options, range);
-  const rows = compareRows(hashes.published, hashes.postgres);
-  if (rows.ids.length === 0) return null;
-  return { ...range, ...counts, rows: rows.ids.length > maxIds ? null : rows };
+  const ids = differingIds(hashes.published, hashes.postgres);
+  if (ids.length === 0) return null;
+  return { ...range, ...counts, ids: ids.length > maxIds ? null : ids };
 }
 
-function compareRows(published: readonly RowHash[], postgres: readonly RowHash[]): RowDifferences {
-  const originals = new Map(postgres);
-  const unmatched = new Set(originals.keys());
+/** A purchase that a generation has twice differs, too. */
+function differingIds(published: readonly RowHash[], postgres: readonly RowHash[]): bigint[] {
+  const unmatched = new Map(postgres);
   const ids = new Set<bigint>();
-  let [surplus, different] = [0, 0];
   for (const [id, hash] of published) {
-    const isFirst = unmatched.delete(id);
-    if (isFirst && originals.get(id) === hash) continue;
-    if (isFirst) different += 1;
-    else surplus += 1;
-    ids.add(id);
+    if (unmatched.get(id) === hash) unmatched.delete(id);
+    else ids.add(id);
   }
-  for (const id of unmatched) ids.add(id);
-  return { missing: unmatched.size, surplus, different, ids: [...ids] };
+  for (const id of unmatched.keys()) ids.add(id);
+  return [...ids];
 }
 
 /** The number of ranges in which an unpublished content differs from Postgres. */

@@ -95,7 +95,7 @@ describe('a worker', () => {
     );
     const found = await replica.verify();
     expect(found.state).toBe('differs');
-    const differing = found.differences.flatMap(({ rows }) => rows?.ids ?? []);
+    const differing = found.differences.flatMap(({ ids }) => ids ?? []);
     expect(differing.sort()).toEqual([ids[0], ids[50], ids[100]].sort());
     await worker.repairsFor(replica.id).reread(differing);
     expect((await replica.generation()).loadId).toBe(loadId);

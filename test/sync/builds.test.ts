@@ -454,7 +454,7 @@ describe('a compaction', { tags: ['slow'] }, () => {
     const worker = await built.open({ maxLogRecords: 10, replace: compaction.replace });
     const compacting = worker.once([built.id]);
     await compaction.begun;
-    await worker.repairsFor(built.id).reread(differences.flatMap(({ rows }) => rows?.ids ?? []));
+    await worker.repairsFor(built.id).reread(differences.flatMap(({ ids }) => ids ?? []));
     await built.expectEqual();
     compaction.end();
     await compacting;

@@ -40,7 +40,7 @@ async function reread(
 }
 
 const idsOf = ({ differences }: Verification): readonly bigint[] =>
-  differences.flatMap(({ rows }) => rows?.ids ?? []);
+  differences.flatMap(({ ids }) => ids ?? []);
 
 const repairFound = (files: PublishedShop, found: Verification) =>
   files.withWorker((worker) =>
@@ -55,16 +55,6 @@ const recordsSince = (path: string, bytes: number): string[] =>
     .split('\n')
     .filter((line) => /^[ud]\t/.test(line));
 
-const rowsOf = ({ differences }: Verification) => {
-  const sum = { missing: 0, surplus: 0, different: 0 };
-  for (const { rows } of differences) {
-    sum.missing += rows?.missing ?? Number.NaN;
-    sum.surplus += rows?.surplus ?? Number.NaN;
-    sum.different += rows?.different ?? Number.NaN;
-  }
-  return sum;
-};
-
 describe('a damaged base', () => {
   it.for(repairableDamages)(
     'is verified and repaired: $name',
@@ -73,7 +63,7 @@ describe('a damaged base', () => {
       await files.damage(damage.statement(files.id));
       const verification = await files.verify({ partRows: 40 });
       expect(verification).toMatchObject({ state: 'differs', purchases: 100 });
-      expect(rowsOf(verification)).toEqual(damage.found);
+      expect(idsOf(verification)).toHaveLength(damage.found);
       const outcome = { state: 'equal', purchases: 100 };
       expect(await repairFound(files, verification)).toMatchObject({
         repairs: damage.breaksOrder ? ['reread', 'rebuild'] : ['reread'],
