@@ -46,14 +46,10 @@ export type ClickHouseStoreOptions = Pick<ChangesRetention, 'changesRetentionMs'
   readonly log: Logger;
   /** For how long unused rows stay; shorter in tests. */
   readonly graceMs?: number | undefined;
-  /** Changes, if they are more than 2 % of the load, beyond which it is compacted. */
-  readonly maxChanges?: number | undefined;
   /** Writers beyond which the rows of earlier ones are copied to one; fewer in tests. */
   readonly maxWriters?: number | undefined;
 };
 
-const maxChangeShare = 0.02;
-const defaultMaxChanges = 20_000;
 const defaultMaxWriters = 50;
 
 type Published = { readonly load: UnnumberedLoad; changes: number };
@@ -61,7 +57,7 @@ type Published = { readonly load: UnnumberedLoad; changes: number };
 /** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
 export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHouseStore {
   const { database, clickhouse, dataDirectory, shard, log } = options;
-  const { maxChanges = defaultMaxChanges, maxWriters = defaultMaxWriters } = options;
+  const { maxWriters = defaultMaxWriters } = options;
   const publisher = createPublisher(clickhouse, log);
   const feed = createFeed(clickhouse, options.changesRetentionMs);
   const removeUnused = createUnusedRemoval(clickhouse, shard, options.graceMs);
@@ -171,12 +167,6 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       if (organization === undefined) return null;
       const { load, changes } = organization;
       return { purchases: load.purchases, changes, changeBytes: 0 };
-    },
-
-    whyCompact(id) {
-      const { load, changes } = organizations.get(id) ?? { load: null, changes: 0 };
-      const isDue = changes > Math.max(maxChanges, (load?.purchases ?? 0) * maxChangeShare);
-      return isDue ? `${changes} changes` : null;
     },
 
     async remove(id) {

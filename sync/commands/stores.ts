@@ -8,7 +8,7 @@ import { clickHouseOptions, type Settings } from '../../src/settings/settings.ts
 import type { Builder } from '../builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
 import { takeOwnership } from '../files/ownership.ts';
-import { createFileStore, type FileStoreOptions } from '../files/store.ts';
+import { createFileStore } from '../files/store.ts';
 import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
 import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
@@ -23,8 +23,7 @@ export type OpenStore = {
 };
 
 /** Limits of files, smaller in tests. */
-type FileLimits = Pick<FileStoreOptions, 'maxLogRecords'> &
-  Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'>;
+type FileLimits = Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'>;
 
 /** Opens the store of PURCHASES_ENGINE. */
 export async function openStore(
@@ -58,11 +57,7 @@ export async function openStore(
     memoryLimit: duckdbMemoryLimit,
     spillDirectory: spillDirectory(dataDirectory, `sync-${process.pid}`),
   });
-  const store = createFileStore({
-    ...folder,
-    ...{ changesRetentionMs, changesMaxBytes },
-    ...limits,
-  });
+  const store = createFileStore({ ...folder, changesRetentionMs, changesMaxBytes });
   const builder = createFileBuilder(store, { ...folder, ...limits, instance });
   const ownership = await takeOwnership(instance, dataDirectory, shard).catch((error) => {
     instance.closeSync();

@@ -41,18 +41,13 @@ export type FileStore = Store & {
 export type FileStoreOptions = Partial<ChangesRetention> & {
   readonly database: Database;
   readonly dataDirectory: string;
-  /** Records of a log, if they are more than 2 % of the base, beyond which it is compacted. */
-  readonly maxLogRecords?: number | undefined;
 };
 
-/** A log is compacted if it has more records than this share of the base, and than the minimum. */
-const maxLogShare = 0.02;
-const defaultMaxLogRecords = 20_000;
 const concurrentSyncs = 8;
 
 /** Publishes DuckDB files and logs in the data folder. */
 export function createFileStore(options: FileStoreOptions): FileStore {
-  const { database, dataDirectory, maxLogRecords = defaultMaxLogRecords } = options;
+  const { database, dataDirectory } = options;
   const retention = { ...noRetention, ...options };
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
@@ -126,15 +121,6 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const log = logs.get(id);
       if (log === undefined) return null;
       return { purchases: log.current.purchases, ...changesIn(log.current, log.end) };
-    },
-
-    whyCompact(id) {
-      const log = logs.get(id);
-      if (log === undefined) return null;
-      const { totalRecords } = log.end;
-      const ofBase = log.current.base === null ? 0 : log.current.purchases;
-      const isDue = totalRecords > Math.max(maxLogRecords, ofBase * maxLogShare);
-      return isDue ? `a log of ${totalRecords} records` : null;
     },
 
     async remove(id) {

@@ -24,7 +24,7 @@ export function storedFrom({
   return { source, tick, watermark: { asOf, snapshot, token, fingerprint, database } };
 }
 
-/** The size of what is published, for metrics. */
+/** The size of what is published. */
 export type StoredSize = {
   /** Of the last load or compaction. */
   readonly purchases: number;
@@ -64,8 +64,6 @@ export type Store = {
   /** Whether CURRENT names this file. */
   isPublished(organizationId: bigint, file: string): boolean;
   sizeOf(organizationId: bigint): StoredSize | null;
-  /** Why the organization should be compacted; null if its changes are few. */
-  whyCompact(organizationId: bigint): string | null;
   /** Removes a deleted organization. */
   remove(organizationId: bigint): Promise<void>;
   /** Removes unused data, such as organizations that were deleted while no worker ran. */

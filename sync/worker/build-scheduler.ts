@@ -8,13 +8,20 @@ export type BuildScheduler = ReturnType<typeof createBuildScheduler>;
 
 type BuildSchedulerOptions = BuildRunnerOptions & {
   readonly failures: Failures;
+  /** Changes since a load or compaction beyond which the next one is due. Smaller in tests. */
+  readonly maxLogRecords?: number | undefined;
   /** A build has found that published files are damaged. */
   readonly onDamage: (organizationId: bigint) => void;
 };
 
+const defaultMaxLogRecords = 20_000;
+/** Fewer changes are not compacted: each compaction writes all purchases again. */
+const minChangedShare = 0.02;
+
 /** Decides when organizations are built. */
 export function createBuildScheduler(options: BuildSchedulerOptions) {
   const { builder, failures, metrics, signal, onDamage } = options;
+  const { maxLogRecords = defaultMaxLogRecords } = options;
   const { context, organizations } = options.replication;
   const runner = createBuildRunner(options);
   /** Organizations with which a shared load failed. */
@@ -107,9 +114,11 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     /** Queues a compaction if one is due. */
     compactIfDue(id: bigint): void {
       const organization = organizations.get(id);
-      const reason = context().store.whyCompact(id);
-      if (organization === undefined || reason === null || runner.runningOf(id) !== null) return;
-      if (failures.isDue('compaction', id)) void compact(organization, reason);
+      const size = context().store.sizeOf(id);
+      if (organization === undefined || size === null || runner.runningOf(id) !== null) return;
+      const { changes, purchases } = size;
+      if (changes <= Math.max(maxLogRecords, purchases * minChangedShare)) return;
+      if (failures.isDue('compaction', id)) void compact(organization, `${changes} changes`);
     },
 
     /**

@@ -39,6 +39,8 @@ export type WorkerOptions = {
   readonly pollIntervalMs: number;
   /** Changes of one tick; smaller in tests. */
   readonly maxTickChanges?: number;
+  /** Changes since a load or compaction beyond which the next one is due; smaller in tests. */
+  readonly maxLogRecords?: number | undefined;
   readonly log: Logger;
   /** All organizations by default. */
   readonly shard?: Shard;

@@ -70,7 +70,6 @@ export async function createClickHouseWorker(
     ...{ database, clickhouse, dataDirectory, log, shard: everyOrganization },
     changesRetentionMs: 30 * 86_400_000,
     ...options,
-    maxChanges: options.maxLogRecords,
   });
   return createWorker({
     ...folder,

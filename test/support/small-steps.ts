@@ -9,10 +9,10 @@ import {
 
 /** Changes of a tick; more are built. */
 export const maxTickChanges = 500;
-/** Records of a log; more are compacted. */
+/** Changes since a load or compaction; more are compacted. */
 export const maxLogRecords = 100;
 
-const limits = { maxLogRecords, loadChunkRows: 150, maxPurchasesWithoutBase: 1_000 };
+const limits = { loadChunkRows: 150, maxPurchasesWithoutBase: 1_000 };
 
 /** Follows changes with many steps in a load and frequent builds, so that faults hit between steps. */
 export async function followInSmallSteps(
@@ -20,7 +20,7 @@ export async function followInSmallSteps(
 ): Promise<void> {
   const stopped = untilStopped();
   await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
-    followChanges(context, { maxTickChanges }, stopped, async (folder) =>
+    followChanges(context, { maxTickChanges, maxLogRecords }, stopped, async (folder) =>
       replace(await openStore(folder, limits), context),
     ),
   );

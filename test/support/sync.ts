@@ -23,7 +23,7 @@ export type WorkerParts = { readonly store: FileStore; readonly builder: Builder
 
 export type TestWorkerOptions = Partial<
   WorkerOptions &
-    Pick<FileStoreOptions, 'maxLogRecords' | 'changesRetentionMs' | 'changesMaxBytes'> &
+    Pick<FileStoreOptions, 'changesRetentionMs' | 'changesMaxBytes'> &
     Pick<FileBuilderOptions, 'loadChunkRows' | 'maxPurchasesWithoutBase'> & {
       replace: (parts: WorkerParts) => Partial<WorkerParts>;
     }

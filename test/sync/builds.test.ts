@@ -396,7 +396,7 @@ describe('a compaction', { tags: ['slow'] }, () => {
     built,
   }) => {
     await built.add(50);
-    const worker = await built.openSynced({ maxPurchasesWithoutBase: 100, maxLogRecords: 150 });
+    const worker = await built.openSynced({ maxPurchasesWithoutBase: 100, maxLogRecords: 100 });
     await untilEqual();
     const before = built.files();
     await built.change();
@@ -420,7 +420,7 @@ describe('a compaction', { tags: ['slow'] }, () => {
     built,
   }) => {
     await built.add(10);
-    const worker = await built.openSynced({ maxPurchasesWithoutBase: 20, maxLogRecords: 30 });
+    const worker = await built.openSynced({ maxPurchasesWithoutBase: 20, maxLogRecords: 20 });
     await untilEqual();
     expect(built.files()?.base).toBeNull();
     await built.add(25);

@@ -12,12 +12,12 @@ import { createFileStore } from '../../../sync/files/store.ts';
 // changes are frequent, so that faults hit all of their steps.
 const limits = {
   loadChunkRows: 150,
-  maxLogRecords: Number(process.env.MAX_LOG_RECORDS ?? 100),
   changesRetentionMs: 86_400_000,
   changesMaxBytes: Number(process.env.CHANGES_MAX_BYTES ?? 0),
   maxPurchasesWithoutBase: Number(process.env.MAX_PURCHASES_WITHOUT_BASE ?? 0),
 };
 const maxTickChanges = Number(process.env.MAX_TICK_CHANGES ?? 50_000);
+const maxLogRecords = Number(process.env.MAX_LOG_RECORDS ?? 100);
 
 const openWithLimits: typeof openStore = async ({ settings, database, shard }) => {
   const { dataDirectory, duckdbMemoryLimit: memoryLimit } = settings;
@@ -41,5 +41,5 @@ const openWithLimits: typeof openStore = async ({ settings, database, shard }) =
 
 const stopped = untilStopped();
 await withWorkerContext(readSettings(), { server: 'primary', stopped }, (context) =>
-  followChanges(context, { maxTickChanges }, stopped, openWithLimits),
+  followChanges(context, { maxTickChanges, maxLogRecords }, stopped, openWithLimits),
 );
