@@ -23,7 +23,6 @@ export type GapLog = ChangeGap & {
   until: Watermark | null;
   /** Null if there are no changes. */
   log: NewLog | null;
-  isComplete: boolean;
 };
 
 /** Creates its log with the first changes. */
@@ -35,9 +34,6 @@ export function createGapLog(dataDirectory: string, organizationId: bigint): Gap
     append(records) {
       gap.log ??= createLog(organizationDirectory(dataDirectory, organizationId));
       gap.log.append(records);
-    },
-    complete() {
-      gap.isComplete = true;
     },
   };
   return gap;

@@ -16,7 +16,6 @@ export type FeedGap = ChangeGap & {
   readonly ids: Set<string>;
   /** The writer of a batch with further changes; null if there is none. */
   readonly writer: string | null;
-  isComplete: boolean;
 };
 
 export function createGap(until: Watermark | null, writer: string | null): FeedGap {
@@ -24,9 +23,6 @@ export function createGap(until: Watermark | null, writer: string | null): FeedG
     ...{ until, writer, ids: new Set(), isComplete: false },
     append({ lines }) {
       for (const [id] of linesById(lines)) gap.ids.add(id);
-    },
-    complete() {
-      gap.isComplete = true;
     },
   };
   return gap;

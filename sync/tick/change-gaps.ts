@@ -31,7 +31,7 @@ export async function completeGaps(
     for await (const [id, records] of streamChanges(source, [...gaps.keys()], since.snapshot)) {
       gaps.get(id)?.append(records);
     }
-    for (const gap of gaps.values()) gap.complete();
+    for (const gap of gaps.values()) gap.isComplete = true;
   }
 }
 

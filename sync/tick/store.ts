@@ -75,9 +75,9 @@ export type Store = {
 export type ChangeGap = {
   /** The snapshot whose later changes are missing; null if all since what is published are. */
   readonly until: Watermark | null;
+  /** No change is missing. Otherwise the feed begins anew. */
+  isComplete: boolean;
   append(records: Records): void;
-  /** Notes that no change is missing. Otherwise the feed begins anew. */
-  complete(): void;
 };
 
 /** What a build has prepared beside what is published. */
