@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import sql from 'sql-template-tag';
 import { queryRows } from '../../src/duckdb/connection.ts';
-import type { Connection, Database } from '../../src/postgres/pool.ts';
+import type { Database } from '../../src/postgres/pool.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { type Bases, openStore } from '../../src/purchase-store/open-store.ts';
 import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/relations.ts';
@@ -14,7 +14,7 @@ import type { FileStore } from '../files/store.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
 import { fileContent } from '../verification/file-content.ts';
-import { countDifferences } from '../verification/verify.ts';
+import { requireEqual, requireTotals } from '../verification/verify.ts';
 import { closeBase, finishBase, openUnfinishedBase } from './base-file.ts';
 import type { BuildOptions } from './builder.ts';
 import { loadPurchases } from './load-base.ts';
@@ -95,19 +95,20 @@ async function completeLoad(
         files.log.append(records);
       }
       await withFiles(options, connection, files, async (catalogs) => {
-        if (await hasSameTotals(source, connection, catalogs, id)) return;
-        throw new Error('count and total value of the loaded purchases differ from Postgres');
+        const [row] = await queryRows(
+          connection,
+          sql`
+            select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
+            from ${currentPurchases(catalogs)}`,
+        );
+        await requireTotals(source, id, row?.[0]);
       });
     });
     if (isReplacing) {
       await withFiles(options, connection, files, async (catalogs) => {
         const generation = { ...watermark, name: files.log.name };
         const content = fileContent({ generation, connection, catalogs });
-        const compared = { organizationId: id, database, signal };
-        const differences = await countDifferences(content, compared);
-        if (differences > 0) {
-          throw new Error(`the new files differ from Postgres in ${differences} ranges`);
-        }
+        await requireEqual(content, { organizationId: id, database, signal });
       });
     }
     return watermark;
@@ -127,22 +128,4 @@ async function withFiles<Result>(
   const opened = { published: visibleAtOnce, catalog: `loaded_${organization.id}` };
   const store = await openStore(connection, bases, directory, current, opened);
   return work(store.catalogs).finally(() => store.close(connection));
-}
-
-async function hasSameTotals(
-  source: Connection,
-  connection: DuckDBConnection,
-  catalogs: StoreCatalogs,
-  organizationId: bigint,
-): Promise<boolean> {
-  const { rows } = await source.query<{ totals: string }>(sql`
-    select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
-    from purchases where organization_id = ${organizationId}`);
-  const [row] = await queryRows(
-    connection,
-    sql`
-      select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0)
-      from ${currentPurchases(catalogs)}`,
-  );
-  return row?.[0] === rows[0]?.totals;
 }

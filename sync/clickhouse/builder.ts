@@ -13,7 +13,7 @@ import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
-import { countDifferences } from '../verification/verify.ts';
+import { requireEqual, requireTotals } from '../verification/verify.ts';
 import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
 import { dropLoad } from './clean-up.ts';
 import { contentOf } from './content.ts';
@@ -122,14 +122,10 @@ export function createClickHouseBuilder(
   };
 
   const requireSameTotals = async (source: Connection, rows: GenerationRows): Promise<void> => {
-    const { rows: stored } = await source.query<{ totals: string }>(sql`
-      select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
-      from purchases where organization_id = ${rows.organizationId}`);
     const [loaded] = await clickhouse.query(sql`
       select concat(toString(count()), ' worth ', toString(sum(toInt128(cents))))
       from ${currentPurchases(rows, sql`purchase_value_in_cents as cents`)}`);
-    if (loaded?.[0] === stored[0]?.totals) return;
-    throw new Error('count and total value of the loaded purchases differ from Postgres');
+    await requireTotals(source, rows.organizationId, loaded?.[0]);
   };
 
   /** The rows up to a published tick. */
@@ -160,11 +156,7 @@ export function createClickHouseBuilder(
         );
         if (store.storedOf(id) !== null) {
           const content = contentOf(clickhouse, all, { ...since, name: loadId });
-          const compared = { organizationId: id, database, signal: build.signal };
-          const differences = await countDifferences(content, compared);
-          if (differences > 0) {
-            throw new Error(`the new load differs from Postgres in ${differences} ranges`);
-          }
+          await requireEqual(content, { organizationId: id, database, signal: build.signal });
         }
         return [prepare(organization, load, since, records, createGap(null, null))];
       });

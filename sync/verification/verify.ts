@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Database } from '../../src/postgres/pool.ts';
+import sql from 'sql-template-tag';
+import type { Connection, Database } from '../../src/postgres/pool.ts';
 import type { PurchasePosition } from '../capture/watermark.ts';
 import {
   type ComparedPart,
@@ -153,13 +154,27 @@ function differingIds(published: readonly RowHash[], postgres: readonly RowHash[
   return [...ids];
 }
 
-/** The number of ranges in which an unpublished content differs from Postgres. */
-export async function countDifferences(
+/** Rejects if an unpublished content differs from Postgres. */
+export async function requireEqual(
   content: PublishedContent,
   options: Omit<ComparisonOptions, 'contents' | 'maxWaitMs'>,
-): Promise<number> {
+): Promise<void> {
   const contents = { newest: async () => content };
   const found = { ...nothingFound };
   await compareInParts({ ...options, contents, maxWaitMs: 0 }, found);
-  return found.differences.length;
+  const { length } = found.differences;
+  if (length > 0) throw new Error(`what was loaded differs from Postgres in ${length} ranges`);
+}
+
+/** Rejects if `totals` of loaded purchases, such as `2 worth 300`, differ from those of Postgres. */
+export async function requireTotals(
+  source: Connection,
+  organizationId: bigint,
+  totals: unknown,
+): Promise<void> {
+  const { rows } = await source.query<{ totals: string }>(sql`
+    select count(*) || ' worth ' || coalesce(sum(purchase_value_in_cents), 0) as totals
+    from purchases where organization_id = ${organizationId}`);
+  if (totals === rows[0]?.totals) return;
+  throw new Error('count and total value of the loaded purchases differ from Postgres');
 }

@@ -207,7 +207,7 @@ describe('a load', () => {
       );
       await files.withWorker(async (worker) => {
         await expect(worker.repairsFor(files.organization).rebuild()).rejects.toThrow(
-          'the new files differ from Postgres in 1 ranges',
+          'what was loaded differs from Postgres in 1 ranges',
         );
       });
       expect(files.current()).toEqual(before);
