@@ -68,13 +68,12 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       const isFirst = !logs.has(id);
       logs.delete(id);
       const current = readPublished(directoryOf(id));
-      if (current === null) return null;
+      if (current === null) return;
       // Of builds that a kill has ended. A load that was interrupted resumes.
       if (isFirst) await removeUnusedFiles(directoryOf(id), current, isUnfinishedBase);
       // Readers may have damaged files open, so what these show stays known.
       logs.set(id, { current, end: emptyLog, isDamaged: true });
       logs.set(id, { current, end: recoverPublished(directoryOf(id), current, published) });
-      return storedFrom(current);
     },
 
     storedOf(id) {

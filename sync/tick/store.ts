@@ -39,12 +39,12 @@ export type Store = {
   readTicks(): Promise<TickFile[]>;
   /**
    * Makes an organization ready for `append`: removes batches of ticks later than `published`, which
-   * nothing has read. Null if nothing is published, or in another layout. Rejects if that is damaged.
+   * nothing has read. Rejects if what is published is damaged.
    */
-  recover(organizationId: bigint, published: number): Promise<Stored | null>;
+  recover(organizationId: bigint, published: number): Promise<void>;
   /**
    * What `recover` or a build found or published last, also if it is damaged; null if nothing is
-   * published.
+   * published, or in another layout.
    */
   storedOf(organizationId: bigint): Stored | null;
   /**
