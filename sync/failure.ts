@@ -28,7 +28,6 @@ export class CaptureError extends Error {
   }
 }
 
-/** The rights that the worker needs. */
 const workerRights: TableRights = {
   organizations: 'select',
   purchases: 'select',

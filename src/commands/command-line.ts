@@ -6,7 +6,6 @@ import { errorText, serializeError } from '../process/error-text.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { keepFilesPrivate } from '../process/private-files.ts';
 
-/** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const;
 
 export function createProgram(name: string, description: string): Command {
@@ -52,7 +51,6 @@ export function durationOption(text: string): number {
   throw new InvalidArgumentError('It must be a time such as 90s, 30m, 6h or 1d.');
 }
 
-/** Parses an option with a name. */
 export function nameOption(text: string): string {
   if (text.trim() !== '') return text;
   throw new InvalidArgumentError('It must not be empty.');

@@ -46,7 +46,6 @@ export type PurchaseTimeSeries = PurchaseTotals & {
   readonly seriesTruncated: boolean;
 };
 
-/** The statistics of no purchases. */
 export const emptyStats: PurchaseStats = {
   purchaseCount: 0n,
   customerCount: 0n,
@@ -57,7 +56,6 @@ export const emptyStats: PurchaseStats = {
   groupsTruncated: false,
 };
 
-/** The data that an export reads. */
 export type ExportSource =
   /** The matching purchases in batches, read on demand: memory stays bounded. */
   | { readonly purchases: AsyncIterable<readonly Purchase[]> }

@@ -21,7 +21,6 @@ export type PurchaseFilters = {
   readonly maxValueInCents?: bigint | undefined;
 } & { readonly [Label in TrackingLabel]?: string | undefined };
 
-/** Whether all purchases match. */
 export const isUnfiltered = (filters: PurchaseFilters): boolean =>
   Object.values(filters).every((value) => value === undefined);
 
@@ -30,7 +29,6 @@ export type FilterConditions<Condition, Filters = PurchaseFilters> = {
   readonly [Filter in keyof Filters]-?: (value: NonNullable<Filters[Filter]>) => Condition;
 };
 
-/** The conditions of the filters that are set. */
 export function conditionsOf<Condition, Filters = PurchaseFilters>(
   filters: Filters,
   conditions: FilterConditions<Condition, Filters>,

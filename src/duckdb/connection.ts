@@ -48,7 +48,6 @@ export async function createInstance(options: DuckDBOptions): Promise<DuckDBInst
 
 export type DuckDBRow = readonly (bigint | number | string | null)[];
 
-/** The values of a statement and their types. */
 function boundValues({ values }: Sql): [DuckDBValue[], DuckDBType[]] {
   // node-api binds a bigint as HUGEINT, which DuckDB compares with no zone map. For an
   // undefined type node-api infers the type, contrary to its type declarations.
@@ -110,7 +109,6 @@ async function execute(
   }
 }
 
-/** Runs one statement without reading its result. */
 export async function runStatement(connection: DuckDBConnection, statement: Sql): Promise<void> {
   await execute(connection, statement);
 }
@@ -149,7 +147,6 @@ export async function iterateRows(
   return rowsOf(await execute(connection, statement));
 }
 
-/** The rows of a materialized result. */
 export function* rowsOf(result: DuckDBMaterializedResult): Generator<DuckDBRow> {
   for (let index = 0; index < result.chunkCount; index += 1) {
     const chunk = result.getChunk(index);

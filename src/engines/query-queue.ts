@@ -27,7 +27,6 @@ export type QueryQueue = {
 };
 
 export type QueryQueueOptions = {
-  /** Queries that run at the same time. */
   readonly concurrency: number;
   /** Queries in the queue, of all clients and of one. Further queries are refused. */
   readonly queueLimit: number;

@@ -89,7 +89,6 @@ const smallRowGroup = '8MiB';
 const asParquet = (rowGroupBytes: string): Sql =>
   raw(`(format parquet, row_group_size_bytes '${rowGroupBytes}')`);
 
-/** Writes purchases as Parquet. */
 export async function copyParquet(
   connection: DuckDBConnection,
   purchases: MatchingPurchases,

@@ -16,7 +16,6 @@ export type ExportOutcome = (typeof exportOutcomes)[number];
 /** A cacheable response was cached, awaited together with an earlier request, or computed. */
 export const cacheResults = ['hit', 'shared', 'miss'] as const;
 
-/** Receives the events of requests, for metrics. */
 export type HttpObserver = {
   /** `route` is a pattern, not a path, which may contain personal data or a secret. */
   responded(response: {

@@ -15,7 +15,6 @@ import { migrationsFolder, migrationsTable } from './schema.ts';
 const advisoryLock = 7_390_214_655_001n;
 
 type Migration = {
-  /** The files that were applied. */
   readonly applied: readonly string[];
   /** The missing constraints and indexes that were created, unless all tables are new. */
   readonly restored: readonly string[];

@@ -16,5 +16,4 @@ export const purchaseExpressions: readonly string[] = purchaseColumns.map(({ nam
   expressions[kind](`purchases.${name}`),
 );
 
-/** The select list of a purchase. */
 export const purchaseSelectList = purchaseExpressions.join(',\n  ');

@@ -16,7 +16,6 @@ export type DatabaseNeeds = {
   readonly isPrimary: boolean;
   /** Whether the caller migrates the schema. */
   readonly isToMigrate?: true;
-  /** The privileges that the role needs. */
   readonly rights?: TableRights;
   /** A startup parameter that some poolers refuse. */
   readonly statementTimeoutMs?: number;

@@ -14,7 +14,6 @@ export const schemaVersion = Math.max(
   ...readdirSync(migrationsFolder).map((file) => Number.parseInt(file, 10)),
 );
 
-/** The privileges that the API needs. */
 export function apiRights(rateLimitStore: 'memory' | 'postgres'): TableRights {
   const read = [
     'organizations',

@@ -18,7 +18,6 @@ import {
 } from './record.ts';
 
 type RouteDescription = {
-  /** The URL of the list. */
   readonly url: string;
   readonly summary: string;
 };

@@ -30,7 +30,6 @@ export type Organization = {
   isWrong: boolean;
 };
 
-/** The organizations of a worker. */
 export type Organizations = Map<bigint, Organization>;
 
 /** Reasons of loads. They are labels of a metric, so they contain no values. */

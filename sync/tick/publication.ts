@@ -34,7 +34,6 @@ export function createPublication(
     get watermark() {
       return watermark;
     },
-    /** The number of the published tick. */
     get tick() {
       return tick;
     },
@@ -46,7 +45,6 @@ export function createPublication(
     get shown(): Watermark {
       return { ...watermark, asOf };
     },
-    /** What is published. */
     get published() {
       return published;
     },

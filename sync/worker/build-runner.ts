@@ -170,7 +170,6 @@ const queuedStates: Readonly<Record<BuildKind, OrganizationState>> = {
   compact: 'live',
 };
 
-/** The state of an organization that is built. */
 function stateOf(
   kind: BuildKind,
   { id }: Organization,

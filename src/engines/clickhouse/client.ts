@@ -25,7 +25,6 @@ export type ClickHouse = {
   query(statement: Sql, signal?: AbortSignal): Promise<ClickHouseRow[]>;
   /** Like `query`, in batches as they arrive. The server does not limit its time. */
   stream(statement: Sql, signal?: AbortSignal): AsyncIterable<readonly ClickHouseRow[]>;
-  /** Runs a statement without a result. */
   run(statement: Sql, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 };

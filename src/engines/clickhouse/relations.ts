@@ -135,7 +135,6 @@ function countedParts(
     from (${changed}) group by ${names})`;
 }
 
-/** A query of the number of customers of matching purchases. */
 export function customerCount(generation: GenerationRows, filters: PurchaseFilters): Sql {
   // Grouping took three quarters of the time of uniqExact.
   const loaded = sql`

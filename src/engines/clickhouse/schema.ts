@@ -1,7 +1,6 @@
 import { raw, type Sql } from 'sql-template-tag';
 import { type PurchaseColumn, purchaseColumns } from '../../domain/purchase.ts';
 
-/** The columns of purchases, as a list in SQL. */
 export const purchaseNames = raw(purchaseColumns.map(({ name }) => name).join(', '));
 
 /**
@@ -21,7 +20,6 @@ export type TableName = (typeof tableNames)[number];
 
 const nameOf = (name: TableName): string => `${name}_v${layoutVersion}`;
 
-/** The tables' names in SQL. */
 export const table = Object.fromEntries(tableNames.map((name) => [name, raw(nameOf(name))])) as {
   readonly [Name in TableName]: Sql;
 };

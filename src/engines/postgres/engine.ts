@@ -22,7 +22,6 @@ import { purchaseTimeSeries } from './time-series.ts';
 
 const maxPauseMs = 1_000;
 
-/** The engine, and its state for metrics. */
 export type PostgresEngine = PurchaseEngine & {
   readonly queries: Pick<QueryQueue, 'state'>;
 };

@@ -67,7 +67,6 @@ const examples: Readonly<Record<string, unknown>> = {
   problem: 'Postgres does not respond',
 };
 
-/** A realistic instance of the schema. */
 export function exampleOf(schema: JsonSchema, name = ''): unknown {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum !== undefined) return schema.enum[0];

@@ -154,7 +154,6 @@ function quote(name: string): string {
   return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
 }
 
-/** The query string of a URL. */
 export function queryStringOf(url = ''): string {
   return /\?(.*)$/s.exec(url)?.[1] ?? '';
 }

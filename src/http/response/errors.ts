@@ -17,7 +17,6 @@ export type ErrorType = keyof typeof errorStatuses;
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly type: ErrorType;
-  /** The offending parameter. */
   readonly param: string | undefined;
   /** Whole seconds; in the body with rate_limited only. */
   readonly retryAfter: number | undefined;

@@ -9,7 +9,6 @@ import type { ApiRequest, ExportRoute } from '../route.ts';
 import { resetUnlessComplete } from '../server/connections.ts';
 import type { TakeExportSlot } from './export-slots.ts';
 
-/** A request for an export. */
 type ExportRequest = {
   readonly route: ExportRoute;
   readonly format: ExportFormatName;

@@ -22,7 +22,6 @@ export type SerializedResponse<Instant extends bigint | undefined = bigint> = {
 type Output = {
   readonly route: Route;
   readonly format: FormatName;
-  /** Serializes a body as JSON. */
   readonly serialize: (body: unknown) => string;
 };
 

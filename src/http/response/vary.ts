@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify';
 
-/** Adds request headers to Vary. */
 export function addVary(reply: FastifyReply, ...names: readonly string[]): void {
   const value = reply.getHeader('Vary');
   const present = typeof value === 'string' ? value.split(', ') : [];
