@@ -194,15 +194,22 @@ export function requireWritable(dataDirectory: string): void {
   }
 }
 
-/** Throws if a port of the API or of metrics is in use. */
+/** Throws if a port of the API or of metrics is in use, or if two settings name the same one. */
 export async function requireFreePorts(settings: Settings): Promise<void> {
-  await requireFreePort(settings, ['HOST', 'PORT']);
-  const { metricsListen, syncMetricsListen } = settings;
-  if (metricsListen !== null) await requireFreePort(metricsListen, ['METRICS_LISTEN']);
-  if (syncMetricsListen !== null) await requireFreePort(syncMetricsListen, ['SYNC_METRICS_LISTEN']);
-}
-
-async function requireFreePort(address: ListenAddress, variables: string[]): Promise<void> {
-  const probe = createServer();
-  await listen(probe, address, variables).finally(() => probe.close());
+  const addresses: [ListenAddress | null, string[]][] = [
+    [settings, ['HOST', 'PORT']],
+    [settings.metricsListen, ['METRICS_LISTEN']],
+    [settings.syncMetricsListen, ['SYNC_METRICS_LISTEN']],
+  ];
+  const probes: ReturnType<typeof createServer>[] = [];
+  try {
+    for (const [address, variables] of addresses) {
+      if (address === null) continue;
+      const probe = createServer();
+      await listen(probe, address, variables);
+      probes.push(probe);
+    }
+  } finally {
+    for (const probe of probes) probe.close();
+  }
 }

@@ -1,15 +1,5 @@
-import { isIP } from 'node:net';
 import { z } from 'zod';
 import { wholeNumber } from '../domain/whole-number.ts';
-
-export function isAddressOrRange(text: string): boolean {
-  const [address = '', bits] = text.split('/');
-  const version = isIP(address);
-  if (version === 0) return false;
-  return (
-    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
-  );
-}
 
 /** Seconds, as milliseconds. */
 export function seconds(min: number, max: number, defaultValue: number) {

@@ -6,7 +6,6 @@ import { parseDuration } from '../domain/duration.ts';
 import { wholeNumber } from '../domain/whole-number.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import {
-  isAddressOrRange,
   isOrigin,
   isPlainAddress,
   isServerAddress,
@@ -88,9 +87,13 @@ const definitions = {
   /** Addresses or ranges of proxies whose X-Forwarded-For is used. */
   trustedProxies: [
     'TRUSTED_PROXIES',
-    list().refine(
-      (addresses) => addresses.every(isAddressOrRange),
-      'must be IP addresses or ranges, by commas',
+    list().pipe(
+      z.array(
+        z.union(
+          [z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()],
+          'must be IP addresses or ranges, by commas',
+        ),
+      ),
     ),
   ],
   /** Without origins, CORS is off. */
@@ -135,8 +138,8 @@ const definitions = {
     z
       .string()
       .default('7d')
-      .refine((text) => parseDuration(text) !== null, 'must be a time such as 12h or 7d')
-      .transform((text) => parseDuration(text) ?? 0),
+      .transform(parseDuration)
+      .pipe(z.number('must be a time such as 12h or 7d')),
   ],
   changesMaxBytes: ['CHANGES_MAX_MIB', mebibytes(0, 1_048_576, 512)],
   /** The interval of verifications of an organization; null disables them. */
@@ -165,22 +168,12 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env): Sett
       readVariable(variable, schema, environment[variable]),
     ]),
   ) as Settings;
-  requireTwoAddresses(settings);
   requireClickHouseUrl(settings);
   const { queryConcurrency, threadPoolSize } = settings;
   if (queryConcurrency < threadPoolSize) return settings;
   throw new OperatorError(
     `QUERY_CONCURRENCY is ${queryConcurrency} but must be less than UV_THREADPOOL_SIZE, ` +
       `which is ${threadPoolSize}: each query occupies one of its threads.`,
-  );
-}
-
-/** `npm start` passes both addresses to its two processes. */
-function requireTwoAddresses({ metricsListen: api, syncMetricsListen: worker }: Settings): void {
-  if (api === null || api.port === 0 || api.port !== worker?.port || api.host !== worker.host)
-    return;
-  throw new OperatorError(
-    'METRICS_LISTEN and SYNC_METRICS_LISTEN must be two different addresses.',
   );
 }
 
