@@ -8,7 +8,7 @@ import { joinPrepared } from '../tick/join.ts';
 import type { Organization } from '../tick/organizations.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
-import type { Reports } from './reports.ts';
+import { idleStates, type Reports } from './reports.ts';
 
 type BuildKind = 'load' | 'catch up' | 'compact';
 
@@ -63,8 +63,8 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     work: (build: BuildOptions) => Promise<void>,
   ): Promise<void> => {
     const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
-    for (const { id } of group) {
-      reports.report(id, { state: queuedStates[kind], progress: null });
+    for (const { id, phase } of group) {
+      reports.report(id, { state: idleStates[phase], progress: null });
     }
     const done = queue.add(async () => {
       signal.throwIfAborted();
@@ -162,13 +162,6 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     },
   };
 }
-
-/** The state of an organization whose build waits for a slot. */
-const queuedStates: Readonly<Record<BuildKind, OrganizationState>> = {
-  load: 'waiting to load',
-  'catch up': 'catching up',
-  compact: 'live',
-};
 
 function stateOf(
   kind: BuildKind,

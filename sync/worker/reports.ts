@@ -4,11 +4,21 @@ import { describeFailure } from '../failure.ts';
 import type { Stage } from '../metrics/metrics.ts';
 import {
   type OrganizationReport,
+  type OrganizationState,
   type WorkerFailure,
   writeWorkerState,
 } from '../status/worker-state.ts';
+import type { Phase } from '../tick/organizations.ts';
 
 const writeIntervalMs = 200;
+
+/** The state of an organization that is not built and whose build has not failed. */
+export const idleStates: Readonly<Record<Phase, OrganizationState>> = {
+  following: 'live',
+  behind: 'catching up',
+  'far behind': 'catching up',
+  'load required': 'waiting to load',
+};
 
 const live: OrganizationReport = { state: 'live', progress: null, failure: null };
 

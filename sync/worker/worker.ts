@@ -14,8 +14,8 @@ import {
   type ObservedWorker,
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
-import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
-import { exceptionsOf, type Organization, type Phase } from '../tick/organizations.ts';
+import type { OrganizationReport } from '../status/worker-state.ts';
+import { exceptionsOf, type Organization } from '../tick/organizations.ts';
 import { reread } from '../tick/reread.ts';
 import type { Store } from '../tick/store.ts';
 import type { Repairs } from '../verification/repair.ts';
@@ -24,7 +24,7 @@ import { type ContinuousVerification, verifyContinuously } from './continuous-ve
 import { createFailures } from './failures.ts';
 import { createMaintenance } from './maintenance.ts';
 import { createReplication } from './replication.ts';
-import { createReports } from './reports.ts';
+import { createReports, idleStates } from './reports.ts';
 import { createRequestHandlers } from './request-handlers.ts';
 import { every } from './timers.ts';
 
@@ -198,7 +198,7 @@ export function createWorker(options: WorkerOptions): Worker {
     state: () => ({
       lastPoll: replication.lastPoll(),
       organizations: [...organizations.values()].map(({ id, phase, shown }) => ({
-        state: reports.of(id)?.state ?? states[phase],
+        state: reports.of(id)?.state ?? idleStates[phase],
         isPending: phase !== 'following',
         asOf: phase === 'following' ? replication.asOf() : (shown?.asOf ?? null),
         size: store.sizeOf(id),
@@ -236,11 +236,3 @@ export function createWorker(options: WorkerOptions): Worker {
     },
   };
 }
-
-/** The state of an organization of which nothing is reported. */
-const states: Readonly<Record<Phase, OrganizationState>> = {
-  following: 'live',
-  behind: 'catching up',
-  'far behind': 'catching up',
-  'load required': 'waiting to load',
-};
