@@ -2,7 +2,7 @@ import pg from 'pg';
 import sql, { raw } from 'sql-template-tag';
 import { generateSecret, hashOf } from './key-secret.ts';
 import { type Database, firstRow } from './pool.ts';
-import { countEvents, type Usage, type UsageRow, usageFrom } from './rate-limits.ts';
+import { countEvents, type Usage } from './rate-limits.ts';
 import { sourceIdentity, storedSourceIdentity } from './source-identity.ts';
 
 export const scopes = ['read', 'write'] as const;
@@ -34,14 +34,12 @@ export type ApiKey = {
   readonly replaces: bigint | null;
 };
 
-type KeyRow = Pick<ApiKey, 'id' | 'name' | 'scopes' | 'organization_id' | 'organization_name'> & {
-  readonly source: string | null;
-};
+type KeyRow = Omit<Credential, 'source'> & { readonly source: string | null };
 const isValid = 'revoked_at is null and (expires_at is null or expires_at > now())';
 
 const validKey = (source: string): string => `
-  select api_keys.id, api_keys.name, api_keys.scopes,
-    organizations.id as organization_id, organizations.name as organization_name,
+  select api_keys.id as "keyId", api_keys.name as "keyName", api_keys.scopes,
+    organizations.id as "organizationId", organizations.name as "organizationName",
     ${source} as source
   from api_keys
   join organizations on organizations.id = api_keys.organization_id
@@ -63,18 +61,18 @@ export async function findCredentialAndCount(
   hash: Buffer,
   windowMs: number,
 ): Promise<{ readonly credential: Credential; readonly usage: Usage } | null> {
-  const { rows } = await database.query<KeyRow & UsageRow>({
+  const { rows } = await database.query<KeyRow & Usage>({
     name: 'find-credential-and-count',
     text: `
       with valid_key as (${validKey(storedSourceIdentity)}),
-      counted as (${countEvents(`select 'requests:' || id from valid_key`)})
+      counted as (${countEvents(`select 'requests:' || "keyId" from valid_key`)})
       select * from valid_key, counted`,
     values: [hash, windowMs],
   });
   const row = rows[0];
   if (row === undefined) return null;
   const credential = await credentialFrom(row, database, hash);
-  return credential && { credential, usage: usageFrom(row) };
+  return credential && { credential, usage: row };
 }
 
 /**
@@ -86,21 +84,10 @@ async function credentialFrom(
   database: Database,
   hash: Buffer,
 ): Promise<Credential | null> {
-  const row = found.source === null ? await computeSource(database, hash) : found;
-  if (row === undefined) return null;
-  return {
-    keyId: row.id,
-    keyName: row.name,
-    scopes: row.scopes,
-    organizationId: row.organization_id,
-    organizationName: row.organization_name,
-    source: row.source ?? '',
-  };
-}
-
-async function computeSource(database: Database, hash: Buffer): Promise<KeyRow | undefined> {
-  const { rows } = await database.query<KeyRow>(validKey(sourceIdentity), [hash]);
-  return rows[0];
+  const { source } = found;
+  if (source !== null) return { ...found, source };
+  const { rows } = await database.query<Credential>(validKey(sourceIdentity), [hash]);
+  return rows[0] ?? null;
 }
 
 /** Creates a key and returns its secret, of which only the hash is stored. */

@@ -5,13 +5,12 @@ import { cancelRepeatedly } from './cancellation.ts';
 export type Database = pg.Pool;
 export type Connection = pg.ClientBase;
 
-// int8 and numeric hold money and sums: as bigint and text they are exact.
-const parsers = new Map<number, (text: string) => unknown>([[pg.types.builtins.INT8, BigInt]]);
-
-/** Parses int8 as bigint, and other types like `pg`. */
+/** Parses int8 as bigint, and other types like `pg`: numeric as text. So money and sums are exact. */
 export const exactTypes: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text') =>
-    parsers.get(oid) ?? pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+    oid === pg.types.builtins.INT8
+      ? BigInt
+      : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
 type PoolOptions = {

@@ -4,14 +4,6 @@ import { type Database, firstRow } from './pool.ts';
 /** The events of a window, its end (milliseconds since 1970) and the time until then. */
 export type Usage = { readonly events: number; readonly endsAt: number; readonly restMs: number };
 
-export type UsageRow = { readonly points: number; readonly expire: number; readonly rest: number };
-
-export const usageFrom = ({ points, expire, rest }: UsageRow): Usage => ({
-  events: points,
-  endsAt: expire,
-  restMs: rest,
-});
-
 /** Clocks of the API's machines differ, so the one of Postgres counts. */
 const nowMs = '(extract(epoch from now())::double precision * 1000)';
 
@@ -26,7 +18,8 @@ export const countEvents = (keys: string): string => `
   on conflict (key) do update set
     points = case when ${isOpen} then before.points + 1 else 1 end,
     expire = case when ${isOpen} then before.expire else excluded.expire end
-  returning points, expire, least(expire - ${nowMs}, $2::double precision) as rest`;
+  returning points as events, expire as "endsAt",
+    least(expire - ${nowMs}, $2::double precision) as "restMs"`;
 
 const maxWaitMs = 10_000;
 const isOpen = `before.expire > excluded.expire - $2::double precision
@@ -37,12 +30,12 @@ export async function countEvent(
   key: string,
   windowMs: number,
 ): Promise<Usage> {
-  const { rows } = await database.query<UsageRow>({
+  const { rows } = await database.query<Usage>({
     name: 'count-event',
     text: countEvents('select $1::text'),
     values: [key, windowMs],
   });
-  return usageFrom(rows[0] as UsageRow);
+  return rows[0] as Usage;
 }
 
 /** Deletes the counts of windows that ended more than an hour ago. */

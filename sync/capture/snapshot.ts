@@ -13,14 +13,14 @@ import type { SourceSnapshot } from './watermark.ts';
 
 /** Columns of one row: the snapshot of the statement, its instant, and the state of capture. */
 export const snapshotColumns = `pg_current_snapshot()::text as snapshot,
-      ${microsecondsOf('transaction_timestamp()')} as as_of,
+      ${microsecondsOf('transaction_timestamp()')} as "asOf",
       ${databaseIdentity} as database,
       ${timeline} as timeline,
       ${captureFacts}::text as capture`;
 
 export type SnapshotRow = {
   readonly snapshot: string;
-  readonly as_of: bigint;
+  readonly asOf: bigint;
   readonly database: string;
   readonly timeline: number;
   readonly capture: string | null;
@@ -41,7 +41,7 @@ export function snapshotFrom(row: SnapshotRow): SourceSnapshot {
     const facts = JSON.parse(row.capture ?? 'null') as CaptureFacts;
     known = { text: row.capture, fingerprint: captureFingerprint(facts) };
   }
-  const { snapshot, as_of: asOf, database } = row;
+  const { snapshot, asOf, database } = row;
   return { snapshot, asOf, database, fingerprint: `${row.timeline} ${known.fingerprint}` };
 }
 

@@ -36,22 +36,16 @@ async function readTotals(
   // Sums are numeric. As text they never pass through a double.
   const statement = sql`
     select
-      count(*) as purchase_count,
-      count(distinct customer_id) as customer_count,
-      coalesce(sum(purchase_value_in_cents), 0)::text as revenue,
-      count(distinct currency) as currency_count,
-      min(currency collate "C") as currency
+      count(*) as "purchaseCount",
+      count(distinct customer_id) as "customerCount",
+      coalesce(sum(purchase_value_in_cents), 0)::text as "revenueInCents",
+      case when count(distinct currency) = 1 then min(currency collate "C") end as currency,
+      count(distinct currency) > 1 as "mixedCurrencies"
     from purchases
     where ${purchasesMatching(organizationId, filters)}`;
   const { rows } = await connection.query(statement);
-  const row = rows[0];
-  return {
-    purchaseCount: row.purchase_count,
-    customerCount: row.customer_count,
-    revenueInCents: BigInt(row.revenue),
-    currency: row.currency_count === 1n ? row.currency : null,
-    mixedCurrencies: row.currency_count > 1n,
-  };
+  const totals = rows[0];
+  return { ...totals, revenueInCents: BigInt(totals.revenueInCents) };
 }
 
 /** An SQL expression for a purchase's day as text, in UTC or in a time zone. */
@@ -98,21 +92,17 @@ async function readGroups(
       ? await localDay(connection, organizationId, filters, timeZone)
       : raw(labelOfDimension(groupBy));
   const statement = sql`
-    select key, purchase_count, revenue::text as revenue
+    select key, "purchaseCount", revenue::text as "revenueInCents"
     from (
       select ${key} as key,
-        count(*) as purchase_count,
+        count(*) as "purchaseCount",
         sum(purchase_value_in_cents) as revenue
       from purchases
       where ${purchasesMatching(organizationId, filters)}
       group by 1
     ) as ranking
-    order by ranking.revenue desc, purchase_count desc, key collate "C" asc nulls last
+    order by ranking.revenue desc, "purchaseCount" desc, key collate "C" asc nulls last
     limit ${groupLimit + 1}`;
   const { rows } = await connection.query(statement);
-  return rows.map((row) => ({
-    key: row.key,
-    purchaseCount: row.purchase_count,
-    revenueInCents: BigInt(row.revenue),
-  }));
+  return rows.map((group) => ({ ...group, revenueInCents: BigInt(group.revenueInCents) }));
 }

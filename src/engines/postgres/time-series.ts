@@ -72,9 +72,9 @@ async function readPeriods(
   },
 ): Promise<PeriodRow[]> {
   const { rows } = await connection.query(sql`
-    select series, period, count(*) as purchase_count,
-      count(distinct customer_id) as customer_count,
-      sum(purchase_value_in_cents)::text as revenue
+    select series, period, count(*) as "purchaseCount",
+      count(distinct customer_id) as "customerCount",
+      sum(purchase_value_in_cents)::text as "revenueInCents"
     from (
       select ${series} as series, ${period} as period, customer_id, purchase_value_in_cents
       from purchases
@@ -83,11 +83,5 @@ async function readPeriods(
     join unnest(${groups.map(({ key }) => key)}::text[]) as ranked (key)
       on ranked.key is not distinct from series
     group by 1, 2`);
-  return rows.map((row) => ({
-    series: row.series,
-    period: row.period,
-    purchaseCount: row.purchase_count,
-    customerCount: row.customer_count,
-    revenueInCents: BigInt(row.revenue),
-  }));
+  return rows.map((period) => ({ ...period, revenueInCents: BigInt(period.revenueInCents) }));
 }
