@@ -99,8 +99,14 @@ export async function resetBase(file: BaseFile): Promise<void> {
   });
 }
 
-export const closeBase = ({ connection, catalog }: BaseFile): Promise<void> =>
-  detachAndClose(connection, catalog);
+/** Detaches the file, if it is attached, and closes the connection in any case. */
+export async function closeBase({ connection, catalog }: BaseFile): Promise<void> {
+  try {
+    await detach(connection, catalog);
+  } finally {
+    connection.closeSync();
+  }
+}
 
 /** Completes the base, and gives it a name of its own, which is returned. Closes it in any case. */
 export async function finishBase(file: BaseFile): Promise<string> {
@@ -127,13 +133,4 @@ export async function finishBase(file: BaseFile): Promise<string> {
 export async function removeDuckDBFile(path: string): Promise<void> {
   await rm(path, { force: true });
   await rm(`${path}.wal`, { force: true });
-}
-
-/** Detaches a file, if it is attached, and closes the connection in any case. */
-async function detachAndClose(connection: DuckDBConnection, catalog: string): Promise<void> {
-  try {
-    await detach(connection, catalog);
-  } finally {
-    connection.closeSync();
-  }
 }

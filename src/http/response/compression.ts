@@ -23,7 +23,7 @@ const compressors = {
   },
   gzip: { compress: (body: Buffer) => gzipBytes(body), createStream: () => createGzip() },
 } as const;
-export type Encoding = keyof typeof compressors;
+type Encoding = keyof typeof compressors;
 export const encodings = Object.keys(compressors) as Encoding[];
 
 /** Smaller responses fit into one or two packets without compression. */

@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Encoding, encodingFor } from './compression.ts';
+import { encodingFor } from './compression.ts';
 
 /** A hash of the content, so the tag is the same in every process and after a restart. */
 export function entityTag(content: string | Buffer): string {
   return `"${createHash('sha1').update(content).digest('base64url')}"`;
-}
-
-/** Weak for a compressed response: a strong tag identifies bytes. */
-function encodedTag(tag: string, encoding: Encoding | null): string {
-  return encoding === null ? tag : `W/${tag}`;
 }
 
 /** Whether If-None-Match (a list, also of weak tags, or `*`) matches the tag (RFC 9110, 13.1.2). */
@@ -27,7 +22,8 @@ export function conditional(
   tag: string,
   content: string | Buffer,
 ) {
-  reply.header('ETag', encodedTag(tag, encodingFor(request, reply, content)));
+  // Weak for a compressed response: a strong tag identifies bytes.
+  reply.header('ETag', encodingFor(request, reply, content) === null ? tag : `W/${tag}`);
   if (!matchesTag(request, tag)) return content;
   reply.code(304).removeHeader('Content-Type').removeHeader('Content-Length');
   return undefined;
