@@ -35,15 +35,12 @@ type HealthOptions = {
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
   const method = ['GET', 'HEAD'];
   app.route({ method, url: '/healthz', handler: async () => ({ status: 'ok' }) });
-  const findProblem = shared(
-    async () => (await findDatabaseProblem(options)) ?? (await findLag(options)),
-  );
-
+  const findShared = shared(() => findProblem(options));
   app.route({
     method,
     url: '/readyz',
     handler: async (_request, reply) => {
-      const problem = await findProblem();
+      const problem = await findShared();
       return problem === null
         ? { status: 'ok' }
         : reply.code(503).send({ status: 'unavailable', problem });
@@ -62,32 +59,21 @@ function shared<Result>(check: () => Promise<Result>): () => Promise<Result> {
   };
 }
 
-const isSilent = 'Postgres does not respond';
-
-/** Uses the connections of key checks, because slow lists may occupy all others. */
-function findDatabaseProblem({
-  keyDatabase,
-  rights,
-  databaseSilenceMs,
-}: HealthOptions): Promise<string | null> {
-  const finding = findTableProblem(keyDatabase, rights);
-  return waitForPostgres(keyDatabase, finding, databaseSilenceMs).then(
-    (found) => found?.message ?? null,
-    () => isSilent,
-  );
-}
-
-/** Compares with the clock of Postgres, by which the instants of the data are stated. */
-async function findLag(options: HealthOptions): Promise<string | null> {
-  const { keyDatabase, databaseSilenceMs, readyMaxLagMs } = options;
-  const asOf = options.oldestAsOf();
-  if (readyMaxLagMs === 0 || asOf === null) return null;
-  const reading = firstRow<{ now: bigint }>(
-    keyDatabase,
-    sql`select ${raw(microsecondsOf('now()'))} as now`,
-  );
+/**
+ * Uses the connections of key checks, because slow lists may occupy all others. Compares with the
+ * clock of Postgres, by which the instants of the data are stated.
+ */
+async function findProblem(options: HealthOptions): Promise<string | null> {
+  const { keyDatabase, rights, databaseSilenceMs, readyMaxLagMs } = options;
+  const wait = <Result>(work: Promise<Result>) =>
+    waitForPostgres(keyDatabase, work, databaseSilenceMs);
   try {
-    const row = await waitForPostgres(keyDatabase, reading, databaseSilenceMs);
+    const found = await wait(findTableProblem(keyDatabase, rights));
+    if (found !== null) return found.message;
+    const asOf = options.oldestAsOf();
+    if (readyMaxLagMs === 0 || asOf === null) return null;
+    const now = sql`select ${raw(microsecondsOf('now()'))} as now`;
+    const row = await wait(firstRow<{ now: bigint }>(keyDatabase, now));
     const lagMs = Number((row?.now ?? asOf) - asOf) / 1000;
     if (lagMs <= readyMaxLagMs) return null;
     return (
@@ -95,6 +81,6 @@ async function findLag(options: HealthOptions): Promise<string | null> {
       `READY_MAX_LAG_SECONDS allows ${readyMaxLagMs / 1000} s`
     );
   } catch {
-    return isSilent;
+    return 'Postgres does not respond';
   }
 }
