@@ -1,3 +1,4 @@
+import { readdirSync, rmSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { decodeId } from '../../src/domain/public-id.ts';
@@ -30,17 +31,17 @@ const isStoreFile = (name: string): boolean =>
 
 export const isUnfinishedBase = (name: string): boolean => name.startsWith('base.unfinished.');
 
-/** Removes the bases and logs that CURRENT does not name. Call it while nothing is built. */
-export async function removeUnusedFiles(
+/** Removes the bases and logs that CURRENT does not name, at once: call it while nothing is built. */
+export function removeUnusedFiles(
   directory: string,
   { base, log, replacedLogs }: Current,
   isToStay: (name: string) => boolean = () => false,
-): Promise<void> {
+): void {
   const named = new Set([base, log, ...replacedLogs.map((replaced) => replaced.log)]);
-  for (const name of await readdir(directory)) {
+  for (const name of readdirSync(directory)) {
     if (!isStoreFile(name) || named.has(name) || isToStay(name)) continue;
     // Also a folder that replaced a file.
-    await rm(join(directory, name), { force: true, recursive: true });
+    rmSync(join(directory, name), { force: true, recursive: true });
   }
 }
 

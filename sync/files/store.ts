@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Database } from '../../src/postgres/pool.ts';
 import { replaceFile } from '../../src/process/replace-file.ts';
@@ -51,6 +52,8 @@ export function createFileStore(options: FileStoreOptions): FileStore {
   const retention = { ...noRetention, ...options };
   const logs = new Map<bigint, PublishedLog>();
   const unsynced = new Set<string>();
+  /** A kill may have left files of builds in the folders of these organizations. */
+  const unchecked = new Set<bigint>();
   const directoryOf = (id: bigint) => organizationDirectory(dataDirectory, id);
 
   const appendOne = (id: bigint, tick: number, lines: Buffer, records: number): void => {
@@ -65,15 +68,13 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     readTicks: async () => readTicks(dataDirectory),
 
     async recover(id, published) {
-      const isFirst = !logs.has(id);
-      logs.delete(id);
-      const current = readPublished(directoryOf(id));
+      if (!logs.delete(id)) unchecked.add(id);
+      const directory = directoryOf(id);
+      const current = readPublished(directory);
       if (current === null) return;
-      // Of builds that a kill has ended. A load that was interrupted resumes.
-      if (isFirst) await removeUnusedFiles(directoryOf(id), current, isUnfinishedBase);
       // Readers may have damaged files open, so what these show stays known.
       logs.set(id, { current, end: emptyLog, isDamaged: true });
-      logs.set(id, { current, end: recoverPublished(directoryOf(id), current, published) });
+      logs.set(id, { current, end: recoverPublished(directory, current, published) });
     },
 
     storedOf(id) {
@@ -127,7 +128,15 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       await removeOrganizationFolder(dataDirectory, id);
     },
 
-    async cleanUp(shard, isInUse) {
+    async cleanUp(shard, isInUse, isBuilding) {
+      for (const id of unchecked) {
+        const log = logs.get(id);
+        if (log === undefined || isBuilding(id)) continue;
+        unchecked.delete(id);
+        // A load that was interrupted resumes.
+        removeUnusedFiles(directoryOf(id), log.current, isUnfinishedBase);
+        await setImmediate();
+      }
       for (const [id, log] of logs) {
         const { replacedLogs } = log.current;
         const retained = retainedLogs(replacedLogs, retention);
@@ -152,7 +161,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       logs.set(id, { current: next, end });
       unsynced.add(path);
       for (const { log } of [...replacedLogs, next]) unsynced.add(join(directory, log));
-      await removeUnusedFiles(directory, next);
+      removeUnusedFiles(directory, next);
     },
 
     close: async () => {},

@@ -67,7 +67,11 @@ export type Store = {
   /** Removes a deleted organization. */
   remove(organizationId: bigint): Promise<void>;
   /** Removes unused data, such as organizations that were deleted while no worker ran. */
-  cleanUp(shard: Shard, isInUse: (organizationId: bigint) => boolean): Promise<void>;
+  cleanUp(
+    shard: Shard,
+    isInUse: (organizationId: bigint) => boolean,
+    isBuilding: (organizationId: bigint) => boolean,
+  ): Promise<void>;
   close(): Promise<void>;
 };
 

@@ -54,8 +54,14 @@ export function createMaintenance(options: {
     await pruneChangeLog(database, replication.reader, snapshots, signal);
   };
 
+  const cleanUp = (): Promise<void> =>
+    store
+      .cleanUp(shard, (id) => organizations.has(id), builds.isBuilding)
+      .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now'));
+
   return {
     syncAndPrune,
+    cleanUp,
 
     /** Starts what is due beside the polls: the disk, and deleting millions of entries, may take seconds. */
     startDue(): void {
@@ -69,13 +75,7 @@ export function createMaintenance(options: {
           );
         });
       }
-      if (isCleanUpDue()) {
-        void queue.add(() =>
-          store
-            .cleanUp(shard, (id) => organizations.has(id))
-            .catch((error) => log.debug({ err: error }, 'cannot remove unused purchases now')),
-        );
-      }
+      if (isCleanUpDue()) void queue.add(cleanUp);
     },
 
     settled: () => queue.onIdle(),

@@ -191,6 +191,7 @@ export function createWorker(options: WorkerOptions): Worker {
       });
       if (messages.length > 0) throw new OperatorError(messages.join('\n'));
       await maintenance.syncAndPrune();
+      await maintenance.cleanUp();
     },
 
     repairsFor,
