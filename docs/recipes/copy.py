@@ -3,31 +3,26 @@ import json, os, urllib.error, urllib.request
 
 def get(path, headers={}):
     url = "http://127.0.0.1:3000/v1/purchases/" + path
-    request = urllib.request.Request(url, headers={"Authorization": "Bearer " + os.environ["KEY"], **headers})
-    return urllib.request.urlopen(request)
+    headers = {"Authorization": "Bearer " + os.environ["KEY"], **headers}
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers))
 
-copy = json.load(open("copy.json")) if os.path.exists("copy.json") else {}
-has_more = True
-try:
-    while has_more:
-        try:
-            response = get("changes?limit=1000" + ("&cursor=" + copy["cursor"] if copy else ""))
-        except urllib.error.HTTPError as error:
-            if json.load(error)["error"].get("param") != "cursor":
-                raise
-            copy = {}
-            continue
-        page = json.load(response)
-        if not copy:
-            shown = {"X-Min-Data-As-Of": response.headers["X-Data-As-Of"]}
-            rows = map(json.loads, get("export?format=ndjson", shown))
-            copy["purchases"] = {row["id"]: row for row in rows}
-        for purchase in page["data"]:
-            copy["purchases"].pop(purchase["id"], None)
-            if not purchase.pop("deleted"):
-                copy["purchases"][purchase["id"]] = purchase
-        copy["cursor"], has_more = page["next_cursor"], page["has_more"]
-finally:
-    with open("copy.part", "w") as file:
-        json.dump(copy, file)
-    os.rename("copy.part", "copy.json")
+if os.path.exists("copy.json"):
+    copy = json.load(open("copy.json"))
+else:
+    start = get("changes")
+    rows = map(json.loads, get("export?format=ndjson", {"X-Min-Data-As-Of": start.headers["X-Data-As-Of"]}))
+    copy = {"cursor": json.load(start)["next_cursor"], "purchases": {row["id"]: row for row in rows}}
+page = {"has_more": True}
+while page["has_more"]:
+    try:
+        page = json.load(get("changes?limit=1000&cursor=" + copy["cursor"]))
+    except urllib.error.HTTPError as error:
+        if error.code == 409 and "Retry-After" not in error.headers:
+            os.remove("copy.json")
+        raise
+    copy["purchases"].update((each["id"], each) for each in page["data"])
+    copy["cursor"] = page["next_cursor"]
+copy["purchases"] = {key: each for key, each in copy["purchases"].items() if not each.pop("deleted", False)}
+with open("copy.part", "w") as file:
+    json.dump(copy, file)
+os.rename("copy.part", "copy.json")
