@@ -149,7 +149,7 @@ describe('a worker', () => {
     await replica.add(100);
     const options = { maxWriters: 3 };
     for (let start = 0; start < 5; start += 1) {
-      const worker = await replica.openSynced(options);
+      const worker = await replica.openSynced();
       await replica.change(`id % 5 <= ${start}`);
       await replica.delete(`id % 20 = ${start}`);
       await worker.once([replica.id]).finally(() => worker.close());
