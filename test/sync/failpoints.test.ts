@@ -96,7 +96,7 @@ async function write({ markers }: Pair, database: Database, activity: Activity):
     join: [0.3 * maxTickChanges, 0.3 * maxTickChanges],
     load: [1, 1],
     'catch up': [1, maxTickChanges],
-    compaction: [0.2 * maxLogRecords, 0.2 * maxLogRecords],
+    compaction: [0.3 * maxLogRecords, 0.3 * maxLogRecords],
   };
   for (const [marker, opposite] of [
     [one, other],
