@@ -5,6 +5,7 @@ import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { inTransaction } from '../../duckdb/transaction.ts';
 import { createDeltaLayout, supersededColumns } from '../layout.ts';
+import { quarterHourOf } from '../quarter-hours.ts';
 import type { StoreCatalogs } from '../relations.ts';
 import {
   createDictionaryKeys,
@@ -65,17 +66,15 @@ export async function createDelta(
     if (isReplayed) await replay(connection, catalogs, path, lines);
     const hasEntries = isReplayed || catalogs.base !== emptyBase;
     const nextKeys = hasEntries ? await readNextKeys(connection, catalogs) : firstKeys();
+    const earliest = await earliestOf(connection, catalogs.base);
     const delta = {
       catalogs,
       dictionaryKeys: createDictionaryKeys(catalogs, nextKeys),
-      previousChanges: createPreviousChanges(catalogs),
+      previousChanges: createPreviousChanges(catalogs, quarterHourOf(earliest[0] ?? otherwise)),
     };
     const replayed = isReplayed ? await readApplied(connection, catalogs) : null;
     const changed = isReplayed ? [] : decodeRecords(read());
-    const near = [
-      ...(await earliestOf(connection, catalogs.base)),
-      ...(replayed?.instants ?? instantsOf(changed)),
-    ];
+    const near = [...earliest, ...(replayed?.instants ?? instantsOf(changed))];
     const placeholder = encodePlaceholder(near[0] ?? otherwise);
     const written = await writeChanges(connection, delta, changed, placeholder);
     return { delta, applied: replayed ?? written };

@@ -2,7 +2,6 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
-import { creationQuarter } from '../quarter-hours.ts';
 import type { StoreCatalogs } from '../relations.ts';
 import {
   columnDefinitions,
@@ -28,11 +27,14 @@ export type PreviousChanges = {
 /** If more purchases than these have been changed, the table is made anew. */
 const maxChanged = 500;
 
-export function createPreviousChanges(catalogs: StoreCatalogs): PreviousChanges {
+/** `firstQuarter` is the quarter of an hour of the base's earliest purchase. */
+export function createPreviousChanges(
+  catalogs: StoreCatalogs,
+  firstQuarter: number,
+): PreviousChanges {
   const table = `${catalogs.delta}.previous_change`;
   /** Since the table was made; null if it has to be made. */
   let changed: Set<bigint> | null = null;
-  let none: number | null = null;
 
   /** Those of changed purchases, or of all changes. */
   const customersOf = async (
@@ -57,7 +59,6 @@ export function createPreviousChanges(catalogs: StoreCatalogs): PreviousChanges 
 
     async update(connection) {
       if (changed?.size === 0) return;
-      none ??= await quarterBeforeAll(connection, catalogs);
       const customers = await customersOf(connection, changed);
       if (changed === null) {
         await connection.run(`create or replace table ${table} (${columnDefinitions})`);
@@ -67,21 +68,11 @@ export function createPreviousChanges(catalogs: StoreCatalogs): PreviousChanges 
         );
       }
       if (customers.length > 0) {
-        const rows = await differencesOf(connection, catalogs, customers, none);
+        const rows = await differencesOf(connection, catalogs, customers, firstQuarter - 1);
         const target = { catalog: catalogs.delta, table: 'previous_change' };
         await appendColumns(connection, target, columnTypes, rows);
       }
       changed = new Set();
     },
   };
-}
-
-/** What purchases of a base have in place of the quarter of a previous purchase if there is none. */
-async function quarterBeforeAll(
-  connection: DuckDBConnection,
-  { base }: StoreCatalogs,
-): Promise<number> {
-  const first = sql`select min(${raw(creationQuarter.name)}) - 1 from ${raw(base)}.purchase`;
-  const [row] = await queryRows(connection, first);
-  return row?.[0] as number;
 }
