@@ -6,6 +6,7 @@ import {
   type DuckDBValue,
   INTEGER,
   TIMESTAMP,
+  TINYINT,
   VARCHAR,
 } from '@duckdb/node-api';
 import { type PurchaseColumn, type PurchaseRow, purchaseColumns } from '../../domain/purchase.ts';
@@ -27,9 +28,15 @@ const typesByName: Readonly<Record<string, DuckDBType>> = {
   bigint: BIGINT,
   integer: INTEGER,
   timestamp: TIMESTAMP,
+  tinyint: TINYINT,
   varchar: VARCHAR,
 };
-export const encodedTypes = encodedColumns.map(({ type }) => typesByName[type] as DuckDBType);
+
+/** The types of columns, for appending to their table. */
+export const typesOf = (columns: readonly { readonly type: string }[]): DuckDBType[] =>
+  columns.map(({ type }) => typesByName[type] as DuckDBType);
+
+export const encodedTypes = typesOf(encodedColumns);
 
 /**
  * Encodes rows as columns of the table `purchase`, and extends the dictionaries. Looking up keys here

@@ -1,19 +1,11 @@
-import {
-  BIGINT,
-  type DuckDBConnection,
-  DuckDBTimestampValue,
-  type DuckDBType,
-  type DuckDBValue,
-  INTEGER,
-  TIMESTAMP,
-  TINYINT,
-} from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBTimestampValue, type DuckDBValue } from '@duckdb/node-api';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { streamChunks } from '../../duckdb/connection.ts';
 import { labelKey } from '../layout.ts';
 import { previousQuarters } from '../previous-purchases.ts';
 import { creationQuarter } from '../quarter-hours.ts';
 import type { StoreCatalogs } from '../relations.ts';
+import { typesOf } from './encode.ts';
 
 const quarter = creationQuarter.name;
 const status = labelKey('payment_status');
@@ -21,18 +13,18 @@ const ofAny = previousQuarters.ofAny.name;
 const ofStatus = previousQuarters.ofStatus.name;
 
 /** Of the table `previous_change`. */
-const columns: readonly (readonly [name: string, sqlType: string, type: DuckDBType])[] = [
-  ['sign', 'tinyint', TINYINT],
-  ['customer_key', 'integer', INTEGER],
-  [status, 'integer', INTEGER],
-  [quarter, 'integer', INTEGER],
-  ['created_at', 'timestamp', TIMESTAMP],
-  ['id', 'bigint', BIGINT],
-  [ofAny, 'integer', INTEGER],
-  [ofStatus, 'integer', INTEGER],
-];
-export const columnDefinitions = columns.map(([name, type]) => `${name} ${type} not null`).join();
-export const columnTypes = columns.map(([, , type]) => type);
+const columns = [
+  { name: 'sign', type: 'tinyint' },
+  { name: 'customer_key', type: 'integer' },
+  { name: status, type: 'integer' },
+  creationQuarter,
+  { name: 'created_at', type: 'timestamp' },
+  { name: 'id', type: 'bigint' },
+  previousQuarters.ofAny,
+  previousQuarters.ofStatus,
+] as const;
+export const columnDefinitions = columns.map(({ name, type }) => `${name} ${type} not null`).join();
+export const columnTypes = typesOf(columns);
 
 /** The rows of the table `previous_change` of these customers, by column. `none` is as in the base. */
 export async function differencesOf(
