@@ -7,11 +7,7 @@ import {
   type PurchaseSums,
   type PurchaseTimeSeries,
 } from '../../domain/purchase-engine.ts';
-import {
-  isUnfiltered,
-  labelOfDimension,
-  type PurchaseTimeSeriesQuery,
-} from '../../domain/purchase-query.ts';
+import { labelOfDimension, type PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
@@ -21,7 +17,7 @@ import { firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './period-rows.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
-import { purchaseStats } from './stats.ts';
+import { doStatsReadFirsts, purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
 export async function purchaseTimeSeries(
@@ -53,12 +49,14 @@ export async function purchaseTimeSeries(
   });
 }
 
-/** Whether a time series reads the table `previous_change`. */
+/** Whether a time series reads the table `previous_change`; with groups, only its statistics do. */
 export const doesTimeSeriesReadFirsts = (
   generation: Generation,
-  { filters, groupBy }: PurchaseTimeSeriesQuery,
+  query: PurchaseTimeSeriesQuery,
 ): boolean =>
-  !(groupBy !== undefined && isUnfiltered(filters)) && firstPurchases(generation, filters) !== null;
+  query.groupBy === undefined
+    ? firstPurchases(generation, query.filters) !== null
+    : doStatsReadFirsts(generation, query);
 
 /** One statement reads the base: the periods have all sums, and the range unless it may be too long. */
 async function withoutGroups(
