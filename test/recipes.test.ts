@@ -172,7 +172,7 @@ describe('the recipes', () => {
       const copied = async () => {
         await run(...command, options);
         const copy = JSON.parse(await readFile(join(newDirectory, 'copy.json'), 'utf8'));
-        return new Map(Object.entries(copy.purchases));
+        return new Map(copy.data.map((row: { id: string }) => [row.id, row]));
       };
       const expected = () => purchasesById(database.pool, organization);
       const worker = await createTestWorker(database.pool, join(directory, 'data'));

@@ -7,22 +7,21 @@ def get(path, headers={}):
     return urllib.request.urlopen(urllib.request.Request(url, headers=headers))
 
 if os.path.exists("copy.json"):
-    copy = json.load(open("copy.json"))
+    page = json.load(open("copy.json"))
 else:
     start = get("changes")
-    rows = map(json.loads, get("export?format=ndjson", {"X-Min-Data-As-Of": start.headers["X-Data-As-Of"]}))
-    copy = {"cursor": json.load(start)["next_cursor"], "purchases": {row["id"]: row for row in rows}}
-page = {"has_more": True}
-while page["has_more"]:
+    lines = get("export?format=ndjson", {"X-Min-Data-As-Of": start.headers["X-Data-As-Of"]})
+    page = {"next_cursor": json.load(start)["next_cursor"], "data": list(map(json.loads, lines))}
+rows = {row["id"]: row for row in page["data"]}
+while page.get("has_more", True):
     try:
-        page = json.load(get("changes?limit=1000&cursor=" + copy["cursor"]))
+        page = json.load(get("changes?limit=1000&cursor=" + page["next_cursor"]))
     except urllib.error.HTTPError as error:
         if error.code == 409 and "Retry-After" not in error.headers:
             os.remove("copy.json")
         raise
-    copy["purchases"].update((each["id"], each) for each in page["data"])
-    copy["cursor"] = page["next_cursor"]
-copy["purchases"] = {key: each for key, each in copy["purchases"].items() if not each.pop("deleted", False)}
+    rows.update((row["id"], row) for row in page["data"])
+data = [row for row in rows.values() if not row.pop("deleted", False)]
 with open("copy.part", "w") as file:
-    json.dump(copy, file)
+    json.dump({"next_cursor": page["next_cursor"], "data": data}, file)
 os.rename("copy.part", "copy.json")
