@@ -10,8 +10,8 @@ import {
 } from '../../src/purchase-store/layout.ts';
 import { createBases, openStore } from '../../src/purchase-store/open-store.ts';
 import { previousQuarters } from '../../src/purchase-store/previous-purchases.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import { selectEntries } from '../../src/purchase-store/relations.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 
 /**
  * Attaches the purchases of an organization's last load as `catalog`: its base, or a copy of its log

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { readTicks } from '../../src/purchase-store/tick-file.ts';
+import { readTicks } from '../../src/purchase-store/published-tick.ts';
 import { coresOf, readUsage } from '../measure/process-usage.ts';
 import { decimal, mebibytes } from '../report/tables.ts';
 import { type Scope, withScope } from '../runner/scope.ts';

@@ -21,8 +21,8 @@ import {
 import { DamagedFiles } from './damaged-files.ts';
 import { layoutVersion } from './layout.ts';
 import { DamagedLogError } from './log.ts';
+import { createTickReader } from './published-tick.ts';
 import { shownWatermark } from './shown.ts';
-import { createTickReader } from './tick-file.ts';
 
 /** Of each organization: what CURRENT says, and the end of the published batches that was found last. */
 const maxOrganizations = 10_000;

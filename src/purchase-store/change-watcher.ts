@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createWaiters, type Waiters } from '../domain/waiters.ts';
 import { currentFile, organizationDirectory, stampOf } from './current.ts';
-import type { TickReader } from './tick-file.ts';
+import type { TickReader } from './published-tick.ts';
 
 /** A request waits for changes of its organization after the end of its log. */
 export type Wanted = {

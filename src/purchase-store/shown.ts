@@ -1,5 +1,5 @@
 import type { Current } from './current.ts';
-import type { TickFile, TickWatermark } from './tick-file.ts';
+import type { TickFile, TickWatermark } from './published-tick.ts';
 
 /**
  * What an organization shows: the published tick, if it is of the same history of the same database,

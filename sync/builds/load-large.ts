@@ -9,9 +9,9 @@ import { currentPurchases, type StoreCatalogs } from '../../src/purchase-store/r
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import type { FileStore } from '../files/file-store.ts';
 import { createLog, visibleAtOnce } from '../files/log-files.ts';
-import type { FileStore } from '../files/store.ts';
-import type { Organization } from '../tick/organizations.ts';
+import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import { fileContent } from '../verification/file-content.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';

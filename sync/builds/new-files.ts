@@ -2,10 +2,10 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { currentOf, type FileStore } from '../files/file-store.ts';
 import { createLog, type NewLog } from '../files/log-files.ts';
 import { replacedLogs } from '../files/replaced-logs.ts';
-import { currentOf, type FileStore } from '../files/store.ts';
-import type { Organization } from '../tick/organizations.ts';
+import type { Organization } from '../tick/organization-phases.ts';
 import type { ChangeGap, Prepared } from '../tick/store.ts';
 
 /** Files that are not published yet. */

@@ -11,18 +11,18 @@ import type { Builder, BuildOptions } from '../builds/builder.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import type { Organization } from '../tick/organizations.ts';
+import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import { requireEqual, requireTotals } from '../verification/verify.ts';
 import { type Batch, copyChanges, insertCurrent, insertSuperseded } from './changes.ts';
 import { dropLoad } from './clean-up.ts';
+import type { ClickHouseStore } from './clickhouse-store.ts';
 import { contentOf } from './content.ts';
 import { currentPurchases } from './current-purchases.ts';
 import { createGap, type FeedGap, noGap } from './feed.ts';
 import { loadPurchases } from './load.ts';
 import { type LoadDescription, merge } from './merge.ts';
 import { newLoad, newWriter } from './names.ts';
-import type { ClickHouseStore } from './store.ts';
 
 type ClickHouseBuilderOptions = {
   readonly database: Database;

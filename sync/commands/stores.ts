@@ -7,8 +7,8 @@ import type { Shard } from '../../src/purchase-store/shard.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings/settings.ts';
 import type { Builder } from '../builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
+import { createFileStore } from '../files/file-store.ts';
 import { takeOwnership } from '../files/ownership.ts';
-import { createFileStore } from '../files/store.ts';
 import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
 import type { Store } from '../tick/store.ts';
 import type { PublishedContents } from '../verification/published-content.ts';
@@ -45,7 +45,7 @@ export async function openStore(
     // Loaded only here and below, because other installations do not need the client.
     const { openForWorker } = await import('../clickhouse/connection.ts');
     const { createClickHouseBuilder } = await import('../clickhouse/builder.ts');
-    const { createClickHouseStore } = await import('../clickhouse/store.ts');
+    const { createClickHouseStore } = await import('../clickhouse/clickhouse-store.ts');
     const clickhouse = openForWorker(server);
     const store = createClickHouseStore({ ...folder, clickhouse, shard, log, changesRetentionMs });
     const builder = createClickHouseBuilder(store, { database, clickhouse });

@@ -2,8 +2,8 @@ import { countChanges } from '../capture/change-log.ts';
 import { streamChanges } from '../capture/changes.ts';
 import { InsufficientLogError, readSince } from '../capture/log-sufficiency.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { completeGaps } from './change-gaps.ts';
-import { follow, type Organization, requireLoad } from './organizations.ts';
+import { completeGaps } from './feed-gaps.ts';
+import { follow, type Organization, requireLoad } from './organization-phases.ts';
 import type { Prepared } from './store.ts';
 import {
   leaveAfter,

@@ -1,7 +1,7 @@
+import { type PublishedTick, readBootId } from '../../src/purchase-store/published-tick.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
-import { type PublishedTick, readBootId } from '../../src/purchase-store/tick-file.ts';
 import type { Watermark } from '../capture/watermark.ts';
-import { type Organizations, shownBeside, showTick } from './organizations.ts';
+import { type Organizations, shownBeside, showTick } from './organization-phases.ts';
 import type { Store } from './store.ts';
 
 export type Publication = ReturnType<typeof createPublication>;

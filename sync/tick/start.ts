@@ -1,9 +1,9 @@
 import sql, { raw } from 'sql-template-tag';
 import { type Database, withSnapshot } from '../../src/postgres/pool.ts';
 import { sourceIdentity } from '../../src/postgres/source-identity.ts';
+import { newestTick } from '../../src/purchase-store/published-tick.ts';
 import { isOfShard, type Shard, shardName } from '../../src/purchase-store/shard.ts';
 import { shownWatermark } from '../../src/purchase-store/shown.ts';
-import { newestTick } from '../../src/purchase-store/tick-file.ts';
 import { confirmSnapshot } from '../capture/history-token.ts';
 import { whyUnreadableSince } from '../capture/log-sufficiency.ts';
 import { takeSnapshot } from '../capture/snapshot.ts';
@@ -16,7 +16,7 @@ import {
   type Organizations,
   otherSource,
   requireLoad,
-} from './organizations.ts';
+} from './organization-phases.ts';
 import { createPublication, type Publication } from './publication.ts';
 import type { Store } from './store.ts';
 

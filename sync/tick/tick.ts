@@ -13,7 +13,7 @@ import {
   leave,
   type Organization,
   type Organizations,
-} from './organizations.ts';
+} from './organization-phases.ts';
 import type { Publication } from './publication.ts';
 import type { Store } from './store.ts';
 

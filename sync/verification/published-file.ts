@@ -12,8 +12,8 @@ import {
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { DamagedLogError } from '../../src/purchase-store/log.ts';
 import { createBases, type OpenStore, openStore } from '../../src/purchase-store/open-store.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import { shownWatermark } from '../../src/purchase-store/shown.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 import { databaseOf } from '../capture/watermark.ts';
 import { fileContent } from './file-content.ts';
 import {

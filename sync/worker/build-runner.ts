@@ -5,10 +5,10 @@ import type { Builder, BuildOptions, BuildProgress } from '../builds/builder.ts'
 import type { WorkerMetrics } from '../metrics/metrics.ts';
 import type { OrganizationReport, OrganizationState } from '../status/worker-state.ts';
 import { joinPrepared } from '../tick/join.ts';
-import type { Organization } from '../tick/organizations.ts';
+import type { Organization } from '../tick/organization-phases.ts';
 import type { Prepared } from '../tick/store.ts';
 import type { Replication } from './replication.ts';
-import { idleStates, type Reports } from './reports.ts';
+import { idleStates, type Reports } from './status-reports.ts';
 
 type BuildKind = 'load' | 'catch up' | 'compact';
 

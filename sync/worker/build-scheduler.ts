@@ -1,13 +1,13 @@
 import { InsufficientLogError } from '../capture/log-sufficiency.ts';
 import { isDataError, isFileDamage } from '../failure.ts';
-import { exceptionsOf, type Organization, requireLoad } from '../tick/organizations.ts';
+import { exceptionsOf, type Organization, requireLoad } from '../tick/organization-phases.ts';
 import { type BuildRunnerOptions, createBuildRunner } from './build-runner.ts';
-import type { Failures } from './failures.ts';
+import type { Retries } from './retries.ts';
 
 export type BuildScheduler = ReturnType<typeof createBuildScheduler>;
 
 type BuildSchedulerOptions = BuildRunnerOptions & {
-  readonly failures: Failures;
+  readonly retries: Retries;
   /** Changes since a load or compaction beyond which the next one is due. Smaller in tests. */
   readonly maxLogRecords?: number | undefined;
   /** A build has found that published files are damaged. */
@@ -20,7 +20,7 @@ const minChangedShare = 0.02;
 
 /** Decides when organizations are built. */
 export function createBuildScheduler(options: BuildSchedulerOptions) {
-  const { builder, failures, metrics, signal, onDamage } = options;
+  const { builder, retries, metrics, signal, onDamage } = options;
   const { maxLogRecords = defaultMaxLogRecords } = options;
   const { context, organizations } = options.replication;
   const runner = createBuildRunner(options);
@@ -34,7 +34,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       await runner.load(group, reason);
       for (const { id } of group) {
         requested.delete(id);
-        failures.succeeded('build', id);
+        retries.succeeded('build', id);
       }
     } catch (error) {
       if (!signal.aborted) loadFailed(group, error);
@@ -48,20 +48,20 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       return;
     }
     metrics.failed('load');
-    for (const { id } of group) failures.failed('build', id, error);
+    for (const { id } of group) retries.failed('build', id, error);
   };
 
   const catchUp = async (organization: Organization): Promise<void> => {
     const { id, reason } = organization;
     try {
       await runner.catchUp(organization, reason ?? 'many changes');
-      failures.succeeded('build', id);
+      retries.succeeded('build', id);
     } catch (error) {
       if (error instanceof InsufficientLogError) requireLoad(organization, error.reason);
       else if (!signal.aborted) {
         if (isFileDamage(error)) onDamage(id);
         metrics.failed('changes');
-        failures.failed('build', id, error);
+        retries.failed('build', id, error);
       }
     }
   };
@@ -70,12 +70,12 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     const { id } = organization;
     try {
       await runner.compact(organization, reason);
-      failures.succeeded('compaction', id);
+      retries.succeeded('compaction', id);
     } catch (error) {
       if (signal.aborted) return;
       if (isFileDamage(error)) onDamage(id);
       metrics.failed('compact');
-      failures.failed('compaction', id, error);
+      retries.failed('compaction', id, error);
       options.reports.clear(id);
     }
   };
@@ -85,7 +85,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
     void load(group, reason).catch(() => {});
 
   const isDue = ({ id }: Organization) =>
-    runner.runningOf(id) === null && failures.isDue('build', id);
+    runner.runningOf(id) === null && retries.isDue('build', id);
 
   return {
     /** Queues the builds of organizations that need one, and are not building or pausing. */
@@ -118,7 +118,7 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       if (organization === undefined || size === null || runner.runningOf(id) !== null) return;
       const { changes, purchases } = size;
       if (changes <= Math.max(maxLogRecords, purchases * minChangedShare)) return;
-      if (failures.isDue('compaction', id)) void compact(organization, `${changes} changes`);
+      if (retries.isDue('compaction', id)) void compact(organization, `${changes} changes`);
     },
 
     /**

@@ -3,11 +3,11 @@ import type { Logger } from 'pino';
 import type { Database } from '../../src/postgres/pool.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { pruneChangeLog } from '../capture/change-log.ts';
-import { exceptionsOf } from '../tick/organizations.ts';
+import { exceptionsOf } from '../tick/organization-phases.ts';
 import type { Store } from '../tick/store.ts';
 import type { BuildScheduler } from './build-scheduler.ts';
 import type { Replication } from './replication.ts';
-import type { Reports } from './reports.ts';
+import type { Reports } from './status-reports.ts';
 import { every } from './timers.ts';
 
 const syncIntervalMs = 5_000;

@@ -7,7 +7,11 @@ import { pollChangeLog, removeForeignEntries, retainChangeLog } from '../capture
 import { isDataError } from '../failure.ts';
 import type { ObservedWorker, WorkerMetrics } from '../metrics/metrics.ts';
 import { joinBehind } from '../tick/join.ts';
-import { exceptionsOf, type Organization, type Organizations } from '../tick/organizations.ts';
+import {
+  exceptionsOf,
+  type Organization,
+  type Organizations,
+} from '../tick/organization-phases.ts';
 import type { Publication } from '../tick/publication.ts';
 import { refreshOrganizations, startPublication } from '../tick/start.ts';
 import type { Store } from '../tick/store.ts';
@@ -18,8 +22,8 @@ import {
   type TickContext,
   type TickResult,
 } from '../tick/tick.ts';
-import type { Failures } from './failures.ts';
-import type { Reports } from './reports.ts';
+import type { Retries } from './retries.ts';
+import type { Reports } from './status-reports.ts';
 import { every } from './timers.ts';
 
 export type Replication = ReturnType<typeof createReplication>;
@@ -32,7 +36,7 @@ type ReplicationOptions = {
   readonly maxTickChanges?: number | undefined;
   readonly isBuilding: (organizationId: bigint) => boolean;
   readonly reports: Reports;
-  readonly failures: Failures;
+  readonly retries: Retries;
   readonly metrics: WorkerMetrics;
   readonly log: Logger;
   readonly signal: AbortSignal;
@@ -42,7 +46,7 @@ const organizationsIntervalMs = 500;
 
 /** Publishes the changes of all organizations that follow, and makes others follow again. */
 export function createReplication(options: ReplicationOptions) {
-  const { database, store, shard, isBuilding, reports, failures, metrics, log, signal } = options;
+  const { database, store, shard, isBuilding, reports, retries, metrics, log, signal } = options;
   const { maxTickChanges = defaultMaxTickChanges } = options;
   /** The name under which this worker retains the change log. */
   const reader = `${options.dataFolderId} ${shard.number}/${shard.of}`;
@@ -62,7 +66,7 @@ export function createReplication(options: ReplicationOptions) {
 
   const onFailure = ({ id }: Organization, error: unknown): void => {
     metrics.failed('changes');
-    failures.failed('join', id, error);
+    retries.failed('join', id, error);
   };
 
   /** Throws before `start`. */
@@ -91,7 +95,7 @@ export function createReplication(options: ReplicationOptions) {
         continue;
       }
       organizations.delete(id);
-      failures.forget(id);
+      retries.forget(id);
       reports.clear(id);
       await store.remove(id);
       log.info({ organization: encodeId('organization', id) }, 'deleted, with its purchases');
@@ -131,7 +135,7 @@ export function createReplication(options: ReplicationOptions) {
     for (const organization of exceptionsOf(organizations)) {
       const { id, phase, shown } = organization;
       if (phase !== 'behind' || shown === null || isBuilding(id)) continue;
-      if (!failures.isDue('join', id)) continue;
+      if (!retries.isDue('join', id)) continue;
       groups.set(shown.snapshot, [...(groups.get(shown.snapshot) ?? []), organization]);
     }
     for (const group of groups.values()) await join(group);
@@ -145,7 +149,7 @@ export function createReplication(options: ReplicationOptions) {
       for (const { id, phase } of group) {
         if (phase !== 'following') continue;
         // A failure of a build is no failure of the join.
-        if (failures.succeeded('join', id)) reports.clear(id);
+        if (retries.succeeded('join', id)) reports.clear(id);
       }
     } catch (error) {
       if (signal.aborted) return;

@@ -3,7 +3,7 @@ import { encodeId } from '../../src/domain/public-id.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { describeFailure } from '../failure.ts';
-import { damagedFiles } from '../tick/organizations.ts';
+import { damagedFiles } from '../tick/organization-phases.ts';
 import type { Store } from '../tick/store.ts';
 import type { Repairs } from '../verification/repair.ts';
 import type { BuildScheduler } from './build-scheduler.ts';

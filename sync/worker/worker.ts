@@ -15,17 +15,17 @@ import {
   type WorkerMetrics,
 } from '../metrics/metrics.ts';
 import type { OrganizationReport } from '../status/worker-state.ts';
-import { exceptionsOf, type Organization } from '../tick/organizations.ts';
+import { exceptionsOf, type Organization } from '../tick/organization-phases.ts';
 import { reread } from '../tick/reread.ts';
 import type { Store } from '../tick/store.ts';
 import type { Repairs } from '../verification/repair.ts';
 import { type BuildScheduler, createBuildScheduler } from './build-scheduler.ts';
 import { type ContinuousVerification, verifyContinuously } from './continuous-verification.ts';
-import { createFailures } from './failures.ts';
 import { createMaintenance } from './maintenance.ts';
 import { createReplication } from './replication.ts';
-import { createReports, idleStates } from './reports.ts';
 import { createRequestHandlers } from './request-handlers.ts';
+import { createRetries } from './retries.ts';
+import { createReports, idleStates } from './status-reports.ts';
 import { every } from './timers.ts';
 
 export type WorkerOptions = {
@@ -93,8 +93,8 @@ export function createWorker(options: WorkerOptions): Worker {
     onReport,
     onFailure: metrics.failed,
   });
-  const failures = createFailures({ reports, log, onError });
-  const shared = { ...options, shard, metrics, reports, failures, signal };
+  const retries = createRetries({ reports, log, onError });
+  const shared = { ...options, shard, metrics, reports, retries, signal };
   const isBuilding = (id: bigint): boolean => builds.isBuilding(id);
   const replication = createReplication({ ...shared, isBuilding });
   const { organizations } = replication;
@@ -171,7 +171,7 @@ export function createWorker(options: WorkerOptions): Worker {
     async once(wanted) {
       await replication.start();
       // An earlier call may have failed.
-      failures.endPauses();
+      retries.endPauses();
       await replication.pollAndPublish(true);
       await replication.joinDue();
       // Each of them settles, or fails and pauses.

@@ -10,7 +10,10 @@ import { createClickHouseEngine } from '../../src/engines/clickhouse/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { createClickHouseBuilder } from '../../sync/clickhouse/builder.ts';
-import { type ClickHouseStoreOptions, createClickHouseStore } from '../../sync/clickhouse/store.ts';
+import {
+  type ClickHouseStoreOptions,
+  createClickHouseStore,
+} from '../../sync/clickhouse/clickhouse-store.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { createWorker, type Worker } from '../../sync/worker/worker.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';

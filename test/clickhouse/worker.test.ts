@@ -12,7 +12,7 @@ import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
-import type { Organization } from '../../sync/tick/organizations.ts';
+import type { Organization } from '../../sync/tick/organization-phases.ts';
 import {
   addACent,
   addCustomer,

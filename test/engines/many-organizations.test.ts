@@ -14,7 +14,7 @@ import { test } from '../support/fixtures.ts';
 import { purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
 import { runProgram } from '../support/program.ts';
-import { attachEmptyBase, publishFiles, publishTick } from '../support/store-files.ts';
+import { attachEmptyBase, publishFiles, publishTestTick } from '../support/store-files.ts';
 
 // Until a file is detached, DuckDB keeps information on its deleted rows in memory: here 1.5 MB of
 // each of the large files. The engine counts 1 MB for each small log, and keeps 18 of them open.
@@ -45,7 +45,7 @@ const it = test
       upsertLine(purchaseRow({ id: BigInt(index + 1) })),
     );
     for (const id of small) publishFiles(directory, id, recordsOf(lines));
-    publishTick(directory, 1);
+    publishTestTick(directory, 1);
     connection.closeSync();
     instance.closeSync();
     return directory;
@@ -150,7 +150,7 @@ describe('an engine with more organizations than files that it may open', () => 
       const lines = [upsertLine(purchaseRow({ id: BigInt(id) }))];
       publishFiles(directory, BigInt(id), recordsOf(lines));
     }
-    publishTick(directory, 1);
+    publishTestTick(directory, 1);
     const args = [directory, String(organizations)];
     const program = runProgram('test/support/count-purchases.ts', args, {}, { maxOpenFiles: 120 });
     onTestFinished(() => void program.child.kill('SIGKILL'));

@@ -6,14 +6,14 @@ import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import type { Generation } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
-import { createOrganizations } from '../../src/engines/duckdb/organizations.ts';
+import { createOrganizations } from '../../src/engines/duckdb/served-organizations.ts';
 import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, purchaseRow, recordsOf, upsertLine } from '../support/log-lines.ts';
 import { canListOpenFiles, openFilesUnder } from '../support/open-files.ts';
-import { publishFiles, publishTick } from '../support/store-files.ts';
+import { publishFiles, publishTestTick } from '../support/store-files.ts';
 import { duckdbOptions } from '../support/sync.ts';
 
 const [shop, other] = [1n, 2n];
@@ -74,7 +74,7 @@ describe('a query', () => {
   it('sees one version in all of its statements', async ({ newDirectory, served }) => {
     const { instance, organizations, shown, shownAt } = served;
     const log = publishFiles(newDirectory, shop, bought(1n, 2n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     await shown();
     const connection = await instance.connect();
     await organizations.use(shop, null, connection, async ({ generation, asOf }) => {
@@ -82,7 +82,7 @@ describe('a query', () => {
       for (const tick of [2, 3]) {
         const added = BigInt(tick + 1);
         log.append(recordsOf([deleteLine(1n), ...upserts(added)]), tick);
-        publishTick(newDirectory, tick);
+        publishTestTick(newDirectory, tick);
         expect(await shownAt(tick)).toContain(added);
         expect(await idsOf(connection, generation)).toEqual([1n, 2n]);
       }
@@ -97,11 +97,11 @@ describe('a query', () => {
     served: { shown, shownAt },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     await shown();
     for (let tick = 2; tick < 12; tick += 1) {
       log.append(bought(BigInt(tick)), tick);
-      publishTick(newDirectory, tick);
+      publishTestTick(newDirectory, tick);
       const queries = Array.from({ length: 6 }, () => shownAt(tick));
       const expected = Array.from({ length: tick }, (_, index) => BigInt(index + 1));
       for (const ids of await Promise.all(queries)) expect(ids).toEqual(expected);
@@ -113,13 +113,13 @@ describe('a query', () => {
     served: { shown },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     await shown();
     let tick = 1;
     const publish = () => {
       tick += 1;
       log.append(bought(BigInt(tick)), tick);
-      publishTick(newDirectory, tick);
+      publishTestTick(newDirectory, tick);
     };
     const publishing = setInterval(publish, 1);
     publish();
@@ -141,11 +141,11 @@ describe('a query', () => {
     served: { shown, shownAt },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     await shown();
     const deleted = Array.from({ length: 5_000 }, (_, index) => deleteLine(BigInt(index + 100)));
     log.append(recordsOf([...deleted, ...upserts(2n)]), 2);
-    publishTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2);
     expect(await shownAt(2)).toEqual([1n, 2n]);
   });
 
@@ -154,7 +154,7 @@ describe('a query', () => {
     served: { instance, organizations, shown },
   }) => {
     publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     const connection = await instance.connect();
     await organizations.use(shop, null, connection, async ({ generation }) => {
       publishFiles(newDirectory, shop, bought(5n), { tick: 1 });
@@ -171,15 +171,15 @@ describe('a batch of a tick that is not published', () => {
     served: { shown, shownAt, version },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     const before = await version();
     await shown();
     log.append(bought(2n), 3);
     expect((await shown()).ids).toEqual([1n]);
-    publishTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2);
     expect(await shownAt(2)).toEqual([1n]);
     expect(await version()).toEqual({ name: before?.name, asOf: 2n });
-    publishTick(newDirectory, 3);
+    publishTestTick(newDirectory, 3);
     expect(await shownAt(3)).toEqual([1n, 2n]);
     expect((await version())?.name).not.toBe(before?.name);
   });
@@ -189,10 +189,10 @@ describe('a batch of a tick that is not published', () => {
     served: { shown, shownAt },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     log.append(bought(2n), 2);
     expect(await shown()).toEqual({ ids: [1n], asOf: 1n });
-    publishTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2);
     expect(await shownAt(2)).toEqual([1n, 2n]);
   });
 
@@ -204,7 +204,7 @@ describe('a batch of a tick that is not published', () => {
     log.append(bought(2n), 2);
     log.append(bought(3n), 3);
     const synced = { tick: 2, asOf: 2n, snapshot: '1:1:', token: 'token', exceptions: {} };
-    publishTick(newDirectory, 3, { boot: 'an earlier start', synced });
+    publishTestTick(newDirectory, 3, { boot: 'an earlier start', synced });
     expect(await shown()).toEqual({ ids: [1n, 2n], asOf: 2n });
   });
 });
@@ -216,10 +216,10 @@ describe('the instant of an organization', () => {
   }) => {
     for (const id of [shop, other]) publishFiles(newDirectory, id, bought(id));
     const exception = { asOf: 3n, snapshot: '1:1:', token: 'token' };
-    publishTick(newDirectory, 5, { exceptions: { [String(shop)]: exception } });
+    publishTestTick(newDirectory, 5, { exceptions: { [String(shop)]: exception } });
     expect(await shown(shop)).toEqual({ ids: [shop], asOf: 3n });
     expect(await shown(other)).toEqual({ ids: [other], asOf: 5n });
-    publishTick(newDirectory, 6);
+    publishTestTick(newDirectory, 6);
     expect(await shownAt(6)).toEqual([shop]);
   });
 
@@ -227,10 +227,10 @@ describe('the instant of an organization', () => {
     newDirectory,
     served: { shown, shownAt },
   }) => {
-    publishTick(newDirectory, 5);
+    publishTestTick(newDirectory, 5);
     publishFiles(newDirectory, shop, bought(1n), { tick: 5, asOf: 4n });
     expect(await shown()).toEqual({ ids: [1n], asOf: 4n });
-    publishTick(newDirectory, 6);
+    publishTestTick(newDirectory, 6);
     expect(await shownAt(6)).toEqual([1n]);
   });
 
@@ -239,9 +239,9 @@ describe('the instant of an organization', () => {
     served: { shown, shownAt },
   }) => {
     publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 5);
+    publishTestTick(newDirectory, 5);
     expect((await shown()).asOf).toBe(5n);
-    publishTick(newDirectory, 3);
+    publishTestTick(newDirectory, 3);
     const first = async (id: bigint) => {
       publishFiles(newDirectory, id, bought(id));
       return (await shown(id)).asOf;
@@ -249,7 +249,7 @@ describe('the instant of an organization', () => {
     // Nothing has shown an instant of these organizations before.
     for (let id = other; (await first(id)) !== 3n; id += 1n);
     expect((await shown()).asOf).toBe(5n);
-    publishTick(newDirectory, 7);
+    publishTestTick(newDirectory, 7);
     expect(await shownAt(7)).toEqual([1n]);
   });
 });
@@ -278,11 +278,11 @@ describe('the version of an organization', () => {
   }) => {
     publishFiles(newDirectory, shop, bought(1n));
     const log = publishFiles(newDirectory, other, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     const [ofShop, ofOther] = [await version(shop), await version(other)];
     for (let tick = 2; tick < 5; tick += 1) {
       log.append(bought(BigInt(tick)), tick);
-      publishTick(newDirectory, tick);
+      publishTestTick(newDirectory, tick);
       await shownAt(tick, other);
       await shownAt(tick, shop);
       expect(await version(shop)).toEqual({ name: ofShop?.name, asOf: BigInt(tick) });
@@ -310,9 +310,9 @@ describe.skipIf(!canListOpenFiles)('the files of an organization', () => {
     served: { shown, shownAt },
   }) => {
     for (const id of [shop, other]) publishFiles(newDirectory, id, bought(id));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     expect(await shown(shop)).toEqual({ ids: [shop], asOf: 1n });
-    publishTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2);
     await shownAt(2);
     expect(openUnder(newDirectory, shop)).toHaveLength(1);
     expect(openUnder(newDirectory, other)).toEqual([]);
@@ -339,7 +339,7 @@ describe('an organization beyond the memory of open files', () => {
         openFilesUnder(organizationDirectory(newDirectory, id)).length > 0;
       const log = publishFiles(newDirectory, shop, bought(1n));
       publishFiles(newDirectory, other, bought(2n));
-      publishTick(newDirectory, 1);
+      publishTestTick(newDirectory, 1);
       const connection = await instance.connect();
       await organizations.use(shop, null, connection, async ({ generation }) => {
         expect((await shown(other)).ids).toEqual([2n]);
@@ -354,7 +354,7 @@ describe('an organization beyond the memory of open files', () => {
       expect([isOpen(shop), isOpen(other), isOpen(third)]).toEqual([false, false, true]);
       for (let tick = 2; tick < 5; tick += 1) {
         log.append(bought(BigInt(tick)), tick);
-        publishTick(newDirectory, tick);
+        publishTestTick(newDirectory, tick);
         expect(await shownAt(tick)).toContain(BigInt(tick));
         expect([isOpen(shop), isOpen(other)]).toEqual([true, false]);
         expect((await shown(other)).ids).toEqual([2n]);
@@ -378,7 +378,7 @@ describe('a damaged log', () => {
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
     publishFiles(newDirectory, other, bought(2n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     flip(log.path, 20);
     await expect(shown()).rejects.toBeInstanceOf(NoGenerationError);
     expect(await version()).toBeNull();
@@ -403,11 +403,11 @@ describe('a damaged log', () => {
     'is reported if it %s after it was opened',
     async ([_, damage], { newDirectory, served: { shown, version, reports } }) => {
       const log = publishFiles(newDirectory, shop, bought(1n));
-      publishTick(newDirectory, 1);
+      publishTestTick(newDirectory, 1);
       await shown();
       log.append(bought(2n), 2);
       damage(log.path);
-      publishTick(newDirectory, 2);
+      publishTestTick(newDirectory, 2);
       while ((await version()) !== null) await sleep(5);
       await expect(shown()).rejects.toBeInstanceOf(NoGenerationError);
       expect(reports()).toEqual(new Map([[shop, log.name]]));
@@ -419,7 +419,7 @@ describe('a damaged log', () => {
     served: { shown, reports },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     truncateSync(log.path, 0);
     await expect(shown()).rejects.toBeInstanceOf(NoGenerationError);
     expect(reports()).toEqual(new Map([[shop, log.name]]));
@@ -432,10 +432,10 @@ describe('a batch that cannot be applied', () => {
     served: { shown },
   }) => {
     const log = publishFiles(newDirectory, shop, bought(1n));
-    publishTick(newDirectory, 1);
+    publishTestTick(newDirectory, 1);
     await shown();
     log.append(recordsOf(['u\t2\n']), 2);
-    publishTick(newDirectory, 2);
+    publishTestTick(newDirectory, 2);
     let failure: unknown = null;
     while (failure === null) {
       const queries = await Promise.allSettled([shown(), shown()]);

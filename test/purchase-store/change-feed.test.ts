@@ -6,7 +6,7 @@ import { createChangeFeed } from '../../src/purchase-store/change-feed.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import { test } from '../support/fixtures.ts';
 import { deleteLine, recordsOf } from '../support/log-lines.ts';
-import { publishFiles, publishTick } from '../support/store-files.ts';
+import { publishFiles, publishTestTick } from '../support/store-files.ts';
 
 test('a damaged log has no changes, and is reported once', async ({
   newDirectory,
@@ -20,13 +20,13 @@ test('a damaged log has no changes, and is reported once', async ({
   });
   onTestFinished(() => feed.close());
   const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
-  publishTick(newDirectory, 1);
+  publishTestTick(newDirectory, 1);
   const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
   log.append(recordsOf([deleteLine(2n)]), 2);
   const content = readFileSync(log.path);
   content.writeUInt8(content.readUInt8(content.length - 20) ^ 1, content.length - 20);
   writeFileSync(log.path, content);
-  publishTick(newDirectory, 2);
+  publishTestTick(newDirectory, 2);
   const read = () => feed.read(shop, source, { after, limit: 10 }).catch((error) => error);
   while (!((await read()) instanceof UnknownPositionError)) await sleep(5);
   expect(await read()).toBeInstanceOf(UnknownPositionError);

@@ -8,8 +8,8 @@ import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { organizationDirectory, readCurrent } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import { shownWatermark } from '../../src/purchase-store/shown.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
 import { createTestDuckDBEngine } from './engines.ts';
 
 /** The instant that the published files show. */

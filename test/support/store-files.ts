@@ -11,9 +11,9 @@ import {
 } from '../../src/purchase-store/current.ts';
 import { createDelta } from '../../src/purchase-store/delta/delta.ts';
 import { createBaseLayout, layoutVersion } from '../../src/purchase-store/layout.ts';
+import { publishTick, readBootId, type TickFile } from '../../src/purchase-store/published-tick.ts';
 import type { StoreCatalogs } from '../../src/purchase-store/relations.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { readBootId, type TickFile, writeTick } from '../../src/purchase-store/tick-file.ts';
 import type { Records } from '../../sync/capture/records.ts';
 import { createLog, type NewLog } from '../../sync/files/log-files.ts';
 
@@ -68,13 +68,13 @@ export function publishFiles(
 }
 
 /** Publishes a tick that shows its number as instant. */
-export function publishTick(
+export function publishTestTick(
   dataDirectory: string,
   tick: number,
   options: Partial<TickFile> = {},
 ): void {
   const shown = { asOf: BigInt(tick), ...watermark };
-  writeTick(dataDirectory, {
+  publishTick(dataDirectory, {
     shard: everyOrganization,
     tick,
     ...shown,

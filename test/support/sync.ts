@@ -7,7 +7,11 @@ import type { Database } from '../../src/postgres/pool.ts';
 import type { Builder } from '../../sync/builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../../sync/builds/file-builder.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { createFileStore, type FileStore, type FileStoreOptions } from '../../sync/files/store.ts';
+import {
+  createFileStore,
+  type FileStore,
+  type FileStoreOptions,
+} from '../../sync/files/file-store.ts';
 import { createWorkerMetrics } from '../../sync/metrics/metrics.ts';
 import { readMappingFailures } from '../../sync/status/mapping-failures.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../sync/worker/worker.ts';

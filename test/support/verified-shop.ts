@@ -9,7 +9,7 @@ import {
 } from '../../src/purchase-store/current.ts';
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { appendBatch, recoverLog } from '../../src/purchase-store/log.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import type { OrganizationReport } from '../../sync/status/worker-state.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import {

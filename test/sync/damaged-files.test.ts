@@ -18,7 +18,7 @@ import { listOrganizations } from '../../src/postgres/organizations.ts';
 import { replaceFileSync } from '../../src/process/replace-file.ts';
 import { currentFile } from '../../src/purchase-store/current.ts';
 import { takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
-import { newestTick, readTicks } from '../../src/purchase-store/tick-file.ts';
+import { newestTick, readTicks } from '../../src/purchase-store/published-tick.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { readStatus } from '../../sync/status/status.ts';

@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import { withConnection, withSnapshot } from '../../src/postgres/pool.ts';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
-import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import {
+  publishTick,
   readTicks,
   tickPath,
   ticksDirectory,
-  writeTick,
-} from '../../src/purchase-store/tick-file.ts';
+} from '../../src/purchase-store/published-tick.ts';
+import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { pollChangeLog } from '../../sync/capture/change-log.ts';
 import { confirmSnapshot } from '../../sync/capture/history-token.ts';
 import { takeSnapshot } from '../../sync/capture/snapshot.ts';
@@ -121,7 +121,7 @@ describe('the instant that responses show', { timeout: 120_000 }, () => {
     const [tick] = readTicks(directory);
     if (tick === undefined) throw new Error('no tick is published');
     const later = tick.asOf + 3_600_000_000n;
-    writeTick(directory, { ...tick, asOf: later });
+    publishTick(directory, { ...tick, asOf: later });
     expect(await readAnew(marker)).toEqual({ value: 0n, asOf: later });
     expect(await marker.read(engine)).toEqual({ value: 0n, asOf: later });
     const lines: string[] = [];

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { describe, expect } from 'vitest';
 import { draftSuffix } from '../../src/process/replace-file.ts';
+import { tickPath } from '../../src/purchase-store/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
-import { tickPath } from '../../src/purchase-store/tick-file.ts';
 import { unfinishedBasePath } from '../../sync/builds/base-file.ts';
 import { repair } from '../../sync/verification/repair.ts';
 import type { Verification } from '../../sync/verification/verify.ts';

@@ -8,7 +8,7 @@ import { readSettings } from '../../src/settings/settings.ts';
 import { createFileBuilder } from '../../sync/builds/file-builder.ts';
 import { followChanges } from '../../sync/commands/worker-process.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
-import { createFileStore } from '../../sync/files/store.ts';
+import { createFileStore } from '../../sync/files/file-store.ts';
 import { openPublishedFiles } from '../../sync/verification/published-file.ts';
 import { createWorker } from '../../sync/worker/worker.ts';
 import { isolatedTest } from '../support/fixtures.ts';

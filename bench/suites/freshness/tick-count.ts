@@ -1,4 +1,4 @@
-import { readTicks } from '../../../src/purchase-store/tick-file.ts';
+import { readTicks } from '../../../src/purchase-store/published-tick.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { PreparedShops } from '../../setup/prepared-shops.ts';
 

@@ -17,12 +17,12 @@ import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
 import type { Generation } from './generation.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
+import { createQueryPool, type QueryPool } from './query-pool.ts';
 import {
   createOrganizations,
   type Organizations,
   type OrganizationsOptions,
-} from './organizations.ts';
-import { createQueryPool, type QueryPool } from './query-pool.ts';
+} from './served-organizations.ts';
 import { doStatsReadFirsts, purchaseStats } from './stats.ts';
 import { doesTimeSeriesReadFirsts, purchaseTimeSeries } from './time-series.ts';
 

@@ -11,10 +11,10 @@ import {
 import { DamagedFiles } from '../../purchase-store/damaged-files.ts';
 import { layoutVersion } from '../../purchase-store/layout.ts';
 import { type Bases, openStore, type PendingBatches } from '../../purchase-store/open-store.ts';
-import type { TickReader } from '../../purchase-store/tick-file.ts';
+import type { TickReader } from '../../purchase-store/published-tick.ts';
 import { createGeneration, type Generation } from './generation.ts';
-import { OpenedStore, rollback, type SharedBase } from './opened-store.ts';
 import { type Shown, ShownInstant } from './shown-instant.ts';
+import { rollback, type SharedBase, VersionedStore } from './versioned-store.ts';
 
 /** The data that one query reads: all its statements see the same version. */
 export type Lease = {
@@ -46,7 +46,7 @@ export type Unavailability = 'not_loaded' | 'damaged' | 'unreadable' | 'other_da
 
 /** What the newest published tick says of an open store. */
 type Found = {
-  readonly opened: OpenedStore;
+  readonly opened: VersionedStore;
   readonly pending: PendingBatches | null;
   readonly shown: Shown;
 };
@@ -66,7 +66,7 @@ export class ServedOrganization {
   readonly id: bigint;
   readonly #options: ServedOrganizationOptions;
   readonly #directory: string;
-  #opened: OpenedStore | null = null;
+  #opened: VersionedStore | null = null;
   #opening: Promise<void> | null = null;
   readonly #shown: ShownInstant;
   readonly #damaged: DamagedFiles;
@@ -165,7 +165,7 @@ export class ServedOrganization {
     }
   }
 
-  #hold(opened: OpenedStore): () => Promise<void> {
+  #hold(opened: VersionedStore): () => Promise<void> {
     const release = opened.hold();
     return () => release().catch((error) => this.#options.onError(this.id, error));
   }
@@ -201,7 +201,7 @@ export class ServedOrganization {
     }
   }
 
-  async #apply(opened: OpenedStore): Promise<void> {
+  async #apply(opened: VersionedStore): Promise<void> {
     const { store } = opened;
     const tick = this.#options.ticks.of(this.id);
     const pending = store.findPending(tick?.tick ?? 0);
@@ -209,7 +209,7 @@ export class ServedOrganization {
   }
 
   /** Changes the delta. After a failure, the store cannot be used again. */
-  async #change(opened: OpenedStore, change: () => Promise<void>): Promise<void> {
+  async #change(opened: VersionedStore, change: () => Promise<void>): Promise<void> {
     try {
       await opened.changeOnce(change);
     } catch (error) {
@@ -291,7 +291,7 @@ export class ServedOrganization {
       const { cache } = base.content;
       const generation = await createGeneration(connection, catalogs, applied, cache);
       const version = { generation, shown: this.#shown.advance(current, tick) };
-      await this.#replace(new OpenedStore(instance, store, stamp, version));
+      await this.#replace(new VersionedStore(instance, store, stamp, version));
     } catch (error) {
       // Meanwhile the worker may have published other files, and removed these.
       if (stampOf(this.#currentFile) !== stamp) return this.#openCurrent();
@@ -319,7 +319,7 @@ export class ServedOrganization {
       this.#damaged.report('CURRENT');
   }
 
-  async #replace(next: OpenedStore | null): Promise<void> {
+  async #replace(next: VersionedStore | null): Promise<void> {
     const previous = this.#opened;
     this.#opened = next;
     await previous?.retire().catch((error) => this.#options.onError(this.id, error));

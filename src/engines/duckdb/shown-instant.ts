@@ -1,6 +1,6 @@
 import type { Current } from '../../purchase-store/current.ts';
+import type { TickFile } from '../../purchase-store/published-tick.ts';
 import { shownWatermark } from '../../purchase-store/shown.ts';
-import type { TickFile } from '../../purchase-store/tick-file.ts';
 
 /** What responses state. Of two, the one of the later tick holds: Postgres's clock may go back. */
 export type Shown = { readonly tick: number; readonly asOf: bigint };

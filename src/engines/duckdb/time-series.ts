@@ -12,10 +12,10 @@ import { queryRows } from '../../duckdb/connection.ts';
 import { labelDictionary, labelKey, noLabel } from '../../purchase-store/layout.ts';
 import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relations.ts';
 import { assembleTimeSeries, type PeriodRange, rangeOf } from '../time-series.ts';
+import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
 import { purchasesMatching } from './filters.ts';
 import { firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
-import { type CountedPeriods, readGroupedPeriods, readPeriods } from './period-rows.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
 import { doStatsReadFirsts, purchaseStats } from './stats.ts';
 

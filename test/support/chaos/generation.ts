@@ -16,6 +16,11 @@ import {
   supersededColumns,
 } from '../../../src/purchase-store/layout.ts';
 import { createBases, type OpenStore, openStore } from '../../../src/purchase-store/open-store.ts';
+import {
+  newestTick,
+  readTicks,
+  type TickWatermark,
+} from '../../../src/purchase-store/published-tick.ts';
 import { creationQuarter, quarterHourSql } from '../../../src/purchase-store/quarter-hours.ts';
 import {
   currentPurchases,
@@ -23,11 +28,6 @@ import {
   type StoreCatalogs,
 } from '../../../src/purchase-store/relations.ts';
 import { shownWatermark } from '../../../src/purchase-store/shown.ts';
-import {
-  newestTick,
-  readTicks,
-  type TickWatermark,
-} from '../../../src/purchase-store/tick-file.ts';
 import type { Row } from './history.ts';
 
 /** What readers see of an organization: its files up to a published tick. */

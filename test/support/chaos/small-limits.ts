@@ -5,8 +5,8 @@ import { readSettings } from '../../../src/settings/settings.ts';
 import { createFileBuilder } from '../../../sync/builds/file-builder.ts';
 import type { openStore } from '../../../sync/commands/stores.ts';
 import { followChanges, withWorkerContext } from '../../../sync/commands/worker-process.ts';
+import { createFileStore } from '../../../sync/files/file-store.ts';
 import { takeOwnership } from '../../../sync/files/ownership.ts';
-import { createFileStore } from '../../../sync/files/store.ts';
 
 // The worker with small limits: loads have many steps, and bases, compactions and builds of bulk
 // changes are frequent, so that faults hit all of their steps.

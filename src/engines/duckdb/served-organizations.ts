@@ -4,10 +4,10 @@ import { type DataVersion, NoGenerationError } from '../../domain/purchase-engin
 import { isOutOfMemory } from '../../duckdb/memory.ts';
 import { isOutOfFiles } from '../../process/open-files.ts';
 import { createBases } from '../../purchase-store/open-store.ts';
-import { createTickReader } from '../../purchase-store/tick-file.ts';
+import { createTickReader } from '../../purchase-store/published-tick.ts';
 import { createBaseCache, type Generation } from './generation.ts';
-import type { SharedBase } from './opened-store.ts';
 import { type Lease, ServedOrganization, type Unavailability } from './served-organization.ts';
+import type { SharedBase } from './versioned-store.ts';
 
 export type Organizations = {
   /** The least recently used organization first. */

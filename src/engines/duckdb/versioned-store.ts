@@ -21,7 +21,7 @@ const storeBytes = 300_000;
 const recordBytes = 700;
 
 /** An organization's open files, and the version that its queries see. */
-export class OpenedStore {
+export class VersionedStore {
   readonly store: OpenStore<SharedBase>;
   /** Of the CURRENT file that names the store. */
   readonly stamp: string | null;

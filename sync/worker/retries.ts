@@ -2,12 +2,12 @@ import type { Logger } from 'pino';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { describeFailure } from '../failure.ts';
-import type { Reports } from './reports.ts';
+import type { Reports } from './status-reports.ts';
 
 /** What a worker repeats for an organization, with a pause that grows with each failure. */
 type Work = 'join' | 'build' | 'compaction';
 
-export type Failures = ReturnType<typeof createFailures>;
+export type Retries = ReturnType<typeof createRetries>;
 
 type Attempts = {
   count: number;
@@ -15,7 +15,7 @@ type Attempts = {
   notBefore: number;
 };
 
-export function createFailures(options: {
+export function createRetries(options: {
   readonly reports: Reports;
   readonly log: Logger;
   readonly onError: (error: unknown) => void;

@@ -8,7 +8,7 @@ import {
   type WorkerFailure,
   writeWorkerState,
 } from '../status/worker-state.ts';
-import type { Phase } from '../tick/organizations.ts';
+import type { Phase } from '../tick/organization-phases.ts';
 
 const writeIntervalMs = 200;
 

@@ -63,7 +63,7 @@ export function readBootId(): string {
 }
 
 /** Publishes a tick. Not synced to the disk: `boot` tells what a crash of the machine may lose. */
-export function writeTick(dataDirectory: string, content: TickFile): void {
+export function publishTick(dataDirectory: string, content: TickFile): void {
   mkdirSync(ticksDirectory(dataDirectory), { recursive: true });
   const text = jsonOf({ layoutVersion, ...content });
   replaceFileSync(tickPath(dataDirectory, content.shard), `${text}\n`);

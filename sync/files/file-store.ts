@@ -14,11 +14,11 @@ import {
 import { layoutVersion } from '../../src/purchase-store/layout.ts';
 import { appendBatch, emptyLog } from '../../src/purchase-store/log.ts';
 import {
+  publishTick,
   readTicks,
   tickPath,
   ticksDirectory,
-  writeTick,
-} from '../../src/purchase-store/tick-file.ts';
+} from '../../src/purchase-store/published-tick.ts';
 import type { Watermark } from '../capture/watermark.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
@@ -98,7 +98,7 @@ export function createFileStore(options: FileStoreOptions): FileStore {
       return failures;
     },
 
-    publish: async (content) => writeTick(dataDirectory, content),
+    publish: async (content) => publishTick(dataDirectory, content),
 
     async sync() {
       const paths = [...unsynced];
