@@ -35,7 +35,8 @@ export async function dayGrouping(
     isUnfiltered(others) &&
     meanPerQuarterHour(summary, since, until) > threshold;
   const { day } = intervalLengths;
-  if (timeZone === undefined && !isDense && !isSparse(bounds, day)) {
+  // A filter leaves DuckDB's bounds of the delta as they are.
+  if (timeZone === undefined && !isDense && !isSparse(timeBounds(summary, {}), day)) {
     return { key: sql`created_at::date`, day: null, date: sql`key` };
   }
   const date = sql`date '0001-01-01' + key`;

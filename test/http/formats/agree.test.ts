@@ -147,7 +147,6 @@ describe('all formats of a response', () => {
     await expectAgreement('/v1/purchases?limit=100', purchaseTable.columns, 'data');
   });
 
-  // Days up to the year 9999 take seconds.
   it('show the same statistics', { tags: ['slow'], timeout: 120_000 }, async ({
     expectAgreement,
   }) => {
