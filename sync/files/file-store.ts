@@ -100,11 +100,15 @@ export function createFileStore(options: FileStoreOptions): FileStore {
 
     publish: async (content) => publishTick(dataDirectory, content),
 
+    // After a failure, the next call syncs all of them again.
     async sync() {
       const paths = [...unsynced];
       unsynced.clear();
       const queue = new PQueue({ concurrency: concurrentSyncs });
-      await queue.addAll(paths.map((path) => () => syncIfPresent(path)));
+      await queue.addAll(paths.map((path) => () => syncIfPresent(path))).catch((error) => {
+        for (const path of paths) unsynced.add(path);
+        throw error;
+      });
     },
 
     async syncTick(shard) {

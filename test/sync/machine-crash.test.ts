@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   readFileSync,
   renameSync,
@@ -7,14 +8,18 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { organizationDirectory } from '../../src/purchase-store/current.ts';
 import { readLogEnd } from '../../src/purchase-store/log.ts';
-import { readTicks, tickPath } from '../../src/purchase-store/published-tick.ts';
+import { readTicks, type TickFile, tickPath } from '../../src/purchase-store/published-tick.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
+import { createFileStore } from '../../sync/files/file-store.ts';
 import { createTestDuckDBEngine } from '../support/engines.ts';
 import { isolatedTest } from '../support/fixtures.ts';
+import { deleteLine, recordsOf } from '../support/log-lines.ts';
 import { addMarker, type Marker, untilShown } from '../support/marker.ts';
 import { areEqual, publishedPurchases, storedPurchases } from '../support/published.ts';
 import { publishedFiles, publishedLog } from '../support/published-files.ts';
@@ -169,6 +174,36 @@ describe('a restart of the operating system', { tags: ['slow'] }, () => {
     expect(await read(marker)).toMatchObject({ value: 0n });
     expect(await read(other)).toMatchObject({ value: 1n });
     expect(await expectRecovery([marker, other])).toEqual(new Set());
+  });
+
+  it('loses nothing that was published while a log could not be synced for a moment', async ({
+    database,
+    directory,
+    addMarkers,
+    openSynced,
+    folderOf,
+    onTestFinished,
+  }) => {
+    const [marker] = (await addMarkers(1)) as [Marker];
+    const { worker } = await openSynced();
+    await worker.close();
+    const store = createFileStore({ database: database.pool, dataDirectory: directory });
+    const [tick] = readTicks(directory) as [TickFile];
+    await store.recover(marker.organizationId, tick.tick);
+    const records = recordsOf([deleteLine(1n)]);
+    await store.append(tick.tick + 1, new Map([[marker.organizationId, records]]));
+    const log = publishedLog(folderOf(marker));
+    const socket = join(directory, 'socket');
+    const server = createServer().listen(socket);
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    renameSync(log, `${log}.kept`);
+    // Opening it fails.
+    renameSync(socket, log);
+    await expect(store.sync()).rejects.toThrow('ENXIO');
+    await expect(store.sync()).rejects.toThrow('ENXIO');
+    renameSync(`${log}.kept`, log);
+    await store.sync();
   });
 
   it('loses new files of an organization, which is loaded again', async ({
