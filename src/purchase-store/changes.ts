@@ -53,7 +53,7 @@ type Page = {
 
 /**
  * The changes of published ticks after a position. Throws UnknownPositionError if the feed does not have
- * it, DamagedLogError if the log of CURRENT is damaged, and the error of the file system if the log of CURRENT is missing.
+ * it, and DamagedLogError if the log of CURRENT is damaged or missing.
  */
 export function readChanges(
   directory: string,
@@ -108,8 +108,8 @@ function openPart(directory: string, { log, end }: Part): number {
   try {
     return openSync(join(directory, log), 'r');
   } catch (error) {
-    const isExpired = end !== null && (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw isExpired ? new UnknownPositionError() : error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw end === null ? new DamagedLogError('the log is missing') : new UnknownPositionError();
   }
 }
 
@@ -184,7 +184,7 @@ export function findEnd(
 ): ChangePosition {
   const { log } = current;
   let end = from;
-  const descriptor = openSync(join(directory, log), 'r');
+  const descriptor = openPart(directory, { log, begin: from.batch, end: null });
   try {
     const { size } = fstatSync(descriptor);
     if (size < from.batch) throw new DamagedLogError('the log has become shorter');

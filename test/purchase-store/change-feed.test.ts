@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { NoChangeFeedError, UnknownPositionError } from '../../src/domain/purchase-changes.ts';
@@ -8,30 +8,37 @@ import { test } from '../support/fixtures.ts';
 import { deleteLine, recordsOf } from '../support/log-lines.ts';
 import { publishFiles, publishTestTick } from '../support/store-files.ts';
 
-test('a damaged log has no changes, and is reported once', async ({
-  newDirectory,
-  onTestFinished,
-}) => {
-  const [shop, source] = [1n, 'one'];
-  const errors: unknown[] = [];
-  const feed = createChangeFeed({
-    dataDirectory: newDirectory,
-    onError: (_id, error) => errors.push(error),
-  });
-  onTestFinished(() => feed.close());
-  const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
-  publishTestTick(newDirectory, 1);
-  const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
-  log.append(recordsOf([deleteLine(2n)]), 2);
-  const content = readFileSync(log.path);
-  content.writeUInt8(content.readUInt8(content.length - 20) ^ 1, content.length - 20);
-  writeFileSync(log.path, content);
-  publishTestTick(newDirectory, 2);
-  const read = () => feed.read(shop, source, { after, limit: 10 }).catch((error) => error);
-  while (!((await read()) instanceof UnknownPositionError)) await sleep(5);
-  expect(await read()).toBeInstanceOf(UnknownPositionError);
-  const reading = feed.read(shop, source, { after: null, limit: 10 });
-  await expect(reading).rejects.toBeInstanceOf(NoChangeFeedError);
-  expect(errors).toHaveLength(1);
-  expect(takeDamageReports(newDirectory, () => true)).toEqual(new Map([[shop, log.name]]));
-});
+const damages = {
+  damaged(path: string) {
+    const content = readFileSync(path);
+    content.writeUInt8(content.readUInt8(content.length - 20) ^ 1, content.length - 20);
+    writeFileSync(path, content);
+  },
+  missing: (path: string) => rmSync(path),
+} as const;
+
+test.for(['damaged', 'missing'] as const)(
+  'a %s log has no changes, and is reported once',
+  async (damage, { newDirectory, onTestFinished }) => {
+    const [shop, source] = [1n, 'one'];
+    const errors: unknown[] = [];
+    const feed = createChangeFeed({
+      dataDirectory: newDirectory,
+      onError: (_id, error) => errors.push(error),
+    });
+    onTestFinished(() => feed.close());
+    const log = publishFiles(newDirectory, shop, recordsOf([deleteLine(1n)]), { source });
+    publishTestTick(newDirectory, 1);
+    const { next: after } = await feed.read(shop, source, { after: null, limit: 10 });
+    log.append(recordsOf([deleteLine(2n)]), 2);
+    damages[damage](log.path);
+    publishTestTick(newDirectory, 2);
+    const read = () => feed.read(shop, source, { after, limit: 10 }).catch((error) => error);
+    while (!((await read()) instanceof UnknownPositionError)) await sleep(5);
+    expect(await read()).toBeInstanceOf(UnknownPositionError);
+    const reading = feed.read(shop, source, { after: null, limit: 10 });
+    await expect(reading).rejects.toBeInstanceOf(NoChangeFeedError);
+    expect(errors).toHaveLength(1);
+    expect(takeDamageReports(newDirectory, () => true)).toEqual(new Map([[shop, log.name]]));
+  },
+);
