@@ -53,13 +53,13 @@ export async function joinBehind(
 
 /**
  * Publishes what a build has prepared for organizations, with the changes since. They follow from now
- * on. No tick may run meanwhile.
+ * on. Returns the failures by organization. No tick may run meanwhile.
  */
 export async function joinPrepared(
   context: TickContext,
   prepared: readonly Prepared[],
   since: Watermark,
-): Promise<void> {
+): Promise<ReadonlyMap<bigint, unknown>> {
   const { database, organizations, publication } = context;
   const byOrganization = new Map(prepared.map((each) => [each.organizationId, each]));
   const { watermark } = await readSince(database, since, async (source) => {
@@ -69,12 +69,18 @@ export async function joinPrepared(
     }
     await completeGaps(context, source, prepared);
   });
+  const failures = new Map<bigint, unknown>();
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
     // It was deleted meanwhile.
     if (organization === undefined) continue;
-    await each.publish(publication.tick, watermark);
-    organization.isWrong = false;
-    follow(organization, watermark);
+    try {
+      await each.publish(publication.tick, watermark);
+      organization.isWrong = false;
+      follow(organization, watermark);
+    } catch (error) {
+      failures.set(id, error);
+    }
   }
+  return failures;
 }

@@ -22,7 +22,10 @@ type Retention = {
   readonly failingSince: number | null;
 };
 
-type RunningBuild = { readonly kind: BuildKind; readonly done: Promise<void> };
+/** Of a build of several organizations, by organization: the others are published. */
+type BuildFailures = ReadonlyMap<bigint, unknown>;
+
+type RunningBuild = { readonly kind: BuildKind; readonly done: Promise<BuildFailures> };
 
 export type BuildRunnerOptions = {
   readonly builder: Builder;
@@ -60,8 +63,8 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     group: readonly Organization[],
     kind: BuildKind,
     reason: string,
-    work: (build: BuildOptions) => Promise<void>,
-  ): Promise<void> => {
+    work: (build: BuildOptions) => Promise<BuildFailures>,
+  ): Promise<BuildFailures> => {
     const state = stateOf(kind, group[0] as Organization, context().store.storedOf);
     for (const { id, phase } of group) {
       reports.report(id, { state: idleStates[phase], progress: null });
@@ -78,8 +81,9 @@ export function createBuildRunner(options: BuildRunnerOptions) {
           : { organizations: group.length };
       log.info({ ...described, reason }, state);
       const startedAt = performance.now();
+      let failures: BuildFailures;
       try {
-        await work({
+        failures = await work({
           signal,
           onRetain(snapshot) {
             for (const { id } of group) retain(id, snapshot);
@@ -92,11 +96,18 @@ export function createBuildRunner(options: BuildRunnerOptions) {
         if (kind !== 'compact') for (const { id } of group) failed(id);
         throw error;
       }
-      if (kind !== 'compact') for (const { id } of group) retentions.delete(id);
       const milliseconds = performance.now() - startedAt;
       metrics.built(kind, reason, milliseconds);
-      for (const { id } of group) reports.clear(id);
+      for (const { id } of group) {
+        if (failures.has(id)) {
+          failed(id);
+          continue;
+        }
+        if (kind !== 'compact') retentions.delete(id);
+        reports.clear(id);
+      }
       log.info({ ...described, milliseconds: Math.round(milliseconds) }, 'built');
+      return failures;
     });
     const settled = done.finally(() => {
       for (const { id } of group) running.delete(id);
@@ -106,29 +117,31 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     return settled;
   };
 
-  /** Publishes what a build has prepared; discards it after a failure. */
-  const publish = async (preparing: Promise<readonly Prepared[]>): Promise<void> => {
+  /** Publishes what a build has prepared; discards what fails. Rejects if nothing is published. */
+  const publish = async (preparing: Promise<readonly Prepared[]>): Promise<BuildFailures> => {
     const prepared = await preparing;
     const [first] = prepared;
-    if (first === undefined) return;
+    if (first === undefined) return noFailures;
     try {
-      await exclusively(() => joinPrepared(context(), prepared, first.since));
+      const failures = await exclusively(() => joinPrepared(context(), prepared, first.since));
+      if (failures.size === prepared.length) throw failures.values().next().value;
+      return failures;
     } finally {
       for (const each of prepared) await each.discard().catch(() => {});
     }
   };
 
   return {
-    load: (group: readonly Organization[], reason: string): Promise<void> =>
+    load: (group: readonly Organization[], reason: string): Promise<BuildFailures> =>
       run(group, 'load', reason, (build) => publish(builder.load(group, build))),
 
-    catchUp: (organization: Organization, reason: string): Promise<void> =>
+    catchUp: (organization: Organization, reason: string): Promise<BuildFailures> =>
       run([organization], 'catch up', reason, (build) => {
         const { tick } = context().publication;
         return publish(builder.catchUp(organization, tick, build).then((each) => [each]));
       }),
 
-    compact: (organization: Organization, reason: string): Promise<void> =>
+    compact: (organization: Organization, reason: string): Promise<BuildFailures> =>
       run([organization], 'compact', reason, async (build) => {
         const compacted = await builder.compact(organization, context().publication.tick, build);
         try {
@@ -136,6 +149,7 @@ export function createBuildRunner(options: BuildRunnerOptions) {
             const { publication } = context();
             await compacted.publish(publication.tick, organization.shown ?? publication.shown);
           });
+          return noFailures;
         } finally {
           await compacted.discard().catch(() => {});
         }
@@ -162,6 +176,8 @@ export function createBuildRunner(options: BuildRunnerOptions) {
     },
   };
 }
+
+const noFailures: BuildFailures = new Map();
 
 function stateOf(
   kind: BuildKind,

@@ -31,8 +31,13 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
 
   const load = async (group: readonly Organization[], reason: string): Promise<void> => {
     try {
-      await runner.load(group, reason);
-      for (const { id } of group) {
+      const failed = await runner.load(group, reason);
+      for (const organization of group) {
+        const { id } = organization;
+        if (failed.has(id)) {
+          loadFailed([organization], failed.get(id));
+          continue;
+        }
         requested.delete(id);
         retries.succeeded('build', id);
       }
@@ -130,7 +135,11 @@ export function createBuildScheduler(options: BuildSchedulerOptions) {
       for (;;) {
         const current = runner.runningOf(id);
         if (current === null) break;
-        if (current.kind === 'load') return current.done;
+        if (current.kind === 'load') {
+          const failed = await current.done;
+          if (failed.has(id)) throw failed.get(id);
+          return;
+        }
         await current.done.catch(() => {});
       }
       const organization = organizations.get(id);

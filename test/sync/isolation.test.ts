@@ -1,6 +1,8 @@
-import { mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
+import { encodeId } from '../../src/domain/public-id.ts';
+import { currentFile, organizationDirectory } from '../../src/purchase-store/current.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { readWorkerState } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';
@@ -166,4 +168,32 @@ describe('an organization whose log cannot be written', { tags: ['slow'] }, () =
       while (state() !== null) await sleep(20);
     },
   );
+});
+
+describe('an organization whose load cannot be published', () => {
+  it('delays no other that is loaded with it, and makes none fail', async ({
+    database,
+    organizationId,
+    otherShop,
+    openWorker,
+    directory,
+    folder,
+  }) => {
+    const obstacle = `${currentFile(folder)}.tmp`;
+    mkdirSync(obstacle, { recursive: true });
+    const failed = new Set<bigint>();
+    const worker = await openWorker({
+      onReport: (id, { failure }) => failure !== null && failed.add(id),
+    });
+    const others = [otherShop.organizationId, await addOrganization(database.pool)];
+    const all = [organizationId, ...others];
+    await expect(worker.once(all)).rejects.toThrow(encodeId('organization', organizationId));
+    for (const id of others) {
+      expect(publishedFiles(organizationDirectory(directory, id))).not.toBeNull();
+    }
+    expect([...failed]).toEqual([organizationId]);
+    rmdirSync(obstacle);
+    await worker.once(all);
+    expect(publishedFiles(folder)).not.toBeNull();
+  });
 });
