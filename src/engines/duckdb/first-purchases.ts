@@ -1,5 +1,7 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
+import { queryRows } from '../../duckdb/connection.ts';
 import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
 import { isQuarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
 import { columnsOf, type Keys, type StoreCatalogs } from '../../purchase-store/relations.ts';
@@ -11,6 +13,8 @@ export type FirstPurchases = {
   readonly previous: Sql;
   /** A condition on matching rows of a base and of `previous_change`: the first one of its customer. */
   readonly isFirst: Sql;
+  /** No bound of time excludes purchases of the base. */
+  readonly hasWholeBase: boolean;
 };
 
 /**
@@ -19,7 +23,7 @@ export type FirstPurchases = {
  */
 export function firstPurchases(
   { ofBase, summary }: Generation,
-  { paymentStatus, createdSince, createdUntil: _until, ...others }: PurchaseFilters,
+  { paymentStatus, createdSince, createdUntil, ...others }: PurchaseFilters,
 ): FirstPurchases | null {
   const { firstQuarter } = ofBase;
   if (firstQuarter === null || !isUnfiltered(others)) return null;
@@ -31,7 +35,27 @@ export function firstPurchases(
   }
   const { ofAny, ofStatus } = previousQuarters;
   const previous = raw((paymentStatus === undefined ? ofAny : ofStatus).name);
-  return { previous, isFirst: sql`${previous} < ${raw(String(isOfAll ? firstQuarter : since))}` };
+  return {
+    previous,
+    isFirst: sql`${previous} < ${raw(String(isOfAll ? firstQuarter : since))}`,
+    hasWholeBase: isOfAll && createdUntil === undefined,
+  };
+}
+
+/** The number of first matching purchases in a base without bounds of time, read once for each base. */
+export async function firstsOfBase(
+  connection: DuckDBConnection,
+  { catalogs, ofBase }: Generation,
+  { paymentStatus }: PurchaseFilters,
+  { matching, isFirst }: { readonly matching: Sql; readonly isFirst: Sql },
+): Promise<bigint> {
+  const known = ofBase.customersOf.get(paymentStatus);
+  if (known !== undefined) return known;
+  const counted = sql`select count(*) from ${raw(catalogs.base)}.purchase where ${matching} and ${isFirst}`;
+  const [row] = await queryRows(connection, counted);
+  const count = row?.[0] as bigint;
+  ofBase.customersOf.set(paymentStatus, count);
+  return count;
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { LRUCache } from 'lru-cache';
 import sql, { raw } from 'sql-template-tag';
+import type { PaymentStatus } from '../../domain/purchase.ts';
 import type { PurchaseSums, PurchaseTotals } from '../../domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchasePlace } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
@@ -40,6 +41,8 @@ export type BaseCache = {
   firstQuarter: number | null;
   sums: SumsByCurrency | null;
   customers: BaseCustomers | null;
+  /** The numbers of customers with a purchase of a payment status, or of any (undefined). */
+  readonly customersOf: Map<PaymentStatus | undefined, bigint>;
 };
 
 /** The customers of all purchases of a base. */
@@ -56,6 +59,7 @@ export const createBaseCache = (): BaseCache => ({
   firstQuarter: null,
   sums: null,
   customers: null,
+  customersOf: new Map(),
 });
 
 /** Bounds of all purchases. */

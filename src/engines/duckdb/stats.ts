@@ -24,7 +24,12 @@ import {
 import { currenciesOfAny, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { countOpen, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
-import { changedFirsts, type FirstPurchases, firstPurchases } from './first-purchases.ts';
+import {
+  changedFirsts,
+  type FirstPurchases,
+  firstPurchases,
+  firstsOfBase,
+} from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
@@ -41,7 +46,12 @@ export async function purchaseStats(
   const { filters, groupLimit } = query;
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
-  const read = { matching, firsts: firstPurchasesOf(generation, query) };
+  const firsts = firstPurchasesOf(generation, query);
+  const ofBase =
+    firsts?.hasWholeBase && known.customerCount === null
+      ? await firstsOfBase(connection, generation, filters, { matching, ...firsts })
+      : null;
+  const read = { matching, firsts, firstsOfBase: ofBase };
   const ranking = await readRanking(connection, generation, read, query);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
@@ -55,7 +65,12 @@ export async function purchaseStats(
 }
 
 /** How a query finds the matching purchases, and the first ones of their customers. */
-type Read = { readonly matching: Sql; readonly firsts: FirstPurchases | null };
+type Read = {
+  readonly matching: Sql;
+  readonly firsts: FirstPurchases | null;
+  /** Null if they have to be counted. */
+  readonly firstsOfBase: bigint | null;
+};
 
 /** Null if customers have to be grouped, or are known. */
 const firstPurchasesOf = (
@@ -76,9 +91,10 @@ async function readTotals(
   connection: DuckDBConnection,
   generation: Generation,
   { customerId }: PurchaseFilters,
-  { matching, firsts }: Read,
+  read: Read,
   { sums, customerCount }: Known,
 ): Promise<PurchaseTotals> {
+  const { matching, firsts } = read;
   const { catalogs } = generation;
   if (sums?.purchaseCount === 0n) return emptyStats;
   const ofAll = await sumsByCurrency(connection, generation);
@@ -87,7 +103,7 @@ async function readTotals(
   const knownCustomers = customerId === undefined ? customerCount : 1n;
   const areCustomersGrouped = knownCustomers === null && firsts === null;
   const parts = [
-    ...(areSumsKnown ? [] : [sumsPart(catalogs, { matching, firsts }, known !== undefined)]),
+    ...(areSumsKnown ? [] : [sumsPart(catalogs, read, known !== undefined)]),
     ...(areCustomersGrouped ? [customersPart(catalogs, matching)] : []),
   ];
   const [row = []] =
@@ -97,12 +113,12 @@ async function readTotals(
     ? [sums.purchaseCount, sums.revenueInCents, null, null, null]
     : (values.splice(0, 5) as [bigint, bigint, number | null, number | null, bigint | null]);
   if (purchaseCount === 0n) return emptyStats;
-  const read = least === null || greatest === null ? null : { least, greatest };
-  const currencies = await nameCurrencies(connection, generation, known ?? read);
+  const keys = least === null || greatest === null ? null : { least, greatest };
+  const currencies = await nameCurrencies(connection, generation, known ?? keys);
   const [counted = 0n, open = 0n] = values as bigint[];
   const customers = areCustomersGrouped
     ? counted + (await countOpen(connection, catalogs, open, matching))
-    : (knownCustomers ?? (first as bigint));
+    : (knownCustomers ?? (first as bigint) + (read.firstsOfBase ?? 0n));
   return { purchaseCount, customerCount: customers, revenueInCents, ...currencies };
 }
 
@@ -110,12 +126,9 @@ async function readTotals(
  * Selects the count, the sum, the least and greatest currency key of the matching purchases, and the
  * number of first ones.
  */
-function sumsPart(
-  catalogs: StoreCatalogs,
-  { matching, firsts }: Read,
-  areCurrenciesKnown: boolean,
-): Sql {
-  const first = firstOf(catalogs, { matching, firsts });
+function sumsPart(catalogs: StoreCatalogs, read: Read, areCurrenciesKnown: boolean): Sql {
+  const { matching } = read;
+  const first = firstOf(catalogs, read);
   const keys = areCurrenciesKnown ? {} : { key: raw(labelKey('currency')) };
   const hasCurrency = sql`purchase_count > 0 and key <> ${raw(String(noLabel))}`;
   const currencies = areCurrenciesKnown
@@ -127,15 +140,20 @@ function sumsPart(
   ) as summed`;
 }
 
-/** Counts first purchases in groups of the base, and selects the number of all from these groups. */
+/**
+ * Counts first purchases in groups of the base, and selects the number of all from these groups; or of
+ * those that the delta adds, if those of the base are known.
+ */
 function firstOf(
   catalogs: StoreCatalogs,
-  { matching, firsts }: Read,
+  { matching, firsts, firstsOfBase }: Read,
 ): { readonly inBase: Readonly<Record<string, Sql>>; readonly all: Sql } {
   if (firsts === null) return { inBase: {}, all: sql`max(null::bigint)` };
-  const inBase = { first: firsts.isFirst };
-  const changed = changedFirsts(catalogs, matching, {}, inBase);
-  return { inBase, all: sql`coalesce(sum(first), 0)::bigint + (select first from ${changed})` };
+  const first = { first: firsts.isFirst };
+  const changed = sql`(select first from ${changedFirsts(catalogs, matching, {}, first)})`;
+  return firstsOfBase === null
+    ? { inBase: first, all: sql`coalesce(sum(first), 0)::bigint + ${changed}` }
+    : { inBase: {}, all: sql`max(${changed})` };
 }
 
 /** A row of the ranking if there are no groups. */
@@ -145,11 +163,12 @@ const noGroups = [null, null, null, 0n, 0n, null];
 async function readRanking(
   connection: DuckDBConnection,
   { catalogs, summary }: Generation,
-  { matching, firsts }: Read,
+  read: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
 ): Promise<(Known & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
-  const first = firstOf(catalogs, { matching, firsts });
+  const { matching } = read;
+  const first = firstOf(catalogs, read);
   const columns = raw(['purchase_count', 'revenue', ...Object.keys(first.inBase)].join(', '));
   const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key }, first.inBase);
   const ofDays = ({ key, day }: DayGrouping) =>
@@ -185,7 +204,8 @@ async function readRanking(
   const [, , , purchaseCount, revenueInCents, customerCount] = rows[0] ?? noGroups;
   return {
     sums: { purchaseCount: purchaseCount as bigint, revenueInCents: revenueInCents as bigint },
-    customerCount: customerCount as bigint | null,
+    customerCount:
+      customerCount === null ? null : (customerCount as bigint) + (read.firstsOfBase ?? 0n),
     groups: rows.map(([key, count, revenue]) => ({
       key: key as string | null,
       purchaseCount: count as bigint,

@@ -3,7 +3,7 @@ import sql, { raw } from 'sql-template-tag';
 import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { emptyBase } from '../../purchase-store/delta/delta.ts';
-import type { StoreCatalogs } from '../../purchase-store/relations.ts';
+import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
 import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { addedCustomers, countOpen, openPart } from './customers.ts';
 import type { BaseCustomers, Generation } from './generation.ts';
@@ -39,13 +39,13 @@ async function readTotals(
 
 async function readBaseCustomers(
   connection: DuckDBConnection,
-  { base }: StoreCatalogs,
+  { catalogs: { base }, ofBase }: Generation,
 ): Promise<BaseCustomers> {
+  const isFirst = raw(`${previousQuarters.ofAny.name} < ${ofBase.firstQuarter}`);
   const [row] = await queryRows(
     connection,
     sql`
-      select (select count(*) from (select customer_key from ${raw(base)}.purchase group by 1)),
-        coalesce(max(key), -1), count(*)
+      select (select count(*) from ${raw(base)}.purchase where ${isFirst}), coalesce(max(key), -1), count(*)
       from ${raw(base)}.customer`,
   );
   const [count, greatestKey, known] = row as [bigint, number, bigint];
@@ -55,14 +55,15 @@ async function readBaseCustomers(
 /** Customers of the base, and those that only the delta has, without those that have no purchase left. */
 async function countCustomers(
   connection: DuckDBConnection,
-  { catalogs, ofBase }: Generation,
+  generation: Generation,
 ): Promise<bigint> {
+  const { catalogs, ofBase } = generation;
   const ofDelta = sql`select customer_key from (${addedCustomers(catalogs)}) group by 1`;
   if (catalogs.base === emptyBase) {
     const [row] = await queryRows(connection, sql`select count(*) from (${ofDelta})`);
     return row?.[0] as bigint;
   }
-  ofBase.customers ??= await readBaseCustomers(connection, catalogs);
+  ofBase.customers ??= await readBaseCustomers(connection, generation);
   const { count, greatestKey, hasUnused } = ofBase.customers;
   const isNew = hasUnused
     ? sql`anti join ${raw(catalogs.base)}.purchase using (customer_key)`
