@@ -1,14 +1,8 @@
-import {
-  BIGINT,
-  type DuckDBConnection,
-  INTEGER,
-  listValue,
-  UTINYINT,
-  VARCHAR,
-} from '@duckdb/node-api';
+import { BIGINT, type DuckDBConnection, INTEGER, UTINYINT, VARCHAR } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
 import { appendColumns } from '../../duckdb/append.ts';
 import { queryRows } from '../../duckdb/connection.ts';
+import { listed } from '../../duckdb/listed.ts';
 import { type Dictionary, dictionaries, firstKey, positionOf } from '../layout.ts';
 import { dictionaryEntries, type StoreCatalogs } from '../relations.ts';
 
@@ -53,8 +47,6 @@ export async function readNextKeys(
 
 /** The cache of a dictionary is cleared beyond this size. */
 const maxCachedKeys = 4_096;
-/** More values than this are a list in one parameter: DuckDB then scans the whole dictionary. */
-const maxListedValues = 200;
 
 /** Only the returned function may write to the dictionaries of the delta. */
 export function createDictionaryKeys(catalogs: StoreCatalogs, nextKeys: NextKeys): DictionaryKeys {
@@ -107,18 +99,14 @@ function lookUp(
 ): Sql {
   const parts = [...missing].map(([dictionary, values]) => {
     const value = raw(dictionary.value);
-    const listed =
-      values.length <= maxListedValues
-        ? join(values)
-        : sql`select unnest(${listValue(values)}::${raw(typeOf(dictionary))}[])`;
     return sql`
       select ${dictionary.name}::varchar, ${value}::varchar, key
-      from ${dictionaryEntries(catalogs, dictionary)} where ${value} in (${listed})`;
+      from ${dictionaryEntries(catalogs, dictionary)} where ${value} in (${listed(values, typeOf(dictionary))})`;
   });
   return join(parts, ' union all ');
 }
 
-const typeOf = ({ name }: Dictionary): string => (name === 'customer' ? 'bigint' : 'varchar');
+const typeOf = ({ name }: Dictionary) => (name === 'customer' ? 'bigint' : 'varchar');
 
 type AddedEntry = {
   readonly dictionary: Dictionary;
