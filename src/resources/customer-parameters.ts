@@ -26,7 +26,11 @@ const phone = text(phoneLength)
 /** Ids with commas between them, as many as a page can have. An addition to the specification. */
 const ids = text({ min: 1, max: 4096 })
   .transform((value) => value.split(','))
-  .pipe(z.array(id('customer')).max(pageLimits.max, `must have at most ${pageLimits.max} ids`))
+  .pipe(
+    z
+      .array(id('customer', 'must be ids that begin with cus_, with commas between them'))
+      .max(pageLimits.max, `must have at most ${pageLimits.max} ids`),
+  )
   .meta({ type: 'string', minLength: 1, maxLength: 4096 });
 
 /** Section 4.3. */

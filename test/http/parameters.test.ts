@@ -89,7 +89,7 @@ const parameters: Readonly<Record<string, Values>> = {
   },
   interval: { accepted: ['hour', 'day', 'week', 'month'], refused: ['', 'year', 'Day'] },
   timezone: {
-    accepted: ['UTC', 'Etc%2FUTC', 'America/Sao_Paulo', 'brazil/east'],
+    accepted: ['UTC', 'Etc%2FUTC', 'Etc/GMT+3', 'Etc/GMT%2B3', 'America/Sao_Paulo', 'brazil/east'],
     refused: ['Mars/Phobos', '', '%2B03:00', '-3', 'BRT', 'UTC%20', 'America/Sao%20Paulo', 'local'],
   },
   format: { accepted: ['csv', 'ndjson', 'arrow'], refused: ['', 'CSV', 'xml', 'text/csv'] },
@@ -184,6 +184,14 @@ describe('the value of a parameter', () => {
       }
     },
   );
+
+  it.for([
+    ['purchases?min_value_in_cents=9223372036854775808', 'from 0 to 9223372036854775807'],
+    ['customers?ids=cus_a,', 'ids that begin with cus_, with commas'],
+    ['flows?sort=name', 'sort must be updated.'],
+  ])('is refused with what it must be: %s', async ([url, expected], { send }) => {
+    expect((await send(`/v1/${url}`)).json().error.message).toContain(expected);
+  });
 
   it('is refused by every list if it is a limit above 100', async ({ sendTo }) => {
     for (const operation of having('starting_after').filter((list) =>

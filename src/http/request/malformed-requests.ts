@@ -7,6 +7,11 @@ import { responseInFlight } from '../server/responses-in-flight.ts';
 import { newRequestId } from './request-id.ts';
 
 const malformed = new ApiError('invalid_request', 'The request is not valid HTTP.');
+const malformedLine = new ApiError(
+  'invalid_request',
+  'The request line is not valid HTTP. In the URL, percent-encode spaces (%20) and characters beyond ' +
+    'ASCII (é is %C3%A9).',
+);
 const tooLarge = new ApiError(
   'invalid_request',
   'The URL and the headers of the request take more than 16 KiB.',
@@ -62,6 +67,9 @@ export function handleClientError(error: Error, socket: Duplex): void {
   const errors: Readonly<Record<string, ApiError>> = {
     ERR_HTTP_REQUEST_TIMEOUT: tooSlow,
     HPE_HEADER_OVERFLOW: tooLarge,
+    HPE_INVALID_URL: malformedLine,
+    // After a space in the URL, the parser expects the version.
+    HPE_INVALID_CONSTANT: malformedLine,
   };
   refuseMalformed(socket, isHead, errors[String(code)] ?? malformed);
 }

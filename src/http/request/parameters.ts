@@ -32,7 +32,7 @@ export function integer(bounds: { min: number; max: number; default: number }) {
 
 /** Cents from 0 to the maximum of a bigint column. */
 export function cents() {
-  const message = 'must be a whole number of cents, 0 or more';
+  const message = `must be a whole number of cents from 0 to ${maxBigint}`;
   return z
     .string()
     .regex(/^\d{1,19}$/, message)
@@ -55,11 +55,14 @@ export function instant(bound: 'lower' | 'upper') {
 }
 
 /** The id of a row; 0, which no row has, if the public id is well-formed but invalid. */
-export function id(resource: IdentifiedResource) {
+export function id(
+  resource: IdentifiedResource,
+  message = `must be an id that begins with ${idPrefixes[resource]}_`,
+) {
   const pattern = idPattern(resource);
   return z
     .string()
-    .regex(pattern, `must be an id that begins with ${idPrefixes[resource]}_`)
+    .regex(pattern, message)
     .transform((text) => decodeId(resource, text) ?? 0n)
     .meta({ type: 'string', pattern: pattern.source });
 }
@@ -82,17 +85,21 @@ export function boolean() {
 }
 
 export function oneOf<const Values extends readonly [string, ...string[]]>(values: Values) {
+  const either = values.length === 1 ? '' : 'one of ';
   return z
-    .enum(values, `must be one of ${values.join(', ')}`)
+    .enum(values, `must be ${either}${values.join(', ')}`)
     .meta({ type: 'string', enum: [...values] });
 }
 
-/** The canonical name of a time zone; `UTC` by default. An addition to the specification. */
+/**
+ * The canonical name of a time zone; `UTC` by default. A plus that is not encoded arrives as a space, which
+ * no name has. An addition to the specification.
+ */
 export function timeZone() {
   return z
     .string()
     .transform((name, context) => {
-      const canonical = canonicalTimeZone(name);
+      const canonical = canonicalTimeZone(name.replaceAll(' ', '+'));
       if (canonical !== null) return canonical;
       context.addIssue('must be the IANA name of a time zone such as America/Sao_Paulo');
       return z.NEVER;
