@@ -35,6 +35,12 @@ describe('the OpenAPI document', () => {
       '/readyz',
     ]);
     expect(Object.keys(paths)).toHaveLength(24);
+    for (const path in paths) {
+      for (const parameter of paths[path].get.parameters) {
+        if (!/An addition/.test(parameter.description)) continue;
+        expect(parameter, parameter.name).toMatchObject({ 'x-addition': true });
+      }
+    }
   });
 
   it('has examples that are valid in its schemas', () => {

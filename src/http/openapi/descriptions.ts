@@ -54,6 +54,7 @@ export const additionalParameters: ReadonlySet<string> = new Set([
   'interval',
   'cursor',
   'wait',
+  'ids',
 ]);
 
 export const tagDescriptions: Readonly<Record<string, string>> = {

@@ -96,7 +96,8 @@ export const headers = {
     'x-addition': true,
     required: false,
     description:
-      'The `starting_after` of the next page; only if `has_more` is `true`. An addition.',
+      'The `starting_after` of the next page; only if `has_more` is `true`. Of changes, the next ' +
+      '`cursor`, always. An addition.',
     schema: { type: 'string', examples: ['pur_5Zq7XnTkLw3B.c1767225600000000'] },
   },
   Link: {
@@ -179,9 +180,9 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
   },
   rate_limited: {
     description:
-      "The key's request limit is exceeded, the queue of purchase queries is full, the maximum " +
-      'number of exports is running, the clients of the key have not read their earlier ' +
-      'responses, or too many requests without a valid key came from the address (without ' +
+      "The key's request limit is exceeded, the queue of purchase queries is full, a query took too " +
+      'long, the maximum number of exports is running, the clients of the key have not read their ' +
+      'earlier responses, too many of its requests wait for changes, or too many requests without a valid key came from the address (without ' +
       '`X-RateLimit-*`, which describe a key).',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: ['Retry-After'],
