@@ -55,6 +55,13 @@ export function repairsOf(
     );
   };
 
+  /** Replaces the error of what was stopped. */
+  const orStopped =
+    (message: string) =>
+    (error: unknown): never => {
+      throw stopped.aborted ? new OperatorError(message) : error;
+    };
+
   /** False if no worker runs. */
   const sendToWorker = async (request: RepairRequest): Promise<boolean> => {
     respondedAt = performance.now();
@@ -63,7 +70,7 @@ export function repairsOf(
       request,
       isWorkerRunning,
       stopped,
-    );
+    ).catch(orStopped('Stopped. The worker completes the repair nonetheless.'));
     if (response === null) {
       await requireNoOtherShards();
       return false;
@@ -81,7 +88,13 @@ export function repairsOf(
       isDone = true;
       await withOnlyWorker(
         context,
-        (worker) => work(worker.repairsFor(organizationId)),
+        async (worker) => {
+          const stop = () => void worker.close();
+          if (stopped.aborted) stop();
+          stopped.addEventListener('abort', stop);
+          const repairing = work(worker.repairsFor(organizationId));
+          await repairing.catch(orStopped('Stopped before the end of the repair.'));
+        },
         async () => {
           isDone = await sendToWorker(request);
         },

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { invalidatesInstance } from '../../src/duckdb/damage.ts';
+import { describeDatabaseFailure } from '../../src/postgres/database-failure.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
@@ -127,14 +128,18 @@ export function createWorker(options: WorkerOptions): Worker {
   let verifying: Promise<void> | null = null;
   let closed: Promise<void> | null = null;
 
+  /** Without an instance, a rebuild would fail. The next worker takes the requests. */
+  const takeRequests = async (): Promise<void> => {
+    if (areRequestsDue() && !lost.signal.aborted) await requests.take();
+  };
+
   /** Rejects if Postgres does not respond, or a tick cannot be published. */
   const work = async (): Promise<void> => {
     await replication.start();
     const { changed } = await replication.pollAndPublish();
     await replication.joinDue();
-    // Without an instance, a rebuild would fail. The next worker takes the requests: before compactions,
-    // because merging damaged files may make the next instance fail, too.
-    if (areRequestsDue() && !lost.signal.aborted) await requests.take();
+    // Before compactions, because merging damaged files may make the next instance fail, too.
+    await takeRequests();
     // An earlier worker, or a compaction that failed, may leave long logs of unchanged organizations.
     const compacted = areCompactionsDue() ? organizations.keys() : changed;
     for (const id of compacted) builds.compactIfDue(id);
@@ -224,6 +229,9 @@ export function createWorker(options: WorkerOptions): Worker {
           outages += 1;
           onError(error);
           reports.note('poll', error);
+          // Commands get the failure as the response, unless the next poll may succeed.
+          const isTransient = describeDatabaseFailure(error)?.isTransient === true;
+          if (!isTransient) await takeRequests().catch(() => {});
         }
         const pauseMs = outages === 0 ? options.pollIntervalMs : backoffMs(outages, 5_000);
         await sleep(pauseMs, undefined, { signal: ending }).catch(() => {});

@@ -12,7 +12,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { decodeId, encodeId } from '../../src/domain/public-id.ts';
-import { createPool, withConnection } from '../../src/postgres/pool.ts';
+import { captureSql } from '../../src/postgres/capture.ts';
+import { createPool, type Database, withConnection } from '../../src/postgres/pool.ts';
 import { organizationDirectory, purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { sendDamageReport, takeDamageReports } from '../../src/purchase-store/damage-reports.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
@@ -29,6 +30,20 @@ const requestRebuild = (directory: string, organizationId: bigint) => {
   const request = { kind: 'rebuild', organizationId } as const;
   return requestFromWorker(directory, request, async () => true, AbortSignal.timeout(50_000));
 };
+
+function isRequested(directory: string): boolean {
+  const requests = join(purchasesDirectory(directory), 'requests');
+  return (
+    existsSync(requests) && readdirSync(requests).some((name) => name.endsWith('.request.json'))
+  );
+}
+
+async function isWaitingForLock(database: Database): Promise<boolean> {
+  const { rowCount } = await database.query(`select from pg_stat_activity
+    where application_name = 'crm-data-service sync' and wait_event_type = 'Lock'
+      and datname = current_database()`);
+  return rowCount !== 0;
+}
 
 describe.concurrent('a rebuild that a command requests from the worker', () => {
   it('is run by the next worker if the first one stops meanwhile', { tags: ['slow'] }, async ({
@@ -175,6 +190,21 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     await stop();
   });
 
+  it('fails with the reason if changes are not captured, and is run once they are', {
+    tags: ['slow'],
+  }, async ({ database, directory, shop: { organizationId }, worker, followChanges }) => {
+    await worker.syncAll();
+    const folder = organizationDirectory(directory, organizationId);
+    const before = publishedFiles(folder)?.log;
+    await database.pool.query('alter table purchases disable trigger log_deleted_purchases');
+    followChanges();
+    expect(await requestRebuild(directory, organizationId)).toMatchObject({
+      failure: expect.stringMatching(/^Changes are not captured/),
+    });
+    await database.pool.query(captureSql);
+    while (publishedFiles(folder)?.log === before) await sleep(20);
+  });
+
   it('prints one line if the command that runs it loses the lock', { tags: ['slow'] }, async ({
     database,
     directory,
@@ -186,10 +216,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
         DATABASE_URL: database.url,
         DATA_DIR: directory,
       });
-      const waiting = `select from pg_stat_activity
-        where application_name = 'crm-data-service sync' and wait_event_type = 'Lock'
-          and datname = current_database()`;
-      while ((await database.pool.query(waiting)).rowCount === 0) await sleep(20);
+      while (!(await isWaitingForLock(database.pool))) await sleep(20);
       await database.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity
         where application_name like 'crm-data-service sync lock%' and datname = current_database()`);
       expect(await command.exited()).toBe(1);
@@ -201,6 +228,38 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
     });
   });
 
+  it('prints one line if the command that runs it is stopped', { tags: ['slow'] }, async ({
+    database,
+    shop: _,
+    program,
+  }) => {
+    await withConnection(database.pool, async (connection) => {
+      await connection.query('begin; lock table purchases in access exclusive mode');
+      const command = program('sync/main.ts', ['rebuild']);
+      while (!(await isWaitingForLock(database.pool))) await sleep(20);
+      expect(await command.end('SIGINT')).toBe(1);
+      expect(command.output()).toBe('Stopped before the end of the repair.\n');
+      await connection.query('rollback');
+    });
+  });
+
+  it('is run although the command that requested it is stopped', { tags: ['slow'] }, async ({
+    directory,
+    shop: _,
+    program,
+  }) => {
+    const worker = program('sync/main.ts', ['run']);
+    await worker.printed(/"msg":"built"/);
+    // It keeps its lock, and carries out no request.
+    worker.child.kill('SIGSTOP');
+    const command = program('sync/main.ts', ['rebuild']);
+    while (!isRequested(directory)) await sleep(20);
+    expect(await command.end('SIGINT')).toBe(1);
+    expect(command.output()).toBe('Stopped. The worker completes the repair nonetheless.\n');
+    worker.child.kill('SIGCONT');
+    while (isRequested(directory)) await sleep(20);
+  });
+
   it.for(['refuse', 'discard'] as const)(
     'ends the command with one line if Postgres does not respond (%s), and is run later',
     { tags: ['slow'] },
@@ -208,16 +267,12 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
       const organization = encodeId('organization', shop.organizationId);
       const worker = program('sync/main.ts', ['run']);
       await worker.printed(/"msg":"built"/);
-      const requests = join(purchasesDirectory(directory), 'requests');
-      const isRequested = () =>
-        existsSync(requests) &&
-        readdirSync(requests).some((name) => name.endsWith('.request.json'));
       // It keeps its lock, and carries out no request.
       worker.child.kill('SIGSTOP');
       const command = program('sync/main.ts', ['rebuild', '--organization', organization], {
         DATABASE_URL: proxy.url,
       });
-      while (!isRequested()) await sleep(20);
+      while (!isRequested(directory)) await sleep(20);
       proxy.mode = mode;
       proxy.freeze();
       expect(await command.exited()).toBe(1);
@@ -226,7 +281,7 @@ describe.concurrent('a rebuild that a command requests from the worker', () => {
           'The worker keeps the request, and repairs once Postgres responds.\n',
       );
       worker.child.kill('SIGCONT');
-      while (isRequested()) await sleep(20);
+      while (isRequested(directory)) await sleep(20);
     },
   );
 });
