@@ -43,6 +43,12 @@ const program = createProgram(
   'Copies purchases from Postgres into the DuckDB files that the API reads.',
 );
 
+// Commander would take an unknown command for an argument of the default one.
+program.hook('preSubcommand', ({ args: [name = '-'], commands }) => {
+  const isKnown = name.startsWith('-') || commands.some((command) => command.name() === name);
+  if (!isKnown) program.error(`error: unknown command '${name}'`);
+});
+
 program
   .command('run', { isDefault: true })
   .description('follow changes until stopped (default); a standby while another worker runs')

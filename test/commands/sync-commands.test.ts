@@ -63,6 +63,13 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
     expect(output).toMatch(/ {2}\+1 {2}/);
   });
 
+  it('refuse an unknown command with the list of commands', async ({ execute }) => {
+    const { code, lines, output } = await execute('sync', ['resync', '--json']);
+    expect(code).toBe(2);
+    expect(lines[0]).toBe("error: unknown command 'resync'");
+    expect(output).toMatch(/^ {2}rebuild /m);
+  });
+
   it('show the worker and the instant of responses to a role that may only read', {
     tags: ['slow'],
   }, async ({ api, database, directory, execute, program, shop }) => {
