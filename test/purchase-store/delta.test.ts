@@ -156,7 +156,10 @@ function open<Content>(
   return openStore(connection, bases, join(log, '..'), files, options);
 }
 
-/** Attaches a base with the current purchases of a store, and with an earlier state of some of them. */
+/**
+ * Attaches a base with the current purchases of a store, and with an earlier state of some of them. A load
+ * reads each place in the order of creation once, so the states have other places.
+ */
 async function createBase(
   connection: DuckDBConnection,
   { delta }: StoreCatalogs,
@@ -170,7 +173,8 @@ async function createBase(
     union all
     select * exclude (sign) replace (7 as purchase_value_in_cents, updated_at as created_at,
       ${quarterHourSql('epoch_us(updated_at)')} as created_quarter_hour)
-    from ${delta}.change where sign > 0 and list_contains([${earlier.join()}]::bigint[], id)`;
+    from ${delta}.change where sign > 0 and updated_at <> created_at
+      and list_contains([${earlier.join()}]::bigint[], id)`;
   await insertPurchases(connection, catalog, createPreviousPurchases(), raw(purchases));
   for (const each of dictionaries) {
     const entries = selectEntries(entriesOfDelta(delta, each), each);
