@@ -45,7 +45,10 @@ export async function verifyContinuously(options: ContinuousVerification): Promi
     const last = attemptedAt.get(id);
     if (performance.now() < (last === undefined ? firstAt : last + everyMs)) return false;
     const record = readVerificationRecord(dataDirectory, id);
-    return record === null || Date.now() - Date.parse(record.at) >= everyMs;
+    if (record === null) return true;
+    const ageMs = Date.now() - Date.parse(record.at);
+    // Negative after the clock went back.
+    return ageMs >= everyMs || ageMs < 0;
   };
   while (!signal.aborted) {
     for (const id of options.organizations()) {

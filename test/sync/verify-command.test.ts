@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, vi } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { readVerificationRecord } from '../../sync/verification/verification-record.ts';
@@ -49,15 +50,13 @@ const damageDictionary = `insert into label_platform select max(key) + 1, 'bling
 
 // First, because the worker verifies the organizations of all tests.
 describe('a worker with VERIFY_EVERY', { timeout: 120_000 }, () => {
-  it('verifies and repairs each organization at intervals', { tags: ['slow'] }, async ({
-    published,
-    publicId,
-    ids,
-    verify,
-    startWorker,
-    program,
-  }) => {
+  it('verifies and repairs each organization at intervals, also after its clock went back', {
+    tags: ['slow'],
+  }, async ({ published, publicId, ids, verify, startWorker, program }) => {
     await published.sync();
+    const later = { at: '2999-01-01T00:00:00Z', state: 'equal', purchases: 50, differences: 0 };
+    const record = join(published.folder, 'VERIFIED');
+    writeFileSync(record, JSON.stringify({ ...later, repairedBy: [] }));
     const worker = await startWorker('run', '--verify-every', '1s');
     await worker.printed(/verified: equal to Postgres/);
     await published.damage(`delete from purchase where id = ${ids[9]}`);
