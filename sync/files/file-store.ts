@@ -20,6 +20,7 @@ import {
   ticksDirectory,
 } from '../../src/purchase-store/published-tick.ts';
 import type { Watermark } from '../capture/watermark.ts';
+import { DamagedFilesError } from '../failure.ts';
 import { type Store, storedFrom } from '../tick/store.ts';
 import { requireSpace } from './disk-space.ts';
 import {
@@ -68,9 +69,11 @@ export function createFileStore(options: FileStoreOptions): FileStore {
     readTicks: async () => readTicks(dataDirectory),
 
     async recover(id, published) {
-      if (!logs.delete(id)) unchecked.add(id);
+      const wasPublished = logs.delete(id);
+      if (!wasPublished) unchecked.add(id);
       const directory = directoryOf(id);
       const current = readPublished(directory);
+      if (current === null && wasPublished) throw new DamagedFilesError('CURRENT is missing');
       if (current === null) return;
       // Readers may have damaged files open, so what these show stays known.
       logs.set(id, { current, end: emptyLog, isDamaged: true });

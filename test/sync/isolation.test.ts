@@ -153,12 +153,12 @@ describe('an organization whose log cannot be written', { tags: ['slow'] }, () =
     while (state() !== null) await sleep(20);
   });
 
-  it.for(['removed', 'replaced by a folder'])(
+  it.for(['removed', 'removed with its folder', 'replaced by a folder'])(
     'delays no other, and is loaded again if the log was %s',
     async (damage, { marker, other, engine, start, state, folder }) => {
       await start();
       const log = publishedLog(folder);
-      rmSync(log);
+      rmSync(damage === 'removed with its folder' ? folder : log, { recursive: true });
       if (damage === 'replaced by a folder') mkdirSync(log);
       await marker.increment();
       await other.increment();
