@@ -85,6 +85,7 @@ export const prepare = (
   gap = createGapLog(dataDirectory, files.organization.id),
 ): Prepared => ({
   organizationId: files.organization.id,
+  source: files.organization.source,
   since,
   gap,
   append: async (records) => files.log.append(records),

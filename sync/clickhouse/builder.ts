@@ -78,12 +78,13 @@ export function createClickHouseBuilder(
     earlierChanges: number,
     gap: FeedGap,
   ): Prepared => {
-    const { id } = organization;
+    const { id, source } = organization;
     const { loadId } = load;
     const batch = { loadId, writer: buildWriter, tick: atPublication };
     let changes = 0;
     return {
       organizationId: id,
+      source,
       since,
       gap,
       async append({ lines, records }) {

@@ -72,8 +72,8 @@ export async function joinPrepared(
   const failures = new Map<bigint, unknown>();
   for (const [id, each] of byOrganization) {
     const organization = organizations.get(id);
-    // It was deleted meanwhile.
-    if (organization === undefined) continue;
+    // It was deleted meanwhile, and another organization may have its id.
+    if (organization?.source !== each.source) continue;
     try {
       await each.publish(publication.tick, watermark);
       organization.isWrong = false;

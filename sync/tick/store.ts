@@ -87,6 +87,8 @@ export type ChangeGap = {
 /** What a build has prepared beside what is published. */
 export type Prepared = {
   readonly organizationId: bigint;
+  /** The organization and its database, when the build began. */
+  readonly source: string;
   /** The snapshot whose later changes are missing. */
   readonly since: Watermark;
   readonly gap: ChangeGap;

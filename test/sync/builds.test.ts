@@ -13,7 +13,7 @@ import { mountDisk, withUnnoticedFullDisk } from '../support/disk.ts';
 import { isolatedTest } from '../support/fixtures.ts';
 import { createGate, heldBuilds, withBuilder } from '../support/held-builds.ts';
 import { publishedFiles, publishedLog } from '../support/published-files.ts';
-import { addCustomer } from '../support/shop.ts';
+import { addCustomer, addOrganization } from '../support/shop.ts';
 import { follow, type TestWorkerOptions } from '../support/sync.ts';
 import { openPublishedShop } from '../support/verified-shop.ts';
 
@@ -294,6 +294,43 @@ describe('a load', { tags: ['slow'] }, () => {
     await built.change();
     await other.once([built.id]);
     await loading;
+    await built.expectEqual();
+  });
+});
+
+describe('a load of an organization whose id another one has at its end', () => {
+  it('is discarded, and the other one is loaded', { tags: ['slow'] }, async ({
+    database: { pool },
+    directory,
+    built,
+  }) => {
+    await built.add(purchases);
+    const [begun, ended] = [createGate(), createGate()];
+    const worker = await built.open({
+      replace: withBuilder((builder) => ({
+        async load(group, build) {
+          const prepared = await builder.load(group, build);
+          if (group[0]?.id !== built.id) return prepared;
+          begun.resolve();
+          await ended.promise;
+          return prepared;
+        },
+      })),
+    });
+    const stop = follow(worker);
+    await begun.promise;
+    await pool.query('update organizations set identity = gen_random_uuid() where id = $1', [
+      built.id,
+    ]);
+    const folder = organizationDirectory(directory, await addOrganization(pool));
+    // The worker then knows both.
+    while (publishedFiles(folder) === null) await sleep(20);
+    ended.resolve();
+    const { rows } = await pool.query('select identity from organizations where id = $1', [
+      built.id,
+    ]);
+    while (built.files()?.source.endsWith(rows[0].identity) !== true) await sleep(20);
+    await stop();
     await built.expectEqual();
   });
 });
