@@ -78,8 +78,10 @@ async function attachExisting(file: BaseFile): Promise<void> {
   const { connection, catalog, path } = file;
   try {
     await connection.run(`attach ${quotePath(path)} as ${catalog}`);
-    file.progress = await readLoadProgress(connection, catalog);
-    if (file.progress !== null) file.previous = await continueAfter(connection, catalog);
+    const progress = await readLoadProgress(connection, catalog);
+    if (progress === null) return;
+    file.previous = await continueAfter(connection, catalog);
+    file.progress = progress;
   } catch (error) {
     // A lack of memory, space or file descriptors is not damage.
     if (!isDamage(error)) throw error;

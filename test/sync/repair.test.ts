@@ -197,6 +197,19 @@ describe('a load', () => {
   });
 
   interrupted(
+    'begins again if the purchases that were loaded cannot be read',
+    { tags: ['slow'] },
+    async ({ interrupted: files }) => {
+      const statement = 'alter table purchase rename column customer_key to former';
+      await files.damage(statement, unfinishedBasePath(files.folder));
+      const before = files.current();
+      await files.withWorker((worker) => worker.repairsFor(files.organization).rebuild());
+      expect(files.current()).not.toEqual(before);
+      expect(await files.verify()).toMatchObject({ state: 'equal', purchases: 100 });
+    },
+  );
+
+  interrupted(
     'replaces no files if the new ones differ from Postgres',
     { tags: ['slow'] },
     async ({ interrupted: files }) => {
