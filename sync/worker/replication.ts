@@ -60,6 +60,7 @@ export function createReplication(options: ReplicationOptions) {
       return work();
     });
   let publication: Publication | null = null;
+  let starting: Promise<void> | null = null;
   const organizationsDue = every(organizationsIntervalMs);
   let organizationsDigest = '';
   let lastPoll: ObservedWorker['lastPoll'] = null;
@@ -75,8 +76,7 @@ export function createReplication(options: ReplicationOptions) {
     return { database, store, organizations, publication, maxTickChanges, onFailure };
   };
 
-  const start = async (): Promise<void> => {
-    if (publication !== null) return;
+  const startOnce = async (): Promise<void> => {
     await removeForeignEntries(database);
     // Before the first load: the workers of other data folders prune what no reader retains.
     await retainChangeLog(database, reader);
@@ -84,6 +84,15 @@ export function createReplication(options: ReplicationOptions) {
     publication = await startPublication({ database, store, shard }, organizations, (id, error) =>
       log.error({ organization: encodeId('organization', id), err: error }, 'cannot be continued'),
     );
+  };
+
+  /** Concurrent calls share one start. */
+  const start = async (): Promise<void> => {
+    if (publication !== null) return;
+    starting ??= startOnce().finally(() => {
+      starting = null;
+    });
+    await starting;
   };
 
   /** False if a deleted organization is still building. */

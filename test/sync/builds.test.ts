@@ -359,6 +359,24 @@ describe('a rebuild', { tags: ['slow'] }, () => {
     await built.expectEqual();
   });
 
+  it('that is requested twice before a worker has started starts it once', async ({ built }) => {
+    let starts = 0;
+    const worker = await built.open({
+      replace: ({ store }) => ({
+        store: {
+          ...store,
+          readTicks() {
+            starts += 1;
+            return store.readTicks();
+          },
+        },
+      }),
+    });
+    const { rebuild } = worker.repairsFor(built.id);
+    await Promise.all([rebuild(), rebuild()]);
+    expect(starts).toBe(1);
+  });
+
   it('that is requested during a load ends with it', async ({ built }) => {
     await built.add(purchases);
     const { replace, kinds, begun, end } = heldBuilds('load', 'catchUp', 'compact');
