@@ -411,6 +411,7 @@ describe('a compaction that fails', { tags: ['slow'] }, () => {
       await built.change(1);
       await sleep(20);
     }
+    await untilEqual();
     // The worker may begin another compaction before it stops.
     await vi.waitFor(() => expect(built.reports.at(-1)?.state).toBe('live'), 60_000);
     await stop();
@@ -421,7 +422,6 @@ describe('a compaction that fails', { tags: ['slow'] }, () => {
     expect(failed).toMatchObject([{ msg: 'no room', attempts: 1 }]);
     const [first = 0, second = 0] = calls;
     expect(second - first).toBeGreaterThanOrEqual(failed[0].retryInMs - 5);
-    await untilEqual();
   });
 });
 
