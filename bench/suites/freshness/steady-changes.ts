@@ -50,7 +50,9 @@ export async function startChanges(
     while (!scope.signal.aborted) {
       const now = performance.now();
       if (now < dueAt) await sleep(dueAt - now, undefined, { signal: scope.signal });
-      made += await change(random.pick(purchases));
+      // Not in one statement, which would read the sum before other writers add to it.
+      const changed = await change(random.pick(purchases));
+      made += changed;
       dueAt = Math.max(dueAt + intervalMs, performance.now() - maxDelayMs);
     }
   };
