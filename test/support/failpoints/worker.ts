@@ -45,8 +45,8 @@ function watchTokens(database: Database): void {
 }
 
 function watchFiles(): void {
-  const { renameSync, writeSync } = fs;
-  const { rename, rm } = files;
+  const { renameSync, rmSync, writeSync } = fs;
+  const { rename } = files;
   const writeHalf = (...args: Parameters<typeof writeSync>) => {
     const [descriptor, content, offset, length, position] = args as unknown as [
       number,
@@ -72,6 +72,12 @@ function watchFiles(): void {
       if (isTick) reach('before the tick is published', appended as Activity);
       renameSync(from, to);
     },
+    rmSync(path: fs.PathLike, options?: fs.RmOptions) {
+      const isOld = /^(base|log)-[0-9a-f]+\./.test(nameOf(path));
+      if (isOld) reach('before old files are removed');
+      rmSync(path, options);
+      if (isOld) reach('after an old file is removed');
+    },
   });
   Object.assign(files, {
     async rename(from: fs.PathLike, to: fs.PathLike) {
@@ -81,12 +87,6 @@ function watchFiles(): void {
       await rename(from, to);
       if (kind === 'CURRENT') reach('after CURRENT is replaced');
       if (kind === 'base') reach('after the base is named');
-    },
-    async rm(path: fs.PathLike, options?: fs.RmOptions) {
-      const isOld = /^(base|log)-[0-9a-f]+\./.test(nameOf(path));
-      if (isOld) reach('before old files are removed');
-      await rm(path, options);
-      if (isOld) reach('after an old file is removed');
     },
   });
   syncBuiltinESMExports();
