@@ -1,5 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import sql, { join, raw, type Sql } from 'sql-template-tag';
+import type { PaymentStatus } from '../../domain/purchase.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
@@ -33,24 +34,34 @@ export function firstPurchases(
   if (isOfAll ? quarterHourOf(summary.first) < firstQuarter : !isQuarterHour(createdSince ?? 0n)) {
     return null;
   }
-  const { ofAny, ofStatus } = previousQuarters;
-  const previous = raw((paymentStatus === undefined ? ofAny : ofStatus).name);
   return {
-    previous,
-    isFirst: sql`${previous} < ${raw(String(isOfAll ? firstQuarter : since))}`,
+    previous: previousOf(paymentStatus),
+    isFirst: isFirstSince(isOfAll ? firstQuarter : since, paymentStatus),
     hasWholeBase: isOfAll && createdUntil === undefined,
   };
 }
 
-/** The number of first matching purchases in a base without bounds of time, read once for each base. */
-export async function firstsOfBase(
+const previousOf = (paymentStatus: PaymentStatus | undefined): Sql => {
+  const { ofAny, ofStatus } = previousQuarters;
+  return raw((paymentStatus === undefined ? ofAny : ofStatus).name);
+};
+
+const isFirstSince = (quarter: number | null, paymentStatus: PaymentStatus | undefined): Sql =>
+  sql`${previousOf(paymentStatus)} < ${raw(String(quarter))}`;
+
+/**
+ * The number of customers with purchases in the base, or with those of a payment status, which `matching`
+ * selects. Read once for each base.
+ */
+export async function customersOfBase(
   connection: DuckDBConnection,
   { catalogs, ofBase }: Generation,
-  { paymentStatus }: PurchaseFilters,
-  { matching, isFirst }: { readonly matching: Sql; readonly isFirst: Sql },
+  paymentStatus?: PaymentStatus,
+  matching: Sql = sql`true`,
 ): Promise<bigint> {
   const known = ofBase.customersOf.get(paymentStatus);
   if (known !== undefined) return known;
+  const isFirst = isFirstSince(ofBase.firstQuarter, paymentStatus);
   const counted = sql`select count(*) from ${raw(catalogs.base)}.purchase where ${matching} and ${isFirst}`;
   const [row] = await queryRows(connection, counted);
   const count = row?.[0] as bigint;

@@ -45,10 +45,9 @@ export type BaseCache = {
   readonly customersOf: Map<PaymentStatus | undefined, bigint>;
 };
 
-/** The customers of all purchases of a base. */
+/** The customers that a base knows. */
 export type BaseCustomers = {
-  readonly count: bigint;
-  /** -1 without customers. */
+  /** -1 if there are none. */
   readonly greatestKey: number;
   /** Some customers of the dictionary have no purchase in the base. */
   readonly hasUnused: boolean;

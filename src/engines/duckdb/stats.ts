@@ -26,9 +26,9 @@ import { countOpen, customersPart } from './customers.ts';
 import { purchasesMatching } from './filters.ts';
 import {
   changedFirsts,
+  customersOfBase,
   type FirstPurchases,
   firstPurchases,
-  firstsOfBase,
 } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
@@ -47,11 +47,11 @@ export async function purchaseStats(
   const matching = await purchasesMatching(connection, generation.labels, filters);
   if (matching === null) return emptyStats;
   const firsts = firstPurchasesOf(generation, query);
-  const ofBase =
+  const baseCustomers =
     firsts?.hasWholeBase && known.customerCount === null
-      ? await firstsOfBase(connection, generation, filters, { matching, ...firsts })
+      ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
       : null;
-  const read = { matching, firsts, firstsOfBase: ofBase };
+  const read = { matching, firsts, baseCustomers };
   const ranking = await readRanking(connection, generation, read, query);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
@@ -68,8 +68,8 @@ export async function purchaseStats(
 type Read = {
   readonly matching: Sql;
   readonly firsts: FirstPurchases | null;
-  /** Null if they have to be counted. */
-  readonly firstsOfBase: bigint | null;
+  /** The customers of the base; null if its first purchases have to be counted. */
+  readonly baseCustomers: bigint | null;
 };
 
 /** Null if customers have to be grouped, or are known. */
@@ -118,7 +118,7 @@ async function readTotals(
   const [counted = 0n, open = 0n] = values as bigint[];
   const customers = areCustomersGrouped
     ? counted + (await countOpen(connection, catalogs, open, matching))
-    : (knownCustomers ?? (first as bigint) + (read.firstsOfBase ?? 0n));
+    : (knownCustomers ?? (first as bigint) + (read.baseCustomers ?? 0n));
   return { purchaseCount, customerCount: customers, revenueInCents, ...currencies };
 }
 
@@ -146,12 +146,12 @@ function sumsPart(catalogs: StoreCatalogs, read: Read, areCurrenciesKnown: boole
  */
 function firstOf(
   catalogs: StoreCatalogs,
-  { matching, firsts, firstsOfBase }: Read,
+  { matching, firsts, baseCustomers }: Read,
 ): { readonly inBase: Readonly<Record<string, Sql>>; readonly all: Sql } {
   if (firsts === null) return { inBase: {}, all: sql`max(null::bigint)` };
   const first = { first: firsts.isFirst };
   const changed = sql`(select first from ${changedFirsts(catalogs, matching, {}, first)})`;
-  return firstsOfBase === null
+  return baseCustomers === null
     ? { inBase: first, all: sql`coalesce(sum(first), 0)::bigint + ${changed}` }
     : { inBase: {}, all: sql`max(${changed})` };
 }
@@ -205,7 +205,7 @@ async function readRanking(
   return {
     sums: { purchaseCount: purchaseCount as bigint, revenueInCents: revenueInCents as bigint },
     customerCount:
-      customerCount === null ? null : (customerCount as bigint) + (read.firstsOfBase ?? 0n),
+      customerCount === null ? null : (customerCount as bigint) + (read.baseCustomers ?? 0n),
     groups: rows.map(([key, count, revenue]) => ({
       key: key as string | null,
       purchaseCount: count as bigint,

@@ -3,9 +3,10 @@ import sql, { raw } from 'sql-template-tag';
 import { emptyStats, type PurchaseTotals } from '../../domain/purchase-engine.ts';
 import { queryRows } from '../../duckdb/connection.ts';
 import { emptyBase } from '../../purchase-store/delta/delta.ts';
-import { previousQuarters } from '../../purchase-store/previous-purchases.ts';
+import type { StoreCatalogs } from '../../purchase-store/relations.ts';
 import { currenciesOfAll, nameCurrencies, sumsByCurrency } from './currencies.ts';
 import { addedCustomers, countOpen, openPart } from './customers.ts';
+import { customersOfBase } from './first-purchases.ts';
 import type { BaseCustomers, Generation } from './generation.ts';
 
 /**
@@ -37,19 +38,18 @@ async function readTotals(
   return { purchaseCount, customerCount, revenueInCents, ...currencies };
 }
 
+/** `count` customers have purchases in the base. */
 async function readBaseCustomers(
   connection: DuckDBConnection,
-  { catalogs: { base }, ofBase }: Generation,
+  { base }: StoreCatalogs,
+  count: bigint,
 ): Promise<BaseCustomers> {
-  const isFirst = raw(`${previousQuarters.ofAny.name} < ${ofBase.firstQuarter}`);
   const [row] = await queryRows(
     connection,
-    sql`
-      select (select count(*) from ${raw(base)}.purchase where ${isFirst}), coalesce(max(key), -1), count(*)
-      from ${raw(base)}.customer`,
+    sql`select coalesce(max(key), -1), count(*) from ${raw(base)}.customer`,
   );
-  const [count, greatestKey, known] = row as [bigint, number, bigint];
-  return { count, greatestKey, hasUnused: count !== known };
+  const [greatestKey, known] = row as [number, bigint];
+  return { greatestKey, hasUnused: count !== known };
 }
 
 /** Customers of the base, and those that only the delta has, without those that have no purchase left. */
@@ -63,8 +63,9 @@ async function countCustomers(
     const [row] = await queryRows(connection, sql`select count(*) from (${ofDelta})`);
     return row?.[0] as bigint;
   }
-  ofBase.customers ??= await readBaseCustomers(connection, generation);
-  const { count, greatestKey, hasUnused } = ofBase.customers;
+  const count = await customersOfBase(connection, generation);
+  ofBase.customers ??= await readBaseCustomers(connection, catalogs, count);
+  const { greatestKey, hasUnused } = ofBase.customers;
   const isNew = hasUnused
     ? sql`anti join ${raw(catalogs.base)}.purchase using (customer_key)`
     : sql`where customer_key > ${greatestKey}::integer`;

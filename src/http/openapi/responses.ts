@@ -182,7 +182,8 @@ const documentedErrors: Readonly<Record<ErrorType, DocumentedError>> = {
     description:
       "The key's request limit is exceeded, the queue of purchase queries is full, a query took too " +
       'long, the maximum number of exports is running, the clients of the key have not read their ' +
-      'earlier responses, too many of its requests wait for changes, or too many requests without a valid key came from the address (without ' +
+      'earlier responses, too many of its requests wait for changes, or too many requests without a ' +
+      'valid key came from the address (without ' +
       '`X-RateLimit-*`, which describe a key).',
     example: 'This API key has used its 600 requests of the current minute.',
     headers: ['Retry-After'],
