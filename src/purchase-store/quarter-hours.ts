@@ -14,6 +14,10 @@ export const creationQuarter = { name: 'created_quarter_hour', type: 'integer' }
 export const quarterHourOf = (instant: bigint): number =>
   Number((instant - earliestInstant) / quarterHour);
 
+/** The first instant of a quarter of an hour. */
+export const beginOfQuarterHour = (quarter: number): bigint =>
+  BigInt(quarter) * quarterHour + earliestInstant;
+
 /** Whether a quarter of an hour begins with the instant. */
 export const isQuarterHour = (instant: bigint): boolean =>
   (instant - earliestInstant) % quarterHour === 0n;

@@ -74,13 +74,15 @@ export function columnsOf(keys: Keys): { readonly names: Sql; readonly definitio
  * over the delta take out what it supersedes, which an anti join of all rows with the superseded
  * ids would do in three times the time. The row of sign 0 adds nothing to any sum. Without a key
  * there is one row, also without a match. Each condition of `inBase` adds a column: the number of
- * matching rows of the base that meet it. Groups without purchases are then among the rows.
+ * matching rows of the base that meet it. Groups without purchases are then among the rows. `joined`
+ * is a join of both tables.
  */
 export function groupedPurchases(
   { base, delta }: StoreCatalogs,
   condition: Sql,
   keys: Keys,
   inBase: Readonly<Record<string, Sql>> = {},
+  joined: Sql = empty,
 ): Sql {
   const { names, definitions } = columnsOf(keys);
   const hasKeys = Object.keys(keys).length > 0;
@@ -97,10 +99,10 @@ export function groupedPurchases(
     from (
       select ${definitions} count(*) as purchases, sum(purchase_value_in_cents) as cents
         ${counts.length === 0 ? empty : join(counts, '')}
-      from ${raw(base)}.purchase where ${condition} ${groupBy}
+      from ${raw(base)}.purchase ${joined} where ${condition} ${groupBy}
       union all
       select ${definitions} sum(sign), sum(${signedCents}) ${raw(', 0'.repeat(counted.length))}
-      from ${raw(delta)}.change where (${condition}) or sign = 0 ${groupBy}
+      from ${raw(delta)}.change ${joined} where (${condition}) or sign = 0 ${groupBy}
     )
     ${groupBy}
     ${raw(hasKeys && counted.length === 0 ? 'having sum(purchases) > 0' : '')}

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { parseInstant } from '../../src/domain/instant.ts';
 import { intervals, TooManyPeriodsError } from '../../src/domain/period.ts';
 import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { test as it } from '../support/fixtures.ts';
+import type { TestDatabase } from '../support/postgres.ts';
 import { expectEqual, untilShown } from '../support/published.ts';
 import { addCustomer, addOrganization } from '../support/shop.ts';
 import { hasClickHouse, openEngines } from './store.ts';
@@ -14,17 +15,30 @@ import { hasClickHouse, openEngines } from './store.ts';
 const asText = (answer: unknown): string =>
   JSON.stringify(answer, (_key, value) => (typeof value === 'bigint' ? `${value}n` : value));
 
+type Shop = { readonly purchases: number; readonly instant: string };
+
+const after = (instant: string, eighths: string) =>
+  `timestamptz '${instant}' + floor(${eighths}) * interval '7.5 minutes'`;
+
 /**
- * SQL of an instant: every seven and a half minutes, most of them in the first days. Four tenths are near
- * 2 o'clock at Casey, when its clocks went back to 23:00 of the day before.
+ * Most purchases are in the first days. Four tenths are near 2 o'clock at Casey, when its clocks went back to
+ * 23:00 of the day before.
  */
-const instant = `case when random() < 0.4
-  then timestamptz '2010-03-04 13:00Z' + floor(random() * 32) * interval '7.5 minutes'
-  else timestamptz '2010-01-01 00:00Z' + floor(power(random(), 3) * 60000) * interval '7.5 minutes' end`;
+const overMonths: Shop = {
+  purchases: 300,
+  instant: `case when random() < 0.4 then ${after('2010-03-04 13:00Z', 'random() * 32')}
+    else ${after('2010-01-01 00:00Z', 'power(random(), 3) * 60000')} end`,
+};
+/** So many that tables have their periods. The clocks of Lord Howe went back by half an hour meanwhile. */
+const withinHours: Shop = {
+  purchases: 1_500,
+  instant: after('2010-04-03 11:00Z', 'random() * 64'),
+};
+
 const status = `(array['paid', 'paid', 'paid', 'refunded', null])[1 + floor(random() * 5)]`;
 
 /** What breaks the order of a customer's purchases. */
-const breaks = {
+const breaks = ({ instant }: Shop) => ({
   'nothing changes': 'select',
   'the first purchases are deleted': `delete from purchases where id in (
     select min(id) from purchases where organization_id = (select organization from shop) group by customer_id, payment_status)`,
@@ -40,9 +54,9 @@ const breaks = {
   'all purchases of a period are deleted': `delete from purchases
     where organization_id = (select organization from shop) and created_at between '2010-01-03 00:00Z' and '2010-01-03 23:59:59Z'`,
   'a customer has no purchase left': `delete from purchases where customer_id = ((select customers from shop))[1]`,
-} as const;
+});
 
-const added = (count: number) => `insert into purchases
+const added = ({ instant }: Shop, count: number) => `insert into purchases
     (organization_id, customer_id, created_at, payment_status, purchase_value_in_cents)
   select organization, customers[1 + floor(random() * random() * 8)], ${instant}, ${status}, n
   from shop, generate_series(1, ${count}) as n`;
@@ -52,7 +66,12 @@ const zones = [undefined, 'Antarctica/Casey', 'Australia/Lord_Howe', 'Asia/Kathm
 
 const bound = fc
   .tuple(
-    fc.constantFrom('2009-12-31T00:00:00Z', '2010-01-02T00:00:00Z', '2010-03-04T13:00:00Z'),
+    fc.constantFrom(
+      '2009-12-31T00:00:00Z',
+      '2010-01-02T00:00:00Z',
+      '2010-03-04T13:00:00Z',
+      '2010-04-03T12:00:00Z',
+    ),
     fc.integer({ min: 0, max: 16 }),
     fc.constantFrom(0n, 0n, 450_000_000n, 450_000_001n),
   )
@@ -75,10 +94,14 @@ const queries: fc.Arbitrary<PurchaseTimeSeriesQuery> = fc
 
 const numRuns = Number(process.env.RANDOM_QUERIES ?? (hasClickHouse ? 4 : 15));
 
-it('are those of Postgres, in statistics and in each period, however purchases change', {
-  tags: ['slow'],
-  timeout: 240_000,
-}, async ({ database, directory }) => {
+type Fixtures = { readonly database: TestDatabase; readonly directory: string };
+
+/** Makes these changes one after the other. */
+async function check(
+  { database, directory }: Fixtures,
+  shop: Shop,
+  changes: Readonly<Record<string, string>>,
+): Promise<void> {
   const organization = await addOrganization(database.pool);
   const customers: bigint[] = [];
   while (customers.length < 8) customers.push(await addCustomer(database.pool, organization));
@@ -126,11 +149,11 @@ it('are those of Postgres, in statistics and in each period, however purchases c
     );
 
   try {
-    await run(added(300));
+    await run(added(shop, shop.purchases));
     await sync();
-    for (const [name, statement] of Object.entries(breaks)) {
+    for (const [name, statement] of Object.entries(changes)) {
       await run(statement);
-      await run(added(3));
+      await run(added(shop, 3));
       await sync();
       await compare(name);
     }
@@ -141,4 +164,21 @@ it('are those of Postgres, in statistics and in each period, however purchases c
     connection.release(true);
     for (const { close } of stores) await close();
   }
+}
+
+describe('distinct customers are those of Postgres, in statistics and in each period', () => {
+  const slow = { tags: ['slow'], timeout: 240_000 };
+
+  it('however purchases of months change', slow, ({ database, directory }) =>
+    check({ database, directory }, overMonths, breaks(overMonths)),
+  );
+
+  it('however many purchases of a few hours change', slow, ({ database, directory }) =>
+    check({ database, directory }, withinHours, breaks(withinHours)),
+  );
+
+  it('after all these changes of many purchases of a few hours', ({ database, directory }) => {
+    const statements = Object.values(breaks(withinHours)).join(';');
+    return check({ database, directory }, withinHours, { 'all at once': statements });
+  });
 });

@@ -19,7 +19,7 @@ export async function readPeriods(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   matching: Sql,
-  { period, keyOf, firsts }: Periods & { readonly firsts: FirstsInPeriods },
+  { period, joined, keyOf, firsts }: Periods & { readonly firsts: FirstsInPeriods },
 ): Promise<CountedPeriods> {
   const keys = { period };
   const counted = { in_period: firsts.isFirstInPeriod, in_all: firsts.isFirst };
@@ -28,9 +28,10 @@ export async function readPeriods(
     sql`
       select period, sum(purchase_count)::bigint, sum(revenue), sum(in_period)::bigint, sum(in_all)::bigint
       from (
-        from ${groupedPurchases(catalogs, matching, keys, counted)}
+        from ${groupedPurchases(catalogs, matching, keys, counted, joined)}
         union all
-        select period, 0, 0, in_period, in_all from ${changedFirsts(catalogs, matching, keys, counted)}
+        select period, 0, 0, in_period, in_all
+        from ${changedFirsts(catalogs, matching, keys, counted, joined)}
       )
       group by period`,
   );

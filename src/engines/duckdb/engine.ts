@@ -17,6 +17,7 @@ import { defaultClient, type QueryQueueOptions } from '../query-queue.ts';
 import type { Generation } from './generation.ts';
 import { interruptible } from './interruption.ts';
 import { findPurchase, listPurchases } from './list.ts';
+import { createPeriodTables, type PeriodTables } from './period-tables.ts';
 import { createQueryPool, type QueryPool } from './query-pool.ts';
 import {
   createOrganizations,
@@ -53,6 +54,7 @@ type EngineParts = {
   readonly instance: DuckDBInstance;
   readonly queries: QueryPool;
   readonly organizations: Organizations;
+  readonly periodTables: PeriodTables;
   close(): Promise<void>;
 };
 
@@ -136,6 +138,7 @@ async function openParts(
     instance,
     queries,
     organizations,
+    periodTables: createPeriodTables(instance),
     async close() {
       await queries.close();
       await organizations.close();
@@ -172,11 +175,16 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
 
   const queued =
     <Query, Result>(
-      read: (connection: DuckDBConnection, generation: Generation, query: Query) => Promise<Result>,
+      read: (
+        connection: DuckDBConnection,
+        generation: Generation,
+        query: Query,
+        periodTables: PeriodTables,
+      ) => Promise<Result>,
       readsFirsts: (generation: Generation, query: Query) => boolean = () => false,
     ): QueuedRead<Query, Result> =>
     (organizationId, query, signal, client = defaultClient(organizationId)) =>
-      withParts(({ queries, organizations }) =>
+      withParts(({ queries, organizations, periodTables }) =>
         queries.run(client, signal, (connection) =>
           organizations.withEviction(() =>
             organizations.use(
@@ -184,7 +192,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
               source,
               connection,
               async ({ generation, asOf }) => ({
-                result: await read(connection, generation, query),
+                result: await read(connection, generation, query, periodTables),
                 asOf,
               }),
               (generation) => readsFirsts(generation, query),
@@ -199,7 +207,10 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(purchaseStats, doStatsReadFirsts),
+    stats: queued(
+      (connection, generation, query) => purchaseStats(connection, generation, query),
+      doStatsReadFirsts,
+    ),
     timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

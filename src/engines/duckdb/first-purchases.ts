@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import sql, { join, raw, type Sql } from 'sql-template-tag';
+import sql, { empty, join, raw, type Sql } from 'sql-template-tag';
 import type { PaymentStatus } from '../../domain/purchase.ts';
 import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
 import { queryRows } from '../../duckdb/connection.ts';
@@ -71,13 +71,14 @@ export async function customersOfBase(
 
 /**
  * Selects what `previous_change` adds to the numbers of matching rows of the base that meet each of
- * `conditions`, by `keys`.
+ * `conditions`, by `keys`. `joined` is a join of the table.
  */
 export function changedFirsts(
   { delta }: StoreCatalogs,
   matching: Sql,
   keys: Keys,
   conditions: Readonly<Record<string, Sql>>,
+  joined: Sql = empty,
 ): Sql {
   const hasKeys = Object.keys(keys).length > 0;
   const counts = Object.entries(conditions).map(
@@ -85,6 +86,7 @@ export function changedFirsts(
   );
   return sql`(
     select ${columnsOf(keys).definitions} ${join(counts)}
-    from ${raw(delta)}.previous_change where ${matching} ${raw(hasKeys ? 'group by all' : '')}
+    from ${raw(delta)}.previous_change ${joined}
+    where ${matching} ${raw(hasKeys ? 'group by all' : '')}
   )`;
 }

@@ -16,6 +16,7 @@ import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-
 import { purchasesMatching } from './filters.ts';
 import { firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
+import type { PeriodTables } from './period-tables.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
 import { doStatsReadFirsts, purchaseStats } from './stats.ts';
 
@@ -24,10 +25,11 @@ export async function purchaseTimeSeries(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseTimeSeriesQuery,
+  periodTables: PeriodTables,
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit } = query;
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
-  const periods = await periodsOf(generation, query);
+  const periods = await periodsOf(generation, query, periodTables);
   const { period, keyOf, firsts } = periods;
   if (groupBy === undefined && firsts !== null) {
     return withoutGroups(connection, generation, query, matching, { ...periods, firsts });
@@ -108,11 +110,13 @@ async function readRange(
   connection: DuckDBConnection,
   { catalogs }: Generation,
   matching: Sql,
-  { period, keyOf }: Periods,
+  { period, joined, keyOf }: Periods,
 ): Promise<PeriodRange | null> {
   const [row] = await queryRows(
     connection,
-    sql`select min(period), max(period) from ${groupedPurchases(catalogs, matching, { period })}`,
+    sql`
+      select min(period), max(period)
+      from ${groupedPurchases(catalogs, matching, { period }, {}, joined)}`,
   );
   const [first, last] = (row ?? [null, null]) as (number | null)[];
   return first == null || last == null ? null : { first: keyOf(first), last: keyOf(last) };
