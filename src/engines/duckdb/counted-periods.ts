@@ -14,24 +14,31 @@ export type CountedPeriods = {
   readonly customerCount: bigint;
 };
 
-/** Reads the base once: a customer counts in the period of a purchase that is the first one there. */
+/**
+ * Reads the base once: a customer counts in the period of a purchase that is the first one there.
+ * `baseCustomers` are the customers of the base, if they are known.
+ */
 export async function readPeriods(
   connection: DuckDBConnection,
   catalogs: StoreCatalogs,
   matching: Sql,
   { period, joined, keyOf, firsts }: Periods & { readonly firsts: FirstsInPeriods },
+  baseCustomers: bigint | null,
 ): Promise<CountedPeriods> {
   const keys = { period };
-  const counted = { in_period: firsts.isFirstInPeriod, in_all: firsts.isFirst };
+  const inPeriod = { in_period: firsts.isFirstInPeriod };
+  const inAll = { ...inPeriod, in_all: firsts.isFirst };
+  const ofBase = baseCustomers === null ? inAll : inPeriod;
   const read = await queryRows(
     connection,
     sql`
       select period, sum(purchase_count)::bigint, sum(revenue), sum(in_period)::bigint, sum(in_all)::bigint
       from (
-        from ${groupedPurchases(catalogs, matching, keys, counted, joined)}
+        select period, purchase_count, revenue, in_period, ${raw(baseCustomers === null ? 'in_all' : '0')} as in_all
+        from ${groupedPurchases(catalogs, matching, keys, ofBase, joined)}
         union all
         select period, 0, 0, in_period, in_all
-        from ${changedFirsts(catalogs, matching, keys, counted, joined)}
+        from ${changedFirsts(catalogs, matching, keys, inAll, joined)}
       )
       group by period`,
   );
@@ -41,7 +48,7 @@ export async function readPeriods(
     revenueInCents: revenueInCents as bigint,
     customerCount: customerCount as bigint,
   }));
-  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), 0n);
+  const customerCount = read.reduce((sum, row) => sum + (row[4] as bigint), baseCustomers ?? 0n);
   return { rows: rows.filter(({ purchaseCount }) => purchaseCount > 0n), customerCount };
 }
 

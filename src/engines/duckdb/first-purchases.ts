@@ -12,6 +12,8 @@ import type { Generation } from './generation.ts';
 export type FirstPurchases = {
   /** The column with the quarter of an hour of the previous matching purchase. */
   readonly previous: Sql;
+  /** A purchase is the first one of its customer if its `previous` is earlier than this quarter. */
+  readonly since: number;
   /** A condition on matching rows of a base and of `previous_change`: the first one of its customer. */
   readonly isFirst: Sql;
   /** No bound of time excludes purchases of the base. */
@@ -34,9 +36,11 @@ export function firstPurchases(
   if (isOfAll ? quarterHourOf(summary.first) < firstQuarter : !isQuarterHour(createdSince ?? 0n)) {
     return null;
   }
+  const first = isOfAll ? firstQuarter : since;
   return {
     previous: previousOf(paymentStatus),
-    isFirst: isFirstSince(isOfAll ? firstQuarter : since, paymentStatus),
+    since: first,
+    isFirst: isFirstSince(first, paymentStatus),
     hasWholeBase: isOfAll && createdUntil === undefined,
   };
 }

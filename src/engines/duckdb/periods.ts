@@ -2,7 +2,7 @@ import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { arePeriodsInOrder, keyOf, periodKeyAt, periodOffsets } from '../../domain/period.ts';
 import { maxPeriods } from '../../domain/period-limit.ts';
 import type { PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
-import { firstPurchases } from './first-purchases.ts';
+import { type FirstPurchases, firstPurchases } from './first-purchases.ts';
 import { type Generation, timeBounds } from './generation.ts';
 import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
 import type { PeriodTables } from './period-tables.ts';
@@ -22,8 +22,7 @@ export type Periods = {
 };
 
 /** Conditions of first purchases (first-purchases.ts). */
-export type FirstsInPeriods = {
-  readonly isFirst: Sql;
+export type FirstsInPeriods = Pick<FirstPurchases, 'isFirst' | 'hasWholeBase'> & {
   /** The customer's first one in the purchase's period. */
   readonly isFirstInPeriod: Sql;
 };
@@ -55,25 +54,25 @@ export async function periodsOf(
   const isExact = areInQuarterHours(offsets) && arePeriodsInOrder(interval, offsets);
   const first = isExact ? firstPurchases(generation, filters) : null;
   if (first === null) return { ...computed, firsts: null };
-  const { previous, isFirst } = first;
-  const firstsBefore = (isEarlier: Sql): FirstsInPeriods => ({
-    isFirst,
-    isFirstInPeriod: sql`${isEarlier} or ${isFirst}`,
-  });
   const isSimple = interval !== 'month' && offsets.length === 1;
   const minimum = minPurchasesPerQuarter[isSimple ? 'ofSimpleCalendars' : 'ofOthers'];
   const table =
     query.groupBy === undefined
       ? await periodTables.covering(query, bounds, summary.purchases / minimum)
       : null;
+  const { previous, since, isFirst } = first;
   if (table === null) {
-    const previousUnits = localUnits(offsets, unit, previous);
-    return { ...computed, firsts: firstsBefore(sql`${previousUnits} < ${begin}`) };
+    const isEarlier = sql`${localUnits(offsets, unit, previous)} < ${begin}`;
+    return { ...computed, firsts: { ...first, isFirstInPeriod: sql`${isEarlier} or ${isFirst}` } };
   }
   return {
     ...computed,
     period: raw('period'),
-    joined: sql`join ${table} as period_of_quarter using (created_quarter_hour)`,
-    firsts: firstsBefore(sql`${previous} < period_begin`),
+    joined: sql`
+      join (
+        select created_quarter_hour, period, greatest(period_begin, ${raw(String(since))}) as first_quarter
+        from ${table}
+      ) as period_of_quarter using (created_quarter_hour)`,
+    firsts: { ...first, isFirstInPeriod: sql`${previous} < first_quarter` },
   };
 }

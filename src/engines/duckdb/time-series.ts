@@ -14,7 +14,7 @@ import { dictionaryEntries, groupedPurchases } from '../../purchase-store/relati
 import { assembleTimeSeries, type PeriodRange, rangeOf } from '../time-series.ts';
 import { type CountedPeriods, readGroupedPeriods, readPeriods } from './counted-periods.ts';
 import { purchasesMatching } from './filters.ts';
-import { firstPurchases } from './first-purchases.ts';
+import { customersOfBase, firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import type { PeriodTables } from './period-tables.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
@@ -69,10 +69,14 @@ async function withoutGroups(
   periods: Periods & { readonly firsts: FirstsInPeriods },
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupLimit } = query;
-  const { areFew } = periods;
+  const { areFew, firsts } = periods;
   let counted: CountedPeriods | null = null;
   const read = async () => {
-    counted ??= await readPeriods(connection, generation.catalogs, matching, periods);
+    if (counted !== null) return counted;
+    const customers = firsts.hasWholeBase
+      ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
+      : null;
+    counted = await readPeriods(connection, generation.catalogs, matching, periods, customers);
     return counted;
   };
   const range = await rangeOf(query, filters, async () =>
