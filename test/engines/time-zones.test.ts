@@ -7,6 +7,7 @@ import { createInstance, queryRows } from '../../src/duckdb/connection.ts';
 import { purchasesMatching } from '../../src/engines/duckdb/filters.ts';
 import { createGeneration } from '../../src/engines/duckdb/generation.ts';
 import { dayGrouping } from '../../src/engines/duckdb/local-day.ts';
+import { createPeriodTables } from '../../src/engines/duckdb/period-tables.ts';
 import { createPostgresEngine } from '../../src/engines/postgres/engine.ts';
 import { groupedPurchases } from '../../src/purchase-store/relations.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -50,6 +51,7 @@ async function nearChanges(): Promise<bigint[]> {
 
 const near = await nearChanges();
 const copies = 8;
+const smallest = { threads: 1, memoryLimit: '64MiB' } as const;
 
 /** Each quarter hour of a spring, in which many clocks change, and the microsecond before each. */
 function dense(): bigint[] {
@@ -64,7 +66,7 @@ describe('a day in a time zone', () => {
   const shops = { near: 0n, dense: 0n, far: 0n, empty: 0n };
   const instants = {
     near,
-    // Enough purchases that the engine aggregates by quarter hour before it aggregates by day.
+    // So many that tables have the days of zones whose clocks change.
     dense: Array.from({ length: copies }, dense).flat(),
     // Years outside those with known offsets, in which days are in UTC.
     far: ['0001-01-01T00:00Z', '1899-12-31T23:59Z', '2100-01-01T00:00Z', '9999-12-31T23:59Z']
@@ -118,14 +120,21 @@ describe('a day in a time zone', () => {
     },
   );
 
-  it.each(zones)('%s has the same days for many purchases', async (zone) => {
+  it.for(zones)('%s has the same days for many purchases', async (timeZone, { directory }) => {
     const [sorted, purchases] = [dense(), instants.dense.length];
-    const [first, last] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
-    const { day } = await dayGrouping({ purchases, first, last, isEmpty: false }, {}, zone);
-    expect(day).not.toBeNull();
-    const days = sorted.map(localDayReader(zone));
+    const [since, until] = [sorted[0] ?? 0n, sorted.at(-1) ?? 0n];
+    const instance = await createInstance({ ...smallest, spillDirectory: directory });
+    const table = await createPeriodTables(instance).covering(
+      { interval: 'day', timeZone },
+      { since, until },
+      purchases,
+    );
+    instance.closeSync();
+    const offsets = await zoneOffsets(timeZone, since, until);
+    expect(table === null).toBe(offsets.length === 1);
+    const days = sorted.map(localDayReader(timeZone));
     const expected = countBy(Array.from({ length: copies }, () => days).flat());
-    expect(await daysBy(engines.tested, shops.dense, zone)).toEqual(expected);
+    expect(await daysBy(engines.tested, shops.dense, timeZone)).toEqual(expected);
   });
 
   it.each(zones)('%s has the same days within time bounds', async (zone) => {
@@ -173,7 +182,7 @@ describe.each(zones.slice(0, 2))('days of %s', (zone) => {
   it.for(['delta.change', 'base.purchase'])(
     'are hashed if %s has purchases of distant years',
     async (table, { directory: spillDirectory }) => {
-      const instance = await createInstance({ threads: 1, memoryLimit: '64MiB', spillDirectory });
+      const instance = await createInstance({ ...smallest, spillDirectory });
       const connection = await instance.connect();
       try {
         const catalogs = await attachEmptyStore(connection);
@@ -194,7 +203,12 @@ describe.each(zones.slice(0, 2))('days of %s', (zone) => {
         };
         const matching = await purchasesMatching(connection, generation.labels, filters);
         const timeZone = zone === 'UTC' ? undefined : zone;
-        const { key } = await dayGrouping(generation.summary, filters, timeZone);
+        const { key } = await dayGrouping(
+          generation.summary,
+          filters,
+          timeZone,
+          createPeriodTables(instance),
+        );
         const grouped = groupedPurchases(catalogs, matching ?? sql`false`, { key });
         const plan = String(await queryRows(connection, sql`explain from ${grouped}`));
         expect(plan).toContain('HASH_GROUP_BY');

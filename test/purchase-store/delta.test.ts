@@ -14,6 +14,7 @@ import {
 import { createInstance, detach, queryRows } from '../../src/duckdb/connection.ts';
 import { createGeneration } from '../../src/engines/duckdb/generation.ts';
 import { listPurchases } from '../../src/engines/duckdb/list.ts';
+import type { PeriodTables } from '../../src/engines/duckdb/period-tables.ts';
 import { purchaseStats } from '../../src/engines/duckdb/stats.ts';
 import { maxLinesOneByOne } from '../../src/purchase-store/delta/delta.ts';
 import type { ChangedPurchase } from '../../src/purchase-store/delta/records.ts';
@@ -186,13 +187,15 @@ async function createBase(
   };
 }
 
+const noTables: PeriodTables = { covering: async () => null };
+
 /** What a store shows: all purchases, and their sums. */
 async function shownBy(connection: DuckDBConnection, catalogs: StoreCatalogs, groupLimit = 100) {
   const generation = await createGeneration(connection, catalogs);
   const all = { filters: {}, limit: 100 };
   const { purchases } = await listPurchases(connection, generation, all);
   const query = { filters: {}, groupBy: 'utm_source', groupLimit } as const;
-  const stats = await purchaseStats(connection, generation, query);
+  const stats = await purchaseStats(connection, generation, query, noTables);
   const signs = await queryRows(
     connection,
     sql`

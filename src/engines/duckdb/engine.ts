@@ -207,10 +207,7 @@ function createReader(options: ReaderOptions, source: string | null): PurchaseRe
   return {
     list: queued(listPurchases),
     get: queued(findPurchase),
-    stats: queued(
-      (connection, generation, query) => purchaseStats(connection, generation, query),
-      doStatsReadFirsts,
-    ),
+    stats: queued(purchaseStats, doStatsReadFirsts),
     timeSeries: queued(purchaseTimeSeries, doesTimeSeriesReadFirsts),
     export: (organizationId, filters, take, signal) =>
       exports.run(signal, (either) =>

@@ -147,6 +147,12 @@ const maxCachedCursors = 1_000;
 /** Microseconds since 1970. */
 export type TimeBounds = { readonly since: bigint; readonly until: bigint };
 
+/** About so many purchases are within the bounds, if they are distributed evenly. */
+export const purchasesWithin = (
+  { purchases, first, last }: GenerationSummary,
+  { since, until }: TimeBounds,
+): number => (purchases * Number(until - since + 1n)) / Number(last - first + 1n);
+
 /** The range of `created_at` that matching purchases can have. No purchase matches if it is empty. */
 export function timeBounds(
   { first, last }: GenerationSummary,

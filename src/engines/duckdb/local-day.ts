@@ -1,17 +1,16 @@
-import sql, { raw, type Sql } from 'sql-template-tag';
-import { intervalLengths } from '../../domain/period.ts';
-import { isUnfiltered, type PurchaseFilters } from '../../domain/purchase-query.ts';
-import { zoneOffsets } from '../../domain/time-zone.ts';
-import { creationQuarter, quarterHour } from '../../purchase-store/quarter-hours.ts';
-import { type GenerationSummary, timeBounds } from './generation.ts';
-import { areInQuarterHours, isSparse, localUnits, unitKey } from './local-time.ts';
+import sql, { empty, raw, type Sql } from 'sql-template-tag';
+import { intervalLengths, periodOffsets } from '../../domain/period.ts';
+import type { PurchaseFilters } from '../../domain/purchase-query.ts';
+import { type GenerationSummary, purchasesWithin, timeBounds } from './generation.ts';
+import { isSparse, localUnits, unitKey } from './local-time.ts';
+import type { PeriodTables } from './period-tables.ts';
 
 /** The SQL expressions that group purchases by day. */
 export type DayGrouping = {
-  /** The day of a row, or its quarter of an hour. */
+  /** The day of a row. */
   readonly key: Sql;
-  /** The day of the quarter of an hour `key`; null if `key` is a day already. */
-  readonly day: Sql | null;
+  /** A join of the tables of purchases, which `key` needs. */
+  readonly joined: Sql;
   /** The date of the day `key`. */
   readonly date: Sql;
 };
@@ -24,39 +23,20 @@ export async function dayGrouping(
   summary: GenerationSummary,
   filters: PurchaseFilters,
   timeZone: string | undefined,
+  periodTables: PeriodTables,
 ): Promise<DayGrouping> {
   const bounds = timeBounds(summary, filters);
-  const { since, until } = bounds;
-  const offsets = timeZone === undefined ? [] : await zoneOffsets(timeZone, since, until);
-  const { createdSince: _since, createdUntil: _until, ...others } = filters;
-  const threshold = perQuarterHourThreshold[timeZone === undefined ? 'utc' : 'zone'];
-  const isDense =
-    areInQuarterHours(offsets) &&
-    isUnfiltered(others) &&
-    meanPerQuarterHour(summary, since, until) > threshold;
   const { day } = intervalLengths;
   // A filter leaves DuckDB's bounds of the delta as they are.
-  if (timeZone === undefined && !isDense && !isSparse(timeBounds(summary, {}), day)) {
-    return { key: sql`created_at::date`, day: null, date: sql`key` };
+  if (timeZone === undefined && !isSparse(timeBounds(summary, {}), day)) {
+    return { key: sql`created_at::date`, joined: empty, date: sql`key` };
   }
+  const calendar = { interval: 'day', timeZone } as const;
+  const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
   const date = sql`date '0001-01-01' + key`;
-  return isDense
-    ? { key: raw(creationQuarter.name), day: localUnits(offsets, day, raw('key')), date }
-    : { key: unitKey(localUnits(offsets, day), day, bounds), day: null, date };
-}
-
-/**
- * Above this mean number of purchases in a quarter of an hour, grouping by quarters first is
- * faster: it needs no arithmetic for each row. Measured with one to ten million purchases.
- */
-const perQuarterHourThreshold = { utc: 32, zone: 12 };
-
-/** Relative to all quarters of an hour in the file, because DuckDB addresses each of them. */
-function meanPerQuarterHour(
-  { purchases, first, last }: GenerationSummary,
-  since: bigint,
-  until: bigint,
-) {
-  const length = Number(last - first) + 1;
-  return (purchases * Number(until - since) * Number(quarterHour)) / length ** 2;
+  if (table !== null) {
+    return { key: raw('period'), joined: sql`join ${table} using (created_quarter_hour)`, date };
+  }
+  const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
+  return { key: unitKey(localUnits(offsets, day), day, bounds), joined: empty, date };
 }

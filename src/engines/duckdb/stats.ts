@@ -32,15 +32,17 @@ import {
 } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import { type DayGrouping, dayGrouping } from './local-day.ts';
+import type { PeriodTables } from './period-tables.ts';
 import { unfilteredTotals } from './unfiltered-totals.ts';
 
 /** What is known of the matching purchases. */
-type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
+export type Known = { readonly sums: PurchaseSums | null; readonly customerCount: bigint | null };
 
 export async function purchaseStats(
   connection: DuckDBConnection,
   generation: Generation,
   query: PurchaseStatsQuery,
+  periodTables: PeriodTables,
   known: Known = { sums: null, customerCount: null },
 ): Promise<PurchaseStats> {
   const { filters, groupLimit } = query;
@@ -52,7 +54,7 @@ export async function purchaseStats(
       ? await customersOfBase(connection, generation, filters.paymentStatus, matching)
       : null;
   const read = { matching, firsts, baseCustomers };
-  const ranking = await readRanking(connection, generation, read, query);
+  const ranking = await readRanking(connection, generation, read, query, periodTables);
   const totals = isUnfiltered(filters)
     ? await unfilteredTotals(connection, generation)
     : await readTotals(connection, generation, filters, read, ranking ?? known);
@@ -165,29 +167,24 @@ async function readRanking(
   { catalogs, summary }: Generation,
   read: Read,
   { filters, groupBy, groupLimit, timeZone }: PurchaseStatsQuery,
+  periodTables: PeriodTables,
 ): Promise<(Known & { readonly groups: readonly PurchaseGroup[] }) | null> {
   if (groupBy === undefined) return null;
   const { matching } = read;
   const first = firstOf(catalogs, read);
   const columns = raw(['purchase_count', 'revenue', ...Object.keys(first.inBase)].join(', '));
-  const ranking = (key: Sql) => groupedPurchases(catalogs, matching, { key }, first.inBase);
-  const ofDays = ({ key, day }: DayGrouping) =>
-    day === null
-      ? ranking(key)
-      : sql`(
-        select ${day} as key, sum(columns(* exclude (key)))
-        from ${ranking(key)}
-        group by 1)`;
-  const groupedByDay = (grouping: DayGrouping) => sql`
-    select strftime(${grouping.date}, '%Y-%m-%d') as name, ${columns}
-    from ${ofDays(grouping)}`;
+  const ranking = (key: Sql, joined?: Sql) =>
+    groupedPurchases(catalogs, matching, { key }, first.inBase, joined);
+  const groupedByDay = ({ key, joined, date }: DayGrouping) => sql`
+    select strftime(${date}, '%Y-%m-%d') as name, ${columns}
+    from ${ranking(key, joined)}`;
   const groupedByLabel = (label: PurchaseLabel) => sql`
     select label.value as name, ${columns}
     from ${ranking(raw(labelKey(label)))} as ranking
     left join ${dictionaryEntries(catalogs, labelDictionary(label))} as label on label.key = ranking.key`;
   const named =
     groupBy === 'day'
-      ? groupedByDay(await dayGrouping(summary, filters, timeZone))
+      ? groupedByDay(await dayGrouping(summary, filters, timeZone, periodTables))
       : groupedByLabel(labelOfDimension(groupBy));
   const rows = await queryRows(
     connection,

@@ -18,7 +18,7 @@ import { customersOfBase, firstPurchases } from './first-purchases.ts';
 import type { Generation } from './generation.ts';
 import type { PeriodTables } from './period-tables.ts';
 import { type FirstsInPeriods, type Periods, periodsOf } from './periods.ts';
-import { doStatsReadFirsts, purchaseStats } from './stats.ts';
+import { doStatsReadFirsts, type Known, purchaseStats } from './stats.ts';
 
 /** The totals and the ranking are those of statistics. */
 export async function purchaseTimeSeries(
@@ -31,10 +31,14 @@ export async function purchaseTimeSeries(
   const matching = (await purchasesMatching(connection, generation.labels, filters)) ?? sql`false`;
   const periods = await periodsOf(generation, query, periodTables);
   const { period, keyOf, firsts } = periods;
+  const statsOf = (known?: Known) => {
+    const totals = { filters, groupBy, groupLimit };
+    return purchaseStats(connection, generation, totals, periodTables, known);
+  };
   if (groupBy === undefined && firsts !== null) {
-    return withoutGroups(connection, generation, query, matching, { ...periods, firsts });
+    return withoutGroups(connection, generation, query, matching, { ...periods, firsts }, statsOf);
   }
-  const stats = await purchaseStats(connection, generation, { filters, groupBy, groupLimit });
+  const stats = await statsOf();
   const range = await rangeOf(query, filters, () =>
     readRange(connection, generation, matching, periods),
   );
@@ -67,8 +71,9 @@ async function withoutGroups(
   query: PurchaseTimeSeriesQuery,
   matching: Sql,
   periods: Periods & { readonly firsts: FirstsInPeriods },
+  statsOf: (known: Known) => Promise<PurchaseStats>,
 ): Promise<PurchaseTimeSeries> {
-  const { filters, groupLimit } = query;
+  const { filters } = query;
   const { areFew, firsts } = periods;
   let counted: CountedPeriods | null = null;
   const read = async () => {
@@ -88,8 +93,7 @@ async function withoutGroups(
   // Before the rows are read, because there may be too many periods.
   await periodsBetween(query, range.first, range.last);
   const { rows, customerCount } = await read();
-  const known = { sums: sumsOf(rows), customerCount };
-  const stats = await purchaseStats(connection, generation, { filters, groupLimit }, known);
+  const stats = await statsOf({ sums: sumsOf(rows), customerCount });
   return assembleTimeSeries(query, stats, range, async () =>
     rows.map((row) => ({ ...row, series: null })),
   );
