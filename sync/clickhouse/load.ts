@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
@@ -82,7 +83,10 @@ async function copy(
   try {
     await Promise.all([
       pipeline(rows, counted, { signal: either }),
-      insertRows(clickhouse, 'purchase', columns, counted, either),
+      // ClickHouse closes a connection after 30 s without data, and Postgres may sort for longer.
+      once(counted, 'readable').then(() =>
+        insertRows(clickhouse, 'purchase', columns, counted, either),
+      ),
     ]);
   } catch (error) {
     failed.abort(error);

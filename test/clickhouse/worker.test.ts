@@ -11,8 +11,10 @@ import { listPurchases, readPurchase } from '../../src/engines/clickhouse/list.t
 import { listOfIds } from '../../src/engines/clickhouse/relations.ts';
 import { purchaseNames, table } from '../../src/engines/clickhouse/schema.ts';
 import { readTicks } from '../../src/engines/clickhouse/ticks.ts';
+import { createPool } from '../../src/postgres/pool.ts';
 import { currentPurchases } from '../../sync/clickhouse/current-purchases.ts';
 import type { Organization } from '../../sync/tick/organization-phases.ts';
+import { createGate } from '../support/held-builds.ts';
 import {
   addACent,
   addCustomer,
@@ -21,7 +23,8 @@ import {
   addPurchases,
 } from '../support/shop.ts';
 import { follow } from '../support/sync.ts';
-import type { ClickHouseWorkerOptions } from './database.ts';
+import { createTcpProxy } from '../support/tcp-proxy.ts';
+import { type ClickHouseWorkerOptions, createClickHouseWorker } from './database.ts';
 import { clickHouseTest as it } from './fixtures.ts';
 
 /** The loads of an organization that have rows. */
@@ -302,6 +305,45 @@ describe('a worker', () => {
       await reader.close();
     },
   );
+
+  it('loads an organization whose first row Postgres sends late', { tags: ['slow'] }, async ({
+    database,
+    directory,
+    server,
+    clickHouseProxy: proxy,
+    replica,
+  }) => {
+    await replica.add(10);
+    const copying = createGate();
+    const released = createGate();
+    const postgres = await createTcpProxy(database.url, (client, upstream) => {
+      upstream.pipe(client);
+      client.on('data', async (part) => {
+        if (part.includes("current_setting('sync.load_id')")) {
+          copying.resolve();
+          await released.promise;
+        }
+        upstream.write(part);
+      });
+    });
+    const pool = createPool(postgres.url, { max: 4, applicationName: 'test' });
+    const clickhouse = openClickHouse({ ...server.options, url: proxy.url, timeoutMs: 5_000 });
+    const worker = await createClickHouseWorker(clickhouse, pool, directory);
+    const loading = worker.once([replica.id]);
+    loading.catch(() => {});
+    await copying.promise;
+    // A request that began later has no response in this time.
+    const isHeld = proxy.hold(/select 1/);
+    await expect(clickhouse.query(sql`select 1`)).rejects.toThrow(/Timeout/);
+    released.resolve();
+    await loading;
+    await replica.expectEqual();
+    (await isHeld)();
+    await worker.close();
+    await pool.end();
+    await postgres.close();
+    await clickhouse.close();
+  });
 
   it('merges the published ticks alone if a compaction begins during a tick', async ({
     clickhouse,
