@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { readPublishedStatus } from '../../sync/clickhouse/status.ts';
 import { clickHouseTest } from './fixtures.ts';
 
 const it = clickHouseTest.extend(
@@ -17,6 +18,17 @@ const it = clickHouseTest.extend(
 );
 
 describe('the commands of the worker', () => {
+  it('show the status of more organizations than one statement may name', async ({
+    clickhouse,
+    replica,
+  }) => {
+    await replica.add(3);
+    await replica.sync();
+    const others = Array.from({ length: 60_000 }, (_, index) => 10n ** 18n + BigInt(index));
+    const { organizations } = await readPublishedStatus(clickhouse)([...others, replica.id]);
+    expect(organizations.get(replica.id)).toMatchObject({ purchases: 3 });
+  });
+
   it('move an organization from files to ClickHouse, and work there as before', async ({
     run,
     replica,
