@@ -13,7 +13,8 @@ export default defineConfig({
     ],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 60_000,
+    // The embedded ClickHouse runs one statement at a time, of all tests.
+    testTimeout: 180_000,
     hookTimeout: 60_000,
   },
 });

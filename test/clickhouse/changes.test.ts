@@ -353,7 +353,7 @@ describe('the change feed of ClickHouse', () => {
     // A tick without changes is no change.
     await worker.once([replica.id]);
     const short = await request(`${url}?cursor=${cursor}&wait=1`);
-    expect(short.json()).toEqual({ data: [], has_more: false, next_cursor: cursor });
+    expect(short.json()).toMatchObject({ data: [], has_more: false });
     leave.abort(new Error('the client disconnected'));
     await expect(left).rejects.toThrow('the client disconnected');
     await change('id % 7 = 0');
