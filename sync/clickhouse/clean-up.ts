@@ -1,5 +1,6 @@
 import sql, { raw } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
+import type { Load } from '../../src/engines/clickhouse/generation.ts';
 import {
   buildWriter,
   storageTable,
@@ -88,15 +89,34 @@ const defaultGraceMs = 600_000;
 /** Of one statement, whose URL has the names. The next call removes more. */
 const maxRemoved = 1_000;
 
+/** Loads of a shard. */
+export type FoundLoads = {
+  /** Those that `generation` names. */
+  readonly named: ReadonlySet<string>;
+  readonly withPurchases: ReadonlySet<string>;
+  readonly withChanges: ReadonlySet<string>;
+};
+
+/** Whether all purchases or all changes of a published load are missing, or its row of `generation`. */
+export const hasLostRows = (
+  { loadId, purchases }: Pick<Load, 'loadId' | 'purchases'>,
+  changes: number,
+  { named, withPurchases, withChanges }: FoundLoads,
+): boolean =>
+  !named.has(loadId) ||
+  (purchases > 0 && !withPurchases.has(loadId)) ||
+  (changes > 0 && !withChanges.has(loadId));
+
 /**
  * Returns a function that removes the rows of loads and writers of a shard that have not been used for a
- * while: of replaced loads, failed builds and failed inserts, and batches that were copied.
+ * while: of replaced loads, failed builds and failed inserts, and batches that were copied. It returns the
+ * loads that it has found.
  */
 export function createUnusedRemoval(
   clickhouse: ClickHouse,
   shard: Shard,
   graceMs = defaultGraceMs,
-): (usedByWorker: () => readonly string[]) => Promise<void> {
+): (usedByWorker: () => readonly string[]) => Promise<FoundLoads> {
   /** Monotonic milliseconds since which a load or a writer is known to be unused. */
   const unusedSince = new Map<string, number>();
 
@@ -112,8 +132,13 @@ export function createUnusedRemoval(
     // After the rows, so that all that is published or begins meanwhile is used.
     const loads = await readLoads(clickhouse, inShard(shard));
     const writers = ticksOf(loads, await readTicks(clickhouse)).flatMap((tick) => tick.writers);
+    const foundLoads = {
+      named: new Set(loads.map(({ loadId }) => loadId)),
+      withPurchases: new Set(partitions),
+      withChanges: new Set(rows.map(([loadId]) => loadId as string)),
+    };
     const used = new Set([
-      ...loads.map(({ loadId }) => loadId),
+      ...foundLoads.named,
       ...writers.map(({ writer }) => writer),
       ...usedByWorker(),
     ]);
@@ -124,7 +149,7 @@ export function createUnusedRemoval(
     const due = unused
       .filter((name) => now - (unusedSince.get(name) ?? now) >= graceMs)
       .slice(0, maxRemoved);
-    if (due.length === 0) return;
+    if (due.length === 0) return foundLoads;
     for (const loadId of partitions) if (due.includes(loadId)) await dropLoad(clickhouse, loadId);
     const names = listOfNames(due);
     await clickhouse.run(sql`
@@ -132,5 +157,6 @@ export function createUnusedRemoval(
       delete where ${inShard(shard)} and (load_id in ${names} or writer in ${names})
       ${inBackground}`);
     for (const name of due) unusedSince.set(name, now);
+    return foundLoads;
   };
 }

@@ -11,12 +11,19 @@ import { createTables } from '../../src/engines/clickhouse/schema.ts';
 import { type PublishedTick, readTicks } from '../../src/engines/clickhouse/ticks.ts';
 import { microsecondsOf } from '../../src/postgres/instants.ts';
 import type { Database } from '../../src/postgres/pool.ts';
+import { sendDamageReport } from '../../src/purchase-store/damage-reports.ts';
 import type { Shard } from '../../src/purchase-store/shard.ts';
 import { removeOrganizationFolder, removeOrphanedFolders } from '../files/folders.ts';
 import type { ChangesRetention } from '../files/replaced-logs.ts';
 import { type Store, type Stored, storedFrom } from '../tick/store.ts';
 import { insertCurrent, insertSuperseded, type LoadChanges } from './changes.ts';
-import { createUnusedRemoval, removeOrganization, removeOrphans } from './clean-up.ts';
+import {
+  createUnusedRemoval,
+  type FoundLoads,
+  hasLostRows,
+  removeOrganization,
+  removeOrphans,
+} from './clean-up.ts';
 import { createFeed, type FeedGap } from './feed.ts';
 import { countChanges, readLoads, renumberLoads, ticksOf } from './loads.ts';
 import { inShard, newWriter } from './names.ts';
@@ -52,7 +59,12 @@ export type ClickHouseStoreOptions = Pick<ChangesRetention, 'changesRetentionMs'
 
 const defaultMaxWriters = 50;
 
-type Published = { readonly load: UnnumberedLoad; changes: number };
+type Published = {
+  readonly load: UnnumberedLoad;
+  changes: number;
+  /** Rows were lost, perhaps also of the change feed. */
+  isDamaged?: boolean;
+};
 
 /** Publishes in ClickHouse. The data folder has the reports and requests of the worker only. */
 export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHouseStore {
@@ -112,6 +124,23 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     ...unfinished,
   ];
 
+  /** The loads that were inserted, with the number of their changes. */
+  const publishedLoads = () =>
+    [...organizations.values()]
+      .filter(({ load }) => !publisher.isPending(load.organizationId))
+      .map((each) => ({ ...each }));
+
+  /** The worker then loads these organizations again. */
+  const reportLost = (published: readonly Readonly<Published>[], found: FoundLoads): void => {
+    for (const { load, changes } of published) {
+      const organization = organizations.get(load.organizationId);
+      // Another load may have replaced it meanwhile.
+      if (organization?.load !== load || !hasLostRows(load, changes, found)) continue;
+      organization.isDamaged = true;
+      sendDamageReport(dataDirectory, load.organizationId, load.loadId);
+    }
+  };
+
   const storedOf = (id: bigint): Stored | null => {
     const load = organizations.get(id)?.load;
     return load === undefined ? null : storedFrom(load);
@@ -161,7 +190,7 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     // ClickHouse confirms an insert when it has the rows.
     sync: async () => {},
     syncTick: publisher.flush,
-    isPublished: () => false,
+    isPublished: (id, load) => organizations.get(id)?.load.loadId === load,
 
     sizeOf(id) {
       const organization = organizations.get(id);
@@ -171,9 +200,14 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
     },
 
     async remove(id) {
+      const removed = organizations.get(id);
       organizations.delete(id);
-      await removeOrganization(clickhouse, id);
       await removeOrganizationFolder(dataDirectory, id);
+      await removeOrganization(clickhouse, id).catch((error) => {
+        // So that `cleanUp` removes it.
+        if (removed !== undefined) organizations.set(id, removed);
+        throw error;
+      });
     },
 
     async cleanUp(_shard, isInUse) {
@@ -181,7 +215,8 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
       const loads = [...organizations.values()].map(({ load }) => load);
       const removed = await removeOrphans(clickhouse, database, loads, isInUse);
       for (const id of removed) organizations.delete(id);
-      await removeUnused(usedNames);
+      const published = publishedLoads();
+      reportLost(published, await removeUnused(usedNames));
       await feed.removeOld(publisher.changesSince());
       if (earlierWriters.length <= maxWriters) return;
       const copied = earlierWriters;
@@ -199,7 +234,8 @@ export function createClickHouseStore(options: ClickHouseStoreOptions): ClickHou
 
     async replace(load, changes, gap) {
       const { organizationId: id, source } = load;
-      const before = organizations.get(id)?.load;
+      const organization = organizations.get(id);
+      const before = organization?.isDamaged === true ? undefined : organization?.load;
       const published = { ...load, ...(await feed.replace(id, before, source, gap)) };
       organizations.set(id, { load: published, changes });
       await publisher.publishLoad(published);

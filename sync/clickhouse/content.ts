@@ -1,3 +1,4 @@
+import { ClickHouseError } from '@clickhouse/client';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import type { ClickHouse } from '../../src/engines/clickhouse/client.ts';
 import { newestGeneration } from '../../src/engines/clickhouse/generation.ts';
@@ -37,12 +38,36 @@ export function openPublishedContents(
   };
 }
 
+/** Errors of damaged parts of a table. */
+const damageTypes = [
+  'ATTEMPT_TO_READ_AFTER_EOF',
+  'CANNOT_DECOMPRESS',
+  'CANNOT_READ_ALL_DATA',
+  'CHECKSUM_DOESNT_MATCH',
+  'CORRUPTED_DATA',
+  'FILE_DOESNT_EXIST',
+  'NO_FILE_IN_DATA_PART',
+  'POTENTIALLY_BROKEN_DATA_PART',
+];
+
+/** Its queries reject with UnreadableError if a part of a table is damaged. */
+const detectingDamage = (clickhouse: ClickHouse): ClickHouse => ({
+  ...clickhouse,
+  query: (...args) =>
+    clickhouse.query(...args).catch((error) => {
+      const type = error instanceof ClickHouseError ? (error.type ?? '') : '';
+      if (!damageTypes.includes(type)) throw error;
+      throw new UnreadableError(`ClickHouse cannot read rows: ${type}`);
+    }),
+});
+
 /** The content of rows that may not be published yet. */
 export function contentOf(
-  clickhouse: ClickHouse,
+  server: ClickHouse,
   rows: GenerationRows,
   generation: Generation,
 ): PublishedContent {
+  const clickhouse = detectingDamage(server);
   let isUnchanged = raw('true');
   const unchanged = (range: PurchaseRange): Sql =>
     sql`from ${currentPurchases(

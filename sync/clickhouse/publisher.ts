@@ -73,6 +73,9 @@ export function createPublisher(clickhouse: ClickHouse, log: Logger) {
       await queue.add(insertLoads);
     },
 
+    /** Whether the load of an organization is not inserted for certain. */
+    isPending: (organizationId: bigint): boolean => loads.has(organizationId),
+
     /**
      * Publishes a tick. If the insert fails, this resolves nonetheless, because readers may have the tick:
      * the next tick includes all of it. It rejects only if nothing but the instant is later than that of

@@ -61,8 +61,8 @@ export type Store = {
   sync(): Promise<void>;
   /** Resolves when a published tick, this one or a later one, is on the disk. */
   syncTick(shard: Shard): Promise<void>;
-  /** Whether CURRENT names this file. */
-  isPublished(organizationId: bigint, file: string): boolean;
+  /** Whether CURRENT names this file, or this load of ClickHouse is published. */
+  isPublished(organizationId: bigint, name: string): boolean;
   sizeOf(organizationId: bigint): StoredSize | null;
   /** Removes a deleted organization. */
   remove(organizationId: bigint): Promise<void>;

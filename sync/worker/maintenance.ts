@@ -23,6 +23,7 @@ export function createMaintenance(options: {
   readonly replication: Replication;
   readonly builds: BuildScheduler;
   readonly reports: Reports;
+  readonly onError: (error: unknown) => void;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }) {
@@ -70,7 +71,9 @@ export function createMaintenance(options: {
           await syncAndPrune().then(
             () => reports.note('pruning', null),
             (error) => {
-              if (!signal.aborted) reports.note('pruning', error);
+              if (signal.aborted) return;
+              options.onError(error);
+              reports.note('pruning', error);
             },
           );
         });

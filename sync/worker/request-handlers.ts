@@ -62,7 +62,10 @@ export function createRequestHandlers(options: {
       if (now < (ignoredUntil.get(id) ?? 0) || !store.isPublished(id, file)) continue;
       ignoredUntil.set(id, now + damageIntervalMs);
       const organization = encodeId('organization', id);
-      log.error({ organization, file }, 'a published file is damaged; check the disk');
+      log.error(
+        { organization, file },
+        'what is published is damaged; check the disk, or ClickHouse',
+      );
       void builds.rebuild(id, damagedFiles).catch(() => {});
     }
   };

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { encodeId } from '../../src/domain/public-id.ts';
 import { invalidatesInstance } from '../../src/duckdb/damage.ts';
+import { lacksTables } from '../../src/engines/clickhouse/client.ts';
 import { describeDatabaseFailure } from '../../src/postgres/database-failure.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 import { backoffMs } from '../../src/process/backoff.ts';
@@ -57,7 +58,10 @@ export type Worker = {
   /** Publishes once. Loads and compacts these organizations if that is due. Rejects with all failures. */
   once(organizations: readonly bigint[]): Promise<void>;
   repairsFor(organizationId: bigint): Repairs;
-  /** Follows the change log until the signal is aborted, or the DuckDB instance fails. */
+  /**
+   * Follows the change log until the signal is aborted, the DuckDB instance fails, or tables of
+   * ClickHouse are missing.
+   */
   run(signal: AbortSignal): Promise<void>;
   state(): ObservedWorker;
   /** Ends all work. The next start repeats what is not published. */
@@ -74,10 +78,10 @@ export function createWorker(options: WorkerOptions): Worker {
   const { metrics = createWorkerMetrics(new Registry()) } = options;
   const closing = new AbortController();
   const { signal } = closing;
-  /** Aborted when the DuckDB instance is unusable. */
+  /** Aborted when the DuckDB instance is unusable, or tables of ClickHouse are gone. */
   const lost = new AbortController();
   const onError = (error: unknown) => {
-    if (invalidatesInstance(error)) lost.abort(error);
+    if (invalidatesInstance(error) || lacksTables(error)) lost.abort(error);
   };
   /** The request handlers rebuild the organization, also those of the next worker. */
   const onDamage = (id: bigint): void => {
@@ -100,7 +104,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const replication = createReplication({ ...shared, isBuilding });
   const { organizations } = replication;
   const builds: BuildScheduler = createBuildScheduler({ ...shared, replication, onDamage });
-  const maintenance = createMaintenance({ ...shared, replication, builds });
+  const maintenance = createMaintenance({ ...shared, replication, builds, onError });
 
   const noteWrong = (id: bigint): void => {
     const organization = organizations.get(id);
@@ -236,7 +240,12 @@ export function createWorker(options: WorkerOptions): Worker {
         const pauseMs = outages === 0 ? options.pollIntervalMs : backoffMs(outages, 5_000);
         await sleep(pauseMs, undefined, { signal: ending }).catch(() => {});
       }
-      if (lost.signal.aborted) log.error('the DuckDB instance failed; the worker starts a new one');
+      if (!lost.signal.aborted) return;
+      log.error(
+        lacksTables(lost.signal.reason)
+          ? 'tables of ClickHouse are missing; the worker creates them'
+          : 'the DuckDB instance failed; the worker starts a new one',
+      );
     },
 
     close() {
