@@ -25,9 +25,10 @@ export async function dropPartition(
   name: TableName,
   partition: string | bigint,
 ): Promise<void> {
-  await clickhouse.run(
-    sql`alter table ${alteredTable(clickhouse, name)} drop partition ${partition}`,
-  );
+  // By default, ClickHouse drops no partition of more than 50 GB.
+  await clickhouse.run(sql`
+    alter table ${alteredTable(clickhouse, name)} drop partition ${partition}
+    settings max_partition_size_to_drop = 0`);
 }
 
 export const dropLoad = (clickhouse: ClickHouse, loadId: string): Promise<void> =>

@@ -306,6 +306,26 @@ describe('a worker', () => {
     },
   );
 
+  it('removes replaced loads of any size', async ({
+    clickhouse,
+    database,
+    directory,
+    server,
+    replica,
+  }) => {
+    await replica.add(10);
+    const settings = { max_partition_size_to_drop: '1' };
+    const limited = openClickHouse({ ...server.options, settings });
+    const worker = await createClickHouseWorker(limited, database.pool, directory, { graceMs: 0 });
+    await worker.once([replica.id]);
+    await worker.repairsFor(replica.id).rebuild();
+    await worker.once([replica.id]);
+    const { loadId } = await replica.generation();
+    expect(await readLoadsWithRows(clickhouse, replica.id)).toEqual([loadId]);
+    await worker.close();
+    await limited.close();
+  });
+
   it('loads an organization whose first row Postgres sends late', { tags: ['slow'] }, async ({
     database,
     directory,
