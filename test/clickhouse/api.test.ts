@@ -126,6 +126,7 @@ describe('the API over ClickHouse', () => {
     const query = engine.stats(shop.organizationId, { filters: {}, groupLimit: 1 }, leave.signal);
     const { request, closed } = await discarded;
     expect(request).toContain('cancel_http_readonly_queries_on_client_close=1');
+    expect(request).toContain('readonly=2');
     const reason = new Error('the client disconnected');
     leave.abort(reason);
     await expect(query).rejects.toBe(reason);

@@ -120,8 +120,8 @@ async function applySettings(settings: ReadonlyMap<string, string>): Promise<voi
   if (assignments.length > 0) await session.queryAsync(`set ${assignments.join(', ')}`);
 }
 
-/** Other parameters of a request are settings. */
-const notSettings = ['query', 'query_id', 'database', 'session_id', 'role'];
+/** Other parameters of a request are settings. A session cannot leave the mode `readonly`. */
+const notSettings = ['query', 'query_id', 'database', 'session_id', 'role', 'readonly'];
 
 const server = createServer({ maxHeaderSize: 2 ** 20 }, respond);
 server.listen(0, '127.0.0.1');

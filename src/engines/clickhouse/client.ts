@@ -127,7 +127,8 @@ async function* receive(
       query: textOf(statement),
       query_params: parametersOf(statement),
       format: 'JSONCompactEachRow',
-      clickhouse_settings: { max_execution_time: maxSeconds },
+      // ClickHouse cancels queries of closed connections only in this mode, which allows other settings.
+      clickhouse_settings: { max_execution_time: maxSeconds, readonly: '2' },
       ...(signal === undefined ? {} : { abort_signal: signal }),
     });
     close = () => result.close();
