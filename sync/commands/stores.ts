@@ -7,6 +7,11 @@ import type { Shard } from '../../src/purchase-store/shard.ts';
 import { clickHouseOptions, type Settings } from '../../src/settings/settings.ts';
 import type { Builder } from '../builds/builder.ts';
 import { createFileBuilder, type FileBuilderOptions } from '../builds/file-builder.ts';
+import { createClickHouseBuilder } from '../clickhouse/builder.ts';
+import { createClickHouseStore } from '../clickhouse/clickhouse-store.ts';
+import { openForWorker } from '../clickhouse/connection.ts';
+import { openPublishedContents } from '../clickhouse/content.ts';
+import { readPublishedStatus } from '../clickhouse/status.ts';
 import { createFileStore } from '../files/file-store.ts';
 import { takeOwnership } from '../files/ownership.ts';
 import { type ReadPublished, readPublishedFiles } from '../status/published.ts';
@@ -42,10 +47,6 @@ export async function openStore(
   const folder = { database, dataDirectory, dataFolderId: folderId };
   const server = clickHouseOptions(settings);
   if (server !== null) {
-    // Loaded only here and below, because other installations do not need the client.
-    const { openForWorker } = await import('../clickhouse/connection.ts');
-    const { createClickHouseBuilder } = await import('../clickhouse/builder.ts');
-    const { createClickHouseStore } = await import('../clickhouse/clickhouse-store.ts');
     const clickhouse = openForWorker(server);
     const store = createClickHouseStore({ ...folder, clickhouse, shard, log, changesRetentionMs });
     const builder = createClickHouseBuilder(store, { database, clickhouse });
@@ -79,8 +80,6 @@ export const publishedContentsOf =
   async (organizationId: bigint): Promise<PublishedContents> => {
     const server = clickHouseOptions(settings);
     if (server !== null) {
-      const { openForWorker } = await import('../clickhouse/connection.ts');
-      const { openPublishedContents } = await import('../clickhouse/content.ts');
       const clickhouse = openForWorker(server);
       return openPublishedContents(clickhouse, organizationId, () => clickhouse.close());
     }
@@ -100,8 +99,6 @@ export async function withPublishedStatus<Result>(
 ): Promise<Result> {
   const server = clickHouseOptions(settings);
   if (server === null) return work(readPublishedFiles(settings.dataDirectory));
-  const { openForWorker } = await import('../clickhouse/connection.ts');
-  const { readPublishedStatus } = await import('../clickhouse/status.ts');
   const clickhouse = openForWorker(server);
   try {
     return await work(readPublishedStatus(clickhouse));
