@@ -141,6 +141,16 @@ describe('a worker whose connection to ClickHouse breaks', () => {
     },
   );
 
+  it('receives the progress of statements that take hours', async ({
+    clickHouseProxy: proxy,
+    replica,
+  }) => {
+    await replica.add(10);
+    proxy.progressHeaders = 1_000;
+    await replica.openSynced();
+    await replica.expectEqual();
+  });
+
   it('reports that the server is gone, and catches up when it is back', async ({
     directory,
     clickHouseProxy: proxy,

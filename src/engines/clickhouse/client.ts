@@ -56,6 +56,9 @@ const clusterSettings = {
   distributed_product_mode: 'local',
 } as const;
 
+/** Node's limit is 16 KB, which the progress of a statement of the worker exceeds in half an hour. */
+const maxHeaderBytes = 2 ** 20;
+
 /** A query failed because no worker of this version has created the tables. */
 export const lacksTables = (error: unknown): boolean =>
   error instanceof ClickHouseError && error.type === 'UNKNOWN_TABLE';
@@ -78,6 +81,7 @@ export function openClickHouse(options: ClickHouseOptions): ClickHouse {
     ...(maxConnections === undefined ? {} : { max_open_connections: maxConnections }),
     database,
     request_timeout: timeoutMs,
+    max_response_headers_size: maxHeaderBytes,
     application: 'crm-data-service',
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: {
