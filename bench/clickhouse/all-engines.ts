@@ -1,4 +1,3 @@
-import { raw } from 'sql-template-tag';
 import type { Database } from '../../src/postgres/pool.ts';
 import { inRounds, type Time, timed, wall } from '../measure/rounds.ts';
 import { median, ratioOf, type Summary, summaryOf } from '../measure/statistics.ts';
@@ -14,7 +13,7 @@ import { scratchDirectory } from '../setup/postgres.ts';
 import { prepareShops } from '../setup/prepared-shops.ts';
 import { type ProgramEnvironment, startHttpServer, startProgram } from '../setup/programs.ts';
 import type { BenchmarkShop } from '../setup/shops.ts';
-import { createClickHouseEngine } from './engine.ts';
+import { createPlainStatistics } from './plain-statistics.ts';
 import { startClickHouseService } from './service.ts';
 import { loadClickHouse } from './table.ts';
 
@@ -42,8 +41,7 @@ export const allEngines = defineSuite({
       const { url } = await startHttpServer(scope, 'src/commands/api.ts', settings);
       return createClient(scope, url);
     };
-    const directory = await scratchDirectory(scope);
-    const noFiles = { ...environment, DATA_DIR: directory };
+    const noFiles = { ...environment, DATA_DIR: await scratchDirectory(scope) };
     const apis = {
       duckdb: await api(environment),
       clickhouse: await api(clickhouse.environment),
@@ -51,11 +49,10 @@ export const allEngines = defineSuite({
     };
     const { postgres } = apis;
     const queries = await commonQueries(organizationId, database.pool);
-    const plain = createClickHouseEngine(clickhouse.plain);
+    const plain = createPlainStatistics(clickhouse.plain);
 
     const measure = async (rows: string): Promise<Measurement> => {
-      await clickhouse.plain.run(raw('drop table if exists purchase'));
-      await loadClickHouse(clickhouse.plain, database.pool, { organizationId, directory });
+      await loadClickHouse(clickhouse.plain, database.url, organizationId);
       await requireEqualResults(scope.signal, queries.filter(isPlain), [clickhouse.engine, plain]);
       console.log(`Measuring ${queries.length} queries, ${rows}.`);
       const figures: Figure[] = [];

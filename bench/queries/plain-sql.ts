@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import sql, { empty, raw, type Sql } from 'sql-template-tag';
 import { type PurchaseRow, purchaseFromRow } from '../../src/domain/purchase.ts';
-import type { PurchaseEngine, PurchasePeriod } from '../../src/domain/purchase-engine.ts';
+import type { PurchasePeriod } from '../../src/domain/purchase-engine.ts';
 import {
   labelOfDimension,
   type PurchaseFilters,
@@ -14,7 +14,7 @@ import type { Database } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import type { Scope } from '../runner/scope.ts';
 import { type BenchmarkDatabase, connect, queryOnce } from '../setup/postgres.ts';
-import { createQueryEngine } from './query-engine.ts';
+import type { QueryEngine } from './purchase-queries.ts';
 
 /**
  * The table of a user who runs these queries in Postgres: a copy of the purchases, so that the
@@ -58,7 +58,7 @@ const sessionSettings = {
 export async function createPlainSqlEngine(
   scope: Scope,
   { url }: BenchmarkDatabase,
-): Promise<PurchaseEngine> {
+): Promise<QueryEngine> {
   console.log('Creating the table and the indexes of plain SQL.');
   // Index-only scans need the visibility map, which VACUUM does not set for rows whose commit is
   // not on disk yet. So these commits are synchronous, unlike those of the suite's pool.
@@ -66,7 +66,8 @@ export async function createPlainSqlEngine(
   await queryOnce(url, 'vacuum analyze plain.purchases');
   const database = connect(url, sessionSettings);
   scope.afterwards(() => database.end());
-  return createQueryEngine({
+  const asOf = 0n;
+  return {
     async list(organizationId, { filters, limit, startingAfter }) {
       const after =
         startingAfter === undefined
@@ -77,11 +78,12 @@ export async function createPlainSqlEngine(
         sql`where ${purchasesMatching(organizationId, filters)} ${after}
           order by created_at desc, id desc limit ${limit + 1}`,
       );
-      return { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
+      const page = { purchases: purchases.slice(0, limit), hasMore: purchases.length > limit };
+      return { result: page, asOf };
     },
     async get(organizationId, purchaseId) {
       const where = sql`where id = ${purchaseId} and organization_id = ${organizationId}`;
-      return (await readPurchases(database, where))[0] ?? null;
+      return { result: (await readPurchases(database, where))[0] ?? null, asOf };
     },
     async stats(organizationId, { filters, groupBy, groupLimit }) {
       const totals = await readTotals(database, organizationId, filters);
@@ -89,18 +91,19 @@ export async function createPlainSqlEngine(
         groupBy === undefined
           ? []
           : await readGroups(database, organizationId, { filters, groupBy, groupLimit });
-      return {
-        ...totals,
+      const ranking = {
         groups: groups.slice(0, groupLimit),
         groupsTruncated: groups.length > groupLimit,
       };
+      return { result: { ...totals, ...ranking }, asOf };
     },
     async timeSeries(organizationId, query) {
       const totals = await readTotals(database, organizationId, query.filters);
       const periods = await readPeriods(database, organizationId, query);
-      return { ...totals, series: [{ key: null, periods }], seriesTruncated: false };
+      const series = { series: [{ key: null, periods }], seriesTruncated: false };
+      return { result: { ...totals, ...series }, asOf };
     },
-  });
+  };
 }
 
 async function readPurchases(database: Database, clauses: Sql) {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { formatInstant } from '../../src/domain/instant.ts';
 import type { Interval } from '../../src/domain/period.ts';
 import { encodeId } from '../../src/domain/public-id.ts';
-import type { PurchaseEngine } from '../../src/domain/purchase-engine.ts';
+import type { PurchaseReader } from '../../src/domain/purchase-engine.ts';
 import {
   conditionsOf,
   type FilterConditions,
@@ -11,13 +11,16 @@ import {
 } from '../../src/domain/purchase-query.ts';
 import type { Database } from '../../src/postgres/pool.ts';
 
+/** The queries that benchmarks compare. */
+export type QueryEngine = Pick<PurchaseReader, 'list' | 'get' | 'stats' | 'timeSeries'>;
+
 /** One query, for an engine and for the API. */
 export type PurchaseQuery = {
   readonly name: string;
   /** Its URL without the origin. */
   readonly url: string;
   /** Runs it in an engine and returns the result. */
-  run(engine: PurchaseEngine): Promise<unknown>;
+  run(engine: QueryEngine): Promise<unknown>;
 };
 
 /**
@@ -115,7 +118,7 @@ export async function deepPurchase(
 export async function requireEqualResults(
   signal: AbortSignal,
   queries: readonly PurchaseQuery[],
-  [first, ...others]: readonly [PurchaseEngine, ...PurchaseEngine[]],
+  [first, ...others]: readonly [QueryEngine, ...QueryEngine[]],
 ): Promise<void> {
   for (const { name, run } of queries) {
     signal.throwIfAborted();
