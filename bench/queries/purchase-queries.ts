@@ -72,7 +72,7 @@ export function listQuery(
   };
 }
 
-export const singleQuery = (organizationId: bigint, id: bigint): PurchaseQuery => ({
+const singleQuery = (organizationId: bigint, id: bigint): PurchaseQuery => ({
   name: 'one purchase',
   url: `/v1/purchases/${encodeId('purchase', id)}`,
   run: async (engine) => (await engine.get(organizationId, id)).result,
@@ -102,7 +102,7 @@ export async function commonQueries(
 }
 
 /** A purchase than which a third of the organization's purchases is older. */
-export async function deepPurchase(
+async function deepPurchase(
   organizationId: bigint,
   database: Database,
 ): Promise<{ readonly id: bigint; readonly customer_id: bigint }> {

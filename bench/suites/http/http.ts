@@ -44,7 +44,7 @@ export const http = defineSuite({
       { shop: service.shops.at(0) as BenchmarkShop, purchases: purchasesPerOrganization },
       { shop: service.shops.at(-1) as BenchmarkShop, purchases },
     ];
-    const uncached = await measureUncached(service, bare.url, shops, single);
+    const uncached = await measureUncached(service, shops, single);
     console.log('Measuring a mixed load.');
     const mixed = await measureMixedLoad(scope, service, milliseconds, rounds);
     const figures = { throughput, uncached, mixed, warnings: service.warnings() };
@@ -88,7 +88,6 @@ function describe(figures: Figures): ReportText {
       'not in any cache': labelOf,
       'DuckDB ms': ({ engineMs }) => spread(engineMs, 2),
       'over HTTP ms': ({ httpMs }) => spread(httpMs, 2),
-      'bare route ms': ({ bareMs }) => spread(bareMs, 2),
       'HTTP / DuckDB': ({ ratio }) => spread(ratio, 2),
     }),
     `Target: at most ${decimal(maxRatio, 2)} times DuckDB's time. ${reached(missed.length === 0)}` +

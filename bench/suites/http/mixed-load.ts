@@ -54,7 +54,7 @@ export async function measureMixedLoad(
 }
 
 /** Each query is sent for each organization. */
-export function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
+function requestsOf(shops: readonly BenchmarkShop[]): () => LoadRequest {
   // Greater than all values of purchases, so that all match, and than those of other queries.
   let value = 2 * 10 ** 12;
   let sent = 0;

@@ -8,7 +8,6 @@ import {
   statsQuery,
 } from '../../queries/purchase-queries.ts';
 import { withScope } from '../../runner/scope.ts';
-import { createClient } from '../../setup/api-client.ts';
 import { openDuckDBEngine } from '../../setup/prepared-shops.ts';
 import type { RunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
@@ -31,13 +30,11 @@ const queriesOf = (
  */
 export async function measureUncached(
   service: RunningService,
-  bareUrl: string,
   shops: readonly MeasuredShop[],
   rounds: Rounds,
 ) {
   return withScope(rounds.signal, async (scope) => {
     const engine = await openDuckDBEngine(scope, service);
-    const bare = createClient(scope, bareUrl);
     const unseenMaximum = createUnseenMaximums();
     const figures = [];
     for (const { shop, purchases } of shops) {
@@ -48,7 +45,6 @@ export async function measureUncached(
           {
             engine: timed(() => newQuery().run(engine)),
             http: timed(() => service.get(newQuery().url, shop)),
-            bare: timed(() => bare.get('/', shop)),
           },
           rounds,
         );
@@ -57,7 +53,6 @@ export async function measureUncached(
           purchases,
           engineMs: summaryOf(times.engine, wall),
           httpMs: summaryOf(times.http, wall),
-          bareMs: summaryOf(times.bare, wall),
           ratio: ratioOf(times.http, times.engine, wall),
         });
       }
