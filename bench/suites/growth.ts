@@ -10,9 +10,6 @@ import { spread, tableOf } from '../report/tables.ts';
 import { defineSuite, type ReportText } from '../runner/suite.ts';
 import { openDuckDBEngine, prepareShops } from '../setup/prepared-shops.ts';
 
-/** An exponent above this is reported as worse than linear: noise is smaller. */
-const linearExponent = 1.15;
-
 export const growth = defineSuite({
   name: 'growth',
   description: 'how the time of each query grows with the number of its purchases',
@@ -40,7 +37,7 @@ export const growth = defineSuite({
     }
     return {
       text: describe(sizes, figures),
-      figures: { sizes, linearExponent, queries: figures },
+      figures: { sizes, queries: figures },
     };
   },
 });
@@ -49,7 +46,7 @@ export const growth = defineSuite({
  * Powers of ten from 10,000, or from a tenth if that is less, and the maximum itself. The
  * difference between sizes of less than factor two would be noise.
  */
-export function sizesUpTo(max: number): number[] {
+function sizesUpTo(max: number): number[] {
   const sizes: number[] = [];
   for (let size = Math.min(10_000, Math.floor(max / 10)); size * 2 <= max; size *= 10) {
     sizes.push(size);
@@ -92,15 +89,6 @@ const purchases = (size: number): string => size.toLocaleString('en');
 const nothing = { median: Number.NaN, lowerQuartile: Number.NaN, upperQuartile: Number.NaN };
 
 function describe(sizes: readonly number[], figures: readonly Figures[]): ReportText {
-  const worse = figures.flatMap(({ name, steps }) =>
-    steps
-      .filter(({ exponent }) => exponent.median > linearExponent)
-      .map(
-        ({ from, to, exponent }) =>
-          `Worse than linear: ${name}, from ${purchases(from)} to ${purchases(to)} purchases ` +
-          `with the exponent ${spread(exponent, 2)}.`,
-      ),
-  );
   const milliseconds = sizes.map((size, index) => [
     `${purchases(size)} purchases`,
     (figure: Figures) => spread(figure.milliseconds[index] ?? nothing),
@@ -116,6 +104,5 @@ function describe(sizes: readonly number[], figures: readonly Figures[]): Report
     tableOf(figures, { ms: name, ...Object.fromEntries(milliseconds) }),
     tableOf(figures, { exponent: name, ...Object.fromEntries(exponents) }),
     'Time grows as purchases to the power of the exponent: 0 does not grow, 1 is linear.',
-    ...(worse.length === 0 ? [`None is worse than linear (above ${linearExponent}).`] : worse),
   ];
 }
