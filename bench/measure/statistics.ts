@@ -40,12 +40,3 @@ export function ratioOf<Item>(
   });
   return summarize(ratios);
 }
-
-/** Least squares: the rise of `y` for each unit of `x`; NaN if `x` does not vary. */
-export function slope(points: readonly { readonly x: number; readonly y: number }[]): number {
-  const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const meanX = mean(points.map(({ x }) => x));
-  const meanY = mean(points.map(({ y }) => y));
-  const covariance = mean(points.map(({ x, y }) => (x - meanX) * (y - meanY)));
-  return covariance / mean(points.map(({ x }) => (x - meanX) ** 2));
-}

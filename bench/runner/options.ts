@@ -6,17 +6,13 @@ import { childEnvironment } from '../../src/settings/settings.ts';
 export type BenchmarkOptions = {
   readonly purchases?: number;
   readonly customers?: number;
-  readonly locale?: string | undefined;
   readonly seed?: number;
   readonly rounds?: number;
   readonly organizations?: number;
   readonly purchasesPerOrganization?: number;
   readonly changesPerSecond?: number;
-  readonly writers?: number;
-  readonly oldPercent?: number;
   readonly readers?: number;
   readonly seconds?: number;
-  readonly minutes?: number;
   readonly withoutPostgres?: boolean;
 };
 
@@ -25,25 +21,17 @@ export function addBenchmarkOptions(program: Command): Command {
   return program
     .option('--purchases <number>', 'of the single organization', wholeNumberOption(1000))
     .option('--customers <number>', 'of the single organization', wholeNumberOption(1000))
-    .option('--locale <name>', 'of the database, such as C')
     .option('--seed <number>', 'of the demo data', wholeNumberOption(0, 2 ** 31 - 1))
     .option('--rounds <number>', 'interleaved measurements of each query', count)
     .option('--organizations <number>', 'that change', wholeNumberOption(1, 10_000))
     .option('--purchases-per-organization <number>', 'before the changes', wholeNumberOption(100))
     .option('--changes-per-second <number>', 'of all organizations together', count)
-    .option('--writers <number>', 'connections that write the changes', wholeNumberOption(1, 64))
-    .option(
-      '--old-percent <number>',
-      'percentage of changes to purchases of any age; the others are to the newest hundredth',
-      wholeNumberOption(0, 100),
-    )
     .option(
       '--readers <number>',
       'clients that request statistics of every organization, once a second',
       wholeNumberOption(0, 100),
     )
     .option('--seconds <number>', 'duration of the measurement', positiveNumber)
-    .option('--minutes <number>', 'duration of the measurement', positiveNumber)
     .option(
       '--without-postgres',
       'do not measure the API over Postgres, which takes seconds a query',

@@ -35,9 +35,7 @@ export type Suite = {
 
 /** An option with a default is always set. */
 type OptionsOf<Defaults> = {
-  readonly [Name in keyof Defaults & keyof BenchmarkOptions]: Defaults[Name] extends undefined
-    ? BenchmarkOptions[Name]
-    : NonNullable<BenchmarkOptions[Name]>;
+  readonly [Name in keyof Defaults & keyof BenchmarkOptions]: NonNullable<BenchmarkOptions[Name]>;
 };
 
 /** Gives `run` the types of the options that `defaults` names. */

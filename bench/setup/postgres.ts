@@ -41,10 +41,10 @@ export type BenchmarkDatabase = {
 };
 
 /** An empty database for one suite. The scope drops it. */
-export async function createDatabase(
-  { server, scope }: Pick<Bench, 'server' | 'scope'>,
-  locale?: string,
-): Promise<BenchmarkDatabase> {
+export async function createDatabase({
+  server,
+  scope,
+}: Pick<Bench, 'server' | 'scope'>): Promise<BenchmarkDatabase> {
   const url = new URL(server.url);
   url.pathname = '/bench';
   const pool = connect(url.href, { synchronous_commit: 'off' });
@@ -55,9 +55,7 @@ export async function createDatabase(
       queryOnce(server.url, 'drop database if exists bench with (force)'),
     ]);
   });
-  const ofLocale =
-    locale === undefined ? '' : ` locale ${pg.escapeLiteral(locale)} template template0`;
-  await queryOnce(server.url, `create database bench${ofLocale}`);
+  await queryOnce(server.url, 'create database bench');
   return { url: url.href, pool };
 }
 

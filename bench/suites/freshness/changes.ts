@@ -30,12 +30,11 @@ export const changes = defineSuite({
   },
   async run({ options, scope, server }) {
     const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
-    const started = await startRunningService({ scope, server }, [
-      { organizations, purchases, seed },
-    ]);
     // All followers have one address here.
     const connections = organizations * (followersPerOrganization + 1);
-    const service = await started.withApi({ CONNECTIONS_PER_ADDRESS: String(connections) });
+    const sizes = [{ organizations, purchases, seed }];
+    const settings = { api: { CONNECTIONS_PER_ADDRESS: String(connections) } };
+    const service = await startRunningService({ scope, server }, sizes, settings);
     const [changing, ...idle] = service.shops as [BenchmarkShop, ...BenchmarkShop[]];
     const coresAlone = await coresOf(scope, service.api.pid, seconds);
     const begin = await beginOf(service, changing);

@@ -4,10 +4,9 @@ import { median, quantile } from '../../measure/statistics.ts';
 import { decimal, describeWarnings, mebibytes } from '../../report/tables.ts';
 import { defineSuite, type ReportText } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
-import { type Marker, measureVisibility } from './markers.ts';
+import { measureVisibility } from './markers.ts';
 import { startReaders } from './readers.ts';
 import { startChanges } from './steady-changes.ts';
-import { countTicks } from './tick-count.ts';
 
 /** In this time, the worker's intervals adapt to the changes. */
 const warmUpMs = 2_000;
@@ -20,8 +19,6 @@ export const freshness = defineSuite({
     organizations: 20,
     purchasesPerOrganization: 20_000,
     changesPerSecond: 500,
-    writers: 4,
-    oldPercent: 10,
     /** Each requests statistics of every organization once a second. */
     readers: 0,
     seconds: 30,
@@ -34,26 +31,24 @@ export const freshness = defineSuite({
     const changes = await startChanges(scope, service.database.pool, service.shops, options);
     console.log(`Measuring for ${seconds} s.`);
     await sleep(warmUpMs, undefined, { signal: scope.signal });
-    const ticks = countTicks(scope, service);
     const reads = startReaders(scope, service, options.readers);
-    const read = () => ({
-      ...readState(service),
-      ticks: ticks(),
-      reads: reads(),
-      changes: changes(),
-    });
+    const read = () => ({ ...readState(service), reads: reads(), changes: changes() });
     const before = read();
-    const markers = await measureVisibility(scope, service, seconds * 1000);
-    const figures = { ...compare(before, read()), ...summarizeMarkers(markers) };
+    const lags = await measureVisibility(scope, service, seconds * 1000);
+    const figures = {
+      ...compare(before, read()),
+      lagMs: { median: median(lags), p95: quantile(lags, 0.95), p99: quantile(lags, 0.99) },
+      purchases: lags.length,
+    };
     const warnings = service.warnings();
     return {
       text: [...describe(figures), ...describeWarnings(warnings)],
-      figures: { ...figures, warnings, markers },
+      figures: { ...figures, warnings },
     };
   },
 });
 
-type State = ReturnType<typeof readState> & Readonly<Record<'ticks' | 'reads' | 'changes', number>>;
+type State = ReturnType<typeof readState> & Readonly<Record<'reads' | 'changes', number>>;
 
 const readState = ({ worker, api }: RunningService) => ({
   at: performance.now(),
@@ -70,7 +65,6 @@ function compare(before: State, after: State) {
   return {
     seconds: elapsed,
     changesPerSecond: changes,
-    ticksPerSecond: rate((state) => state.ticks),
     readsPerSecond: rate((state) => state.reads),
     writtenBytesPerChange: written / changes,
     /** Processor time: other programs on the machine hardly change it. */
@@ -81,39 +75,22 @@ function compare(before: State, after: State) {
   };
 }
 
-function summarizeMarkers(markers: readonly Marker[]) {
-  // A marker that never became visible is later than all others.
-  const lags = markers.map(({ lagMs }) => lagMs ?? Number.POSITIVE_INFINITY);
-  return {
-    lagMs: {
-      median: median(lags),
-      p95: quantile(lags, 0.95),
-      p99: quantile(lags, 0.99),
-      max: Math.max(...lags),
-    },
-    markerCount: markers.length,
-    neverVisible: markers.filter(({ lagMs }) => lagMs === null).length,
-    /** The precision of the lags. */
-    requestMs: median(markers.map(({ requestMs }) => requestMs)),
-  };
-}
-
-type Figures = ReturnType<typeof compare> & ReturnType<typeof summarizeMarkers>;
+type Figures = ReturnType<typeof compare> & {
+  readonly lagMs: Readonly<Record<'median' | 'p95' | 'p99', number>>;
+  readonly purchases: number;
+};
 
 function describe(figures: Figures): ReportText {
-  const { median, p95, p99, max } = figures.lagMs;
-  const lags = [median, p95, p99, max].map((value) => decimal(value, 0));
+  const { median, p95, p99 } = figures.lagMs;
+  const lags = [median, p95, p99].map((value) => decimal(value, 0));
   return [
     {
-      head: ['commit to visible over HTTP', 'median ms', 'p95 ms', 'p99 ms', 'max ms'],
-      rows: [[`${figures.markerCount} purchases`, ...lags]],
+      head: ['commit to visible over HTTP', 'median ms', 'p95 ms', 'p99 ms'],
+      rows: [[`${figures.purchases} purchases`, ...lags]],
     },
-    ...(figures.neverVisible === 0 ? [] : [`Never visible: ${figures.neverVisible}.`]),
     `Changes: ${decimal(figures.changesPerSecond, 0)}/s. ` +
-      `Ticks with changes: ${decimal(figures.ticksPerSecond)}/s. ` +
       `Other statistics: ${decimal(figures.readsPerSecond, 0)}/s. ` +
-      `One request: ${decimal(figures.requestMs)} ms.`,
-    `Worker: ${decimal(figures.workerCores, 2)} cores, ${mebibytes(figures.workerResidentBytes)} resident, ` +
+      `Worker: ${decimal(figures.workerCores, 2)} cores, ${mebibytes(figures.workerResidentBytes)} resident, ` +
       `${decimal(figures.writtenBytesPerChange, 0)} bytes written for a change. ` +
       `API: ${decimal(figures.apiCores, 2)} cores, ${mebibytes(figures.apiResidentBytes)} resident.`,
   ];

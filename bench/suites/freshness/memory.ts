@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OperatorError } from '../../../src/process/operator-error.ts';
+import { readTicks } from '../../../src/purchase-store/published-tick.ts';
 import { readUsage } from '../../measure/process-usage.ts';
-import { median, slope } from '../../measure/statistics.ts';
-import { decimal, describeWarnings, tableOf } from '../../report/tables.ts';
+import { median } from '../../measure/statistics.ts';
+import { describeWarnings, mebibytes, tableOf } from '../../report/tables.ts';
 import type { Scope } from '../../runner/scope.ts';
-import { defineSuite, type ReportText } from '../../runner/suite.ts';
+import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
+import { startReaders } from './readers.ts';
 import { startChanges } from './steady-changes.ts';
-import { countTicks } from './tick-count.ts';
 
 /** Each poll of the worker finds changes. */
-const workerSettings = { SYNC_POLL_INTERVAL_MS: '20' };
+const settings = { worker: { SYNC_POLL_INTERVAL_MS: '20' } };
 
 export const memory = defineSuite({
   name: 'memory',
@@ -20,140 +20,65 @@ export const memory = defineSuite({
     organizations: 4,
     purchasesPerOrganization: 1_000,
     changesPerSecond: 80,
-    writers: 2,
-    oldPercent: 10,
-    minutes: 1,
+    seconds: 60,
     seed: 42,
   },
   async run({ options, scope, server }) {
-    const { organizations, purchasesPerOrganization: purchases, minutes, seed } = options;
-    if (readUsage(process.pid) === null) {
-      throw new OperatorError('This suite reads /proc, which only Linux has.');
-    }
+    const { organizations, purchasesPerOrganization: purchases, seconds, seed } = options;
     const sizes = [{ organizations, purchases, seed }];
-    const service = await startRunningService({ scope, server }, sizes, workerSettings);
+    const service = await startRunningService({ scope, server }, sizes, settings);
     const changes = await startChanges(scope, service.database.pool, service.shops, options);
-    const responses = startReader(scope, service);
-    console.log(`Sampling for ${minutes} min.`);
-    const samples = await sample(scope, service, changes, minutes * 60_000);
-    const figures = {
-      worker: summarizeSamples(samples, ({ workerBytes }) => workerBytes),
-      api: summarizeSamples(samples, ({ apiBytes }) => apiBytes),
-      ticks: samples.at(-1)?.ticks ?? 0,
-      changes: changes(),
-      responses: responses(),
-      warnings: service.warnings(),
-    };
+    // The API follows all organizations.
+    startReaders(scope, service, 1);
+    console.log(`Sampling for ${seconds} s.`);
+    const tick = () => readTicks(service.dataDirectory)[0]?.tick ?? 0;
+    const firstTick = tick();
+    const samples = await sample(scope, service, seconds * 1000);
+    const processes = [
+      { name: 'worker', ...summarize(samples.map(({ worker }) => worker)) },
+      { name: 'API', ...summarize(samples.map(({ api }) => api)) },
+    ];
+    const figures = { processes, ticks: tick() - firstTick, changes: changes() };
+    const warnings = service.warnings();
     return {
-      text: [...describe(figures), ...describeWarnings(figures.warnings)],
-      figures: { ...figures, samples },
+      text: [
+        tableOf(processes, {
+          'resident memory': ({ name }) => name,
+          'first third': ({ thirds }) => mebibytes(thirds[0]),
+          middle: ({ thirds }) => mebibytes(thirds[1]),
+          'last third': ({ thirds }) => mebibytes(thirds[2]),
+          maximum: ({ max }) => mebibytes(max),
+        }),
+        `Ticks: ${figures.ticks.toLocaleString('en')}. Changes: ${figures.changes.toLocaleString('en')}.`,
+        ...describeWarnings(warnings),
+      ],
+      figures: { ...figures, warnings, samples },
     };
   },
 });
 
-/** Queries every organization in turn, so that the API follows all of them. */
-function startReader(scope: Scope, { shops, get }: RunningService): () => number {
-  let responses = 0;
-  const read = async () => {
-    for (;;) {
-      for (const shop of shops) {
-        await get('/v1/purchases/stats?group_by=status', shop);
-        await get('/v1/purchases?limit=25', shop);
-        responses += 2;
-        await sleep(100, undefined, { signal: scope.signal });
-      }
-    }
-  };
-  const reading = read().catch(scope.fail);
-  scope.afterwards(() => reading);
-  return () => responses;
-}
+type Sample = { readonly worker: number; readonly api: number };
 
-type Sample = {
-  readonly seconds: number;
-  readonly ticks: number;
-  readonly changes: number;
-  /** Resident, and the part of it that no file backs. */
-  readonly workerBytes: number;
-  readonly workerAnonymousBytes: number;
-  readonly apiBytes: number;
-  readonly apiAnonymousBytes: number;
-};
-
-async function sample(
-  scope: Scope,
-  service: RunningService,
-  changes: () => number,
-  forMs: number,
-): Promise<Sample[]> {
+/** The resident bytes of both processes at regular intervals. */
+async function sample(scope: Scope, service: RunningService, forMs: number): Promise<Sample[]> {
   // Sixty in a minute, some hundreds in an hour.
   const intervalMs = Math.min(10_000, Math.max(forMs / 60, 100));
   const samples: Sample[] = [];
-  const ticks = countTicks(scope, service);
-  const startedAt = performance.now();
-  for (let dueMs = 0; dueMs <= forMs; dueMs += intervalMs) {
-    const waitMs = startedAt + dueMs - performance.now();
-    if (waitMs > 0) await sleep(waitMs, undefined, { signal: scope.signal });
-    const [worker, api] = [readUsage(service.worker.pid), readUsage(service.api.pid)];
-    // A process that ended by itself fails the scope.
-    if (worker === null || api === null) continue;
+  for (let sampledMs = 0; sampledMs <= forMs; sampledMs += intervalMs) {
     samples.push({
-      seconds: (performance.now() - startedAt) / 1000,
-      ticks: ticks(),
-      changes: changes(),
-      workerBytes: worker.residentBytes,
-      workerAnonymousBytes: worker.anonymousBytes,
-      apiBytes: api.residentBytes,
-      apiAnonymousBytes: api.anonymousBytes,
+      worker: readResidentBytes(service.worker.pid),
+      api: readResidentBytes(service.api.pid),
     });
+    await sleep(intervalMs, undefined, { signal: scope.signal });
   }
   return samples;
 }
 
-function summarizeSamples(samples: readonly Sample[], bytes: (sample: Sample) => number) {
-  const points = samples.map((sample) => ({
-    x: sample.ticks / 1000,
-    y: bytes(sample) / 2 ** 20,
-  }));
-  const boundary = (third: number) => Math.round((points.length * third) / 3);
-  const thirds = [0, 1, 2].map((third) => points.slice(boundary(third), boundary(third + 1)));
-  return {
-    thirdsMiB: thirds.map((third) => median(third.map(({ y }) => y))),
-    maxMiB: Math.max(...points.map(({ y }) => y)),
-    mebibytesPer1000Ticks: slope(points),
-    /** The growth after the first third, in which caches fill and code is compiled. */
-    settledMebibytesPer1000Ticks: slope(points.slice(boundary(1))),
-  };
-}
+const readResidentBytes = (pid: number): number => readUsage(pid)?.residentBytes ?? Number.NaN;
 
-type Figures = {
-  readonly worker: ReturnType<typeof summarizeSamples>;
-  readonly api: ReturnType<typeof summarizeSamples>;
-  readonly ticks: number;
-  readonly changes: number;
-  readonly responses: number;
-};
-
-function describe(figures: Figures): ReportText {
-  const { worker, api, ticks, changes, responses } = figures;
-  const processes = [
-    { name: 'worker', ...worker },
-    { name: 'API', ...api },
-  ];
-  type Process = (typeof processes)[number];
-  const third = (index: number) => (process: Process) =>
-    decimal(process.thirdsMiB[index] ?? Number.NaN);
-  return [
-    tableOf(processes, {
-      'resident MiB': ({ name }) => name,
-      'first third': third(0),
-      middle: third(1),
-      'last third': third(2),
-      maximum: ({ maxMiB }) => decimal(maxMiB),
-      'per 1,000 ticks': (process) => decimal(process.mebibytesPer1000Ticks, 2),
-      'after the first third': (process) => decimal(process.settledMebibytesPer1000Ticks, 2),
-    }),
-    `Ticks with changes: ${ticks.toLocaleString('en')}. ` +
-      `Changes: ${changes.toLocaleString('en')}. Responses: ${responses.toLocaleString('en')}.`,
-  ];
+/** In the first third, caches fill and code is compiled. */
+function summarize(bytes: readonly number[]) {
+  const boundary = (third: number) => Math.round((bytes.length * third) / 3);
+  const medianOf = (third: number) => median(bytes.slice(boundary(third), boundary(third + 1)));
+  return { thirds: [medianOf(0), medianOf(1), medianOf(2)] as const, max: Math.max(...bytes) };
 }

@@ -1,18 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import sql, { raw } from 'sql-template-tag';
 import { paymentStatuses, purchaseColumns } from '../../../src/domain/purchase.ts';
 import type { Database } from '../../../src/postgres/pool.ts';
 import { createRandomSource, type RandomSource } from '../../../src/seed/random-source.ts';
 import type { Scope } from '../../runner/scope.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
+import { workAtSteadyRate } from './steady-rate.ts';
 
-type ChangeRate = {
-  readonly changesPerSecond: number;
-  readonly writers: number;
-  /** The percentage of changes to purchases of any age. The others are to the newest. */
-  readonly oldPercent: number;
-  readonly seed: number;
-};
+type ChangeRate = { readonly changesPerSecond: number; readonly seed: number };
 
 /** The seeded purchases of an organization, in the order of their creation. Changes delete none. */
 type SeededPurchases = {
@@ -21,44 +15,35 @@ type SeededPurchases = {
   readonly count: number;
 };
 
-/** Changes that are later than this are left out: a burst would be another load. */
-const maxDelayMs = 1_000;
+/** Connections that write. */
+const writers = 4;
+/** The share of changes to purchases of any age. The others are to the newest. */
+const oldShare = 0.1;
 const newestShare = 0.01;
 /** The number of inserts in ten changes. There are as many deletes, and the others are updates. */
 const insertsOfTen = 2;
 const deletesOfTen = 2;
 
 /**
- * Changes purchases at a steady rate until the scope ends, each change in its own transaction. The
- * time of a change does not depend on the duration of the change before. Returns a counter.
+ * Changes purchases at a steady rate until the scope ends, each change in its own transaction.
+ * Returns a counter.
  */
 export async function startChanges(
   scope: Scope,
   database: Database,
   shops: readonly BenchmarkShop[],
-  { changesPerSecond, writers, oldPercent, seed }: ChangeRate,
+  { changesPerSecond, seed }: ChangeRate,
 ): Promise<() => number> {
   const purchases = await Promise.all(
     shops.map(({ organizationId }) => seededPurchases(database, organizationId)),
   );
-  let made = 0;
-  const intervalMs = (1000 * writers) / changesPerSecond;
-  const write = async (writer: number) => {
+  const changes = Array.from({ length: writers }, (_, writer) => {
     const random = createRandomSource(seed, 'steady changes', writer);
-    const change = createChange(database, random, oldPercent);
-    let dueAt = performance.now() + (intervalMs * writer) / writers;
-    while (!scope.signal.aborted) {
-      const now = performance.now();
-      if (now < dueAt) await sleep(dueAt - now, undefined, { signal: scope.signal });
-      // Not in one statement, which would read the sum before other writers add to it.
-      const changed = await change(random.pick(purchases));
-      made += changed;
-      dueAt = Math.max(dueAt + intervalMs, performance.now() - maxDelayMs);
-    }
-  };
-  const writing = Array.from({ length: writers }, (_, writer) => write(writer).catch(scope.fail));
-  scope.afterwards(() => Promise.all(writing));
-  return () => made;
+    const change = createChange(database, random);
+    return () => change(random.pick(purchases));
+  });
+  const rate = { workers: writers, intervalMs: (1000 * writers) / changesPerSecond };
+  return workAtSteadyRate(scope, rate, async (writer) => (await changes[writer]?.()) ?? 0);
 }
 
 async function seededPurchases(
@@ -80,7 +65,7 @@ const copiedColumns = raw(
 );
 
 /** Returns a writer's function that makes its next change and returns the number of changed rows. */
-function createChange(database: Database, random: RandomSource, oldPercent: number) {
+function createChange(database: Database, random: RandomSource) {
   const inserted: bigint[] = [];
 
   const insertLike = async (id: bigint) => {
@@ -108,7 +93,7 @@ function createChange(database: Database, random: RandomSource, oldPercent: numb
   };
 
   const pickIndex = (count: number): number => {
-    if (random.integer(100) < oldPercent) return random.integer(count);
+    if (random.integer(100) < 100 * oldShare) return random.integer(count);
     return count - 1 - random.integer(Math.ceil(count * newestShare));
   };
 
