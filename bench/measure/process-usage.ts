@@ -5,12 +5,8 @@ import type { Scope } from '../runner/scope.ts';
 /** The resources that a running process has used, from /proc (Linux only). */
 export type ProcessUsage = {
   readonly residentBytes: number;
-  /** The part of the resident memory that no file backs. */
-  readonly anonymousBytes: number;
   readonly peakResidentBytes: number;
   readonly cpuSeconds: number;
-  /** The processor time of its children that have ended. */
-  readonly childrenCpuSeconds: number;
   /** Written to files, even if they are not on the disk yet. */
   readonly writtenBytes: number;
 };
@@ -39,10 +35,8 @@ export function readUsage(pid: number): ProcessUsage | null {
       .split(' ');
     const usage = {
       residentBytes: kibibytes('VmRSS'),
-      anonymousBytes: kibibytes('RssAnon'),
       peakResidentBytes: kibibytes('VmHWM'),
       cpuSeconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond,
-      childrenCpuSeconds: (Number(fields[13]) + Number(fields[14])) / ticksPerSecond,
       writtenBytes: Number(/^write_bytes: (\d+)/m.exec(read('io'))?.[1]),
     };
     // A zombie has no memory.
@@ -70,14 +64,22 @@ export function residentBytesOfFamily(pid: number): number {
   return bytes;
 }
 
-const samplingIntervalMs = 20;
-
-/** Samples a process until the scope ends. `last` returns the usage shortly before its end. */
-export function watchUsage(scope: Scope, pid: number): { last(): ProcessUsage | null } {
-  let last = readUsage(pid);
+/** The result of the work, and the maximal memory of a process and its children meanwhile. */
+export async function withPeakOfFamily<Result>(pid: number, work: () => Promise<Result>) {
+  let maxBytes = residentBytesOfFamily(pid);
   const sampling = setInterval(() => {
-    last = readUsage(pid) ?? last;
-  }, samplingIntervalMs);
+    maxBytes = Math.max(maxBytes, residentBytesOfFamily(pid));
+  }, 100);
+  const result = await work().finally(() => clearInterval(sampling));
+  return { result, maxBytes };
+}
+
+/** Samples a process until the scope ends. Returns its peak of resident memory, also after its end. */
+export function watchPeak(scope: Scope, pid: number): () => number {
+  let peak = Number.NaN;
+  const sampling = setInterval(() => {
+    peak = readUsage(pid)?.peakResidentBytes ?? peak;
+  }, 20);
   scope.afterwards(async () => clearInterval(sampling));
-  return { last: () => last };
+  return () => peak;
 }

@@ -4,10 +4,10 @@ import { to as copyTo } from 'pg-copy-streams';
 import { type Database, withConnection } from '../../src/postgres/pool.ts';
 import { purchaseSelectList } from '../../src/postgres/purchase-select-list.ts';
 import { childEnvironment, readSettings } from '../../src/settings/settings.ts';
-import { watchUsage } from '../measure/process-usage.ts';
+import { watchPeak } from '../measure/process-usage.ts';
 import { time } from '../measure/rounds.ts';
-import { median, summaryOf } from '../measure/statistics.ts';
-import { decimal, mebibytes, spread } from '../report/tables.ts';
+import { summaryOf } from '../measure/statistics.ts';
+import { mebibytes, spread } from '../report/tables.ts';
 import { type Scope, withScope } from '../runner/scope.ts';
 import { defineSuite, type ReportText } from '../runner/suite.ts';
 import { type BenchmarkDatabase, createDatabase, scratchDirectory } from '../setup/postgres.ts';
@@ -26,9 +26,9 @@ export const load = defineSuite({
     await drainPurchases(database.pool, organizationId);
     const measured: Round[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      const drain = await drainPurchases(database.pool, organizationId);
+      const drainMs = await drainPurchases(database.pool, organizationId);
       const load = await withScope(scope.signal, (inner) => loadOnce(inner, database));
-      measured.push({ drain, load });
+      measured.push({ drainMs, ...load });
     }
     const { duckdbMemoryLimit } = readSettings(childEnvironment(database.url));
     const figures = compare(purchases, measured);
@@ -39,15 +39,9 @@ export const load = defineSuite({
   },
 });
 
-/** Reads all purchases of an organization with COPY, and drops them. */
-async function drainPurchases(database: Database, organizationId: bigint) {
-  let bytes = 0;
-  const nowhere = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      bytes += chunk.length;
-      done();
-    },
-  });
+/** Reads all purchases of an organization with COPY, and drops them. Returns milliseconds. */
+async function drainPurchases(database: Database, organizationId: bigint): Promise<number> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   // COPY takes no parameters. A bigint is only digits.
   const statement = `
     copy (
@@ -59,7 +53,7 @@ async function drainPurchases(database: Database, organizationId: bigint) {
   const { wall } = await withConnection(database, (connection) =>
     time(() => pipeline(connection.query(copyTo(statement)), nowhere)),
   );
-  return { milliseconds: wall, bytes };
+  return wall;
 }
 
 /** Runs a worker on an empty data folder, and again without work, to subtract its start. */
@@ -69,53 +63,34 @@ async function loadOnce(scope: Scope, database: BenchmarkDatabase) {
   const runWorker = async () => {
     const startedAt = performance.now();
     const worker = startProgram(scope, 'sync/main.ts', ['once'], environment);
-    const usage = watchUsage(scope, worker.pid);
+    const peak = watchPeak(scope, worker.pid);
     await worker.done();
-    return { milliseconds: performance.now() - startedAt, used: usage.last() };
+    return { milliseconds: performance.now() - startedAt, peakResidentBytes: peak() };
   };
-  const first = await runWorker();
-  const idle = await runWorker();
-  return {
-    milliseconds: first.milliseconds,
-    idleMs: idle.milliseconds,
-    peakResidentBytes: first.used?.peakResidentBytes ?? Number.NaN,
-    idleResidentBytes: idle.used?.peakResidentBytes ?? Number.NaN,
-    cores: (1000 * (first.used?.cpuSeconds ?? Number.NaN)) / first.milliseconds,
-  };
+  const { milliseconds: processMs, peakResidentBytes } = await runWorker();
+  const { milliseconds: idleMs } = await runWorker();
+  return { processMs, idleMs, peakResidentBytes };
 }
 
-type Round = {
-  readonly drain: Awaited<ReturnType<typeof drainPurchases>>;
-  readonly load: Awaited<ReturnType<typeof loadOnce>>;
-};
-type Figures = ReturnType<typeof compare>;
+type Round = { readonly drainMs: number } & Awaited<ReturnType<typeof loadOnce>>;
 
 function compare(purchases: number, rounds: readonly Round[]) {
+  const loadMs = ({ processMs, idleMs }: Round) => processMs - idleMs;
   const rate = (milliseconds: number) => (1000 * purchases) / milliseconds;
-  const rates = rounds.map(({ drain, load: { milliseconds, idleMs } }) => ({
-    drain: rate(drain.milliseconds),
-    process: rate(milliseconds),
-    load: rate(milliseconds - idleMs),
-  }));
-  const loads = rounds.map((round) => round.load);
   return {
     rowsPerSecond: {
-      drain: summaryOf(rates, ({ drain }) => drain),
-      process: summaryOf(rates, ({ process }) => process),
-      load: summaryOf(rates, ({ load }) => load),
+      drain: summaryOf(rounds, ({ drainMs }) => rate(drainMs)),
+      process: summaryOf(rounds, ({ processMs }) => rate(processMs)),
+      load: summaryOf(rounds, (round) => rate(loadMs(round))),
     },
     /** The rate, divided by that of the drain in the same round. */
-    processRatio: summaryOf(rates, ({ process, drain }) => process / drain),
-    loadRatio: summaryOf(rates, ({ load, drain }) => load / drain),
-    drainedBytes: rounds[0]?.drain.bytes ?? Number.NaN,
-    idleMs: median(loads.map(({ idleMs }) => idleMs)),
-    peakResidentBytes: Math.max(...loads.map(({ peakResidentBytes }) => peakResidentBytes)),
-    idleResidentBytes: median(loads.map(({ idleResidentBytes }) => idleResidentBytes)),
-    cores: median(loads.map(({ cores }) => cores)),
+    processRatio: summaryOf(rounds, ({ drainMs, processMs }) => drainMs / processMs),
+    loadRatio: summaryOf(rounds, (round) => round.drainMs / loadMs(round)),
+    peakResidentBytes: Math.max(...rounds.map(({ peakResidentBytes }) => peakResidentBytes)),
   };
 }
 
-function describe(figures: Figures, duckdbMemoryLimit: string): ReportText {
+function describe(figures: ReturnType<typeof compare>, duckdbMemoryLimit: string): ReportText {
   const { rowsPerSecond, processRatio, loadRatio } = figures;
   const rows: string[][] = [
     ['COPY to nowhere', spread(rowsPerSecond.drain, 0), '1.00'],
@@ -124,10 +99,7 @@ function describe(figures: Figures, duckdbMemoryLimit: string): ReportText {
   ];
   return [
     { head: ['first load', 'rows/s', 'of COPY to nowhere'], rows },
-    `Read: ${mebibytes(figures.drainedBytes)}. A run without work takes ` +
-      `${decimal(figures.idleMs / 1000)} s. A load uses ${decimal(figures.cores)} cores.`,
-    `Peak resident memory: ${mebibytes(figures.peakResidentBytes)}, of which ` +
-      `${mebibytes(figures.idleResidentBytes)} without work. ` +
+    `Peak resident memory: ${mebibytes(figures.peakResidentBytes)}. ` +
       `DUCKDB_MEMORY_LIMIT is ${duckdbMemoryLimit}.`,
   ];
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKey } from '../../../src/postgres/api-keys.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
-import { residentBytesOfFamily } from '../../measure/process-usage.ts';
+import { residentBytesOfFamily, withPeakOfFamily } from '../../measure/process-usage.ts';
 import { inRounds, time } from '../../measure/rounds.ts';
 import { median, ratioOf, summarize } from '../../measure/statistics.ts';
 import { decimal, describeWarnings, mebibytes, spread, tableOf } from '../../report/tables.ts';
@@ -10,7 +10,7 @@ import { defineSuite } from '../../runner/suite.ts';
 import { type RunningService, startRunningService } from '../../setup/running-service.ts';
 import type { BenchmarkShop } from '../../setup/shops.ts';
 import { readExport } from './export-client.ts';
-import { measureRates, type Rate } from './export-rates.ts';
+import { measureRates } from './export-rates.ts';
 
 const queriesPerMedian = 40;
 const slowBytesPerSecond = 2 ** 20;
@@ -28,24 +28,17 @@ export const exports = defineSuite({
     const { duckdbThreads: threads, exportsPerKey, exportConcurrency } = readSettings();
     const limits = { perKey: exportsPerKey, atOnce: exportConcurrency };
     const rates = await measureRates(scope, service, { rounds, threads });
-    const single = await service.withApi({ DUCKDB_THREADS: '1' });
-    const singleRates = await measureRates(scope, single, { rounds, threads: 1 });
     const beside = await measureOtherKey(scope, service, rounds, limits);
     const slow = await measureSlowClients(scope, service, seconds * 1000, limits.perKey);
-    // Both have the same worker.
-    const warnings = [...new Set([...service.warnings(), ...single.warnings()])];
+    const warnings = service.warnings();
     return {
       text: [
-        ratesTable(rates, `${threads} threads for DuckDB`),
         tableOf(rates, {
-          'processor seconds': ({ format }) => format,
-          COPY: ({ copyCpu }) => spread(copyCpu, 2),
-          'export process': ({ exportCpu }) => spread(exportCpu, 2),
-          'of COPY': ({ exportCpuRatio }) => spread(exportCpuRatio, 2),
-          API: ({ apiCpu }) => spread(apiCpu, 2),
-          client: ({ clientCpu }) => spread(clientCpu, 2),
+          [`${threads} threads for DuckDB`]: ({ format }) => format,
+          'rows/s': ({ rowsPerSecond }) => spread(rowsPerSecond, 0),
+          'of the rate of COPY': ({ ratio }) => spread(ratio, 2),
+          'maximal memory': ({ maxBytes }) => mebibytes(maxBytes),
         }),
-        ratesTable(singleRates, '1 thread for DuckDB'),
         'COPY writes the same rows, their labels and plain ids, to /dev/null: as CSV, JSON or Parquet; ' +
           'beside Arrow as CSV. Memory is that of the API and its export processes together. ' +
           'Export process, API and client share the processors: of two, one thread for DuckDB leaves one.',
@@ -56,18 +49,10 @@ export const exports = defineSuite({
           `${mebibytes(slowBytesPerSecond)} a second for ${decimal(slow.seconds, 0)} s.`,
         ...describeWarnings(warnings),
       ],
-      figures: { threads, limits, rates, singleRates, beside, slow, warnings },
+      figures: { threads, limits, rates, beside, slow, warnings },
     };
   },
 });
-
-const ratesTable = (rates: readonly Rate[], threads: string) =>
-  tableOf(rates, {
-    [threads]: ({ format }) => format,
-    'rows/s': ({ rowsPerSecond }) => spread(rowsPerSecond, 0),
-    'of the rate of COPY': ({ ratio }) => spread(ratio, 2),
-    'maximal memory': ({ maxBytes }) => mebibytes(maxBytes),
-  });
 
 type Limits = { readonly perKey: number; readonly atOnce: number };
 
@@ -139,13 +124,8 @@ async function measureSlowClients(
       if (isOver()) break;
     }
   };
-  let maxBytes = beforeBytes;
-  const sampleMemory = async () => {
-    while (!isOver()) {
-      maxBytes = Math.max(maxBytes, residentBytesOfFamily(api.pid));
-      await sleep(100);
-    }
-  };
-  await Promise.all([sampleMemory(), ...Array.from({ length: clients }, readSlowly)]);
+  const { maxBytes } = await withPeakOfFamily(api.pid, () =>
+    Promise.all(Array.from({ length: clients }, readSlowly)),
+  );
   return { beforeBytes, maxBytes, seconds: (performance.now() - startedAt) / 1000 };
 }
