@@ -283,11 +283,8 @@ describe('status --check', () => {
   });
 });
 
-describe('npm run api', { timeout: 60_000 }, () => {
-  it('stops with exit code 0, also during its start', { tags: ['slow'] }, async ({
-    database,
-    program,
-  }) => {
+describe('npm run api', { tags: ['slow'], timeout: 60_000 }, () => {
+  it('stops with exit code 0, also during its start', async ({ database, program }) => {
     const running = program('src/commands/api.ts');
     await running.printed(/Listening on http/);
     expect(await running.end('SIGTERM')).toBe(0);

@@ -5,10 +5,9 @@ import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
-describe('the data folder', { timeout: 60_000 }, () => {
+describe('the data folder', { tags: ['slow'], timeout: 60_000 }, () => {
   it.skipIf(process.getuid?.() !== 0)(
     'is refused to API, worker and commands of another user',
-    { tags: ['slow'] },
     async ({ directory, execute, program }) => {
       const folder = join(directory, 'purchases');
       mkdirSync(folder);
@@ -28,11 +27,7 @@ describe('the data folder', { timeout: 60_000 }, () => {
     },
   );
 
-  it('ends its worker with a sentence if it is deleted', { tags: ['slow'] }, async ({
-    directory,
-    program,
-    shop,
-  }) => {
+  it('ends its worker with a sentence if it is deleted', async ({ directory, program, shop }) => {
     expect(shop.organizationId).toBeGreaterThan(0n);
     const worker = program('sync/main.ts', ['run']);
     await worker.printed(/"msg":"built"/);
@@ -44,19 +39,19 @@ describe('the data folder', { timeout: 60_000 }, () => {
   });
 });
 
-describe('the API', () => {
-  it('says at its start that it may open few files', { tags: ['slow'] }, async ({ program }) => {
+describe('the API', { tags: ['slow'] }, () => {
+  it('says at its start that it may open few files', async ({ program }) => {
     const api = program('src/commands/api.ts', [], {}, { maxOpenFiles: 400 });
     await api.printed(/The process may open only 400 files \(ulimit -n\).* Allow 4096 or more\./);
     expect(await api.end('SIGTERM')).toBe(0);
   });
 });
 
-describe('a worker that ends again and again under npm start', { timeout: 60_000 }, () => {
-  it('is started again after longer and longer pauses', { tags: ['slow'] }, async ({
-    directory,
-    onTestFinished,
-  }) => {
+describe('a worker that ends again and again under npm start', {
+  tags: ['slow'],
+  timeout: 60_000,
+}, () => {
+  it('is started again after longer and longer pauses', async ({ directory, onTestFinished }) => {
     vi.stubEnv('DATA_DIR', directory);
     vi.stubEnv('DATABASE_WAIT_SECONDS', '0');
     onTestFinished(() => void vi.unstubAllEnvs());

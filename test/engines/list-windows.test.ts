@@ -123,9 +123,8 @@ const queries = (generation: Generation) =>
     startingAfter: fc.option(fc.bigInt({ min: 1n, max: BigInt(count) }), { nil: undefined }),
   }) as fc.Arbitrary<PurchaseListQuery>;
 
-describe('a page of many purchases', () => {
+describe('a page of many purchases', { tags: ['slow'] }, () => {
   it('equals the first rows of all purchases in order', {
-    tags: ['slow'],
     timeout: 120_000,
   }, async ({ connection, generation }) => {
     await fc.assert(
@@ -140,7 +139,7 @@ describe('a page of many purchases', () => {
   });
 });
 
-describe('a walk through pages', () => {
+describe('a walk through pages', { tags: ['slow'] }, () => {
   const walks = [
     { filters: { paymentStatus: 'voided' }, limit: 7 },
     { filters: { minValueInCents: 4_990n }, limit: 100 },
@@ -148,9 +147,6 @@ describe('a walk through pages', () => {
   ] as const;
   it.for(walks)(
     'has every purchase once, whatever the time span of its pages: $filters',
-    {
-      tags: ['slow'],
-    },
     async ({ filters, limit }, { connection, generation }) => {
       const walked: bigint[] = [];
       for (let more = true; more; ) {

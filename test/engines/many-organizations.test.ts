@@ -86,11 +86,11 @@ async function writeBase(connection: DuckDBConnection, path: string): Promise<vo
 
 const remaining = BigInt(purchases - purchases / 2_048);
 
-describe('an engine with more organizations than memory', { timeout: 60_000 }, () => {
-  it('serves all of them one after the other, twice', { tags: ['slow'] }, async ({
-    count,
-    errors,
-  }) => {
+describe('an engine with more organizations than memory', {
+  tags: ['slow'],
+  timeout: 60_000,
+}, () => {
+  it('serves all of them one after the other, twice', async ({ count, errors }) => {
     for (const organization of [...large, ...large]) {
       expect(await count(organization)).toBe(remaining);
     }
@@ -99,7 +99,6 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
 
   it.skipIf(!canListOpenFiles)(
     'keeps the files open that it used last',
-    { tags: ['slow'] },
     async ({ published, count, errors }) => {
       for (const organization of small) expect(await count(organization)).toBe(BigInt(records));
       // After this query, the next file is the one that was not used for longest.
@@ -114,7 +113,7 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
     },
   );
 
-  it('reads no files of an unknown layout version', { tags: ['slow'] }, async ({
+  it('reads no files of an unknown layout version', async ({
     published: directory,
     boundedEngine: engine,
     count,
@@ -134,7 +133,7 @@ describe('an engine with more organizations than memory', { timeout: 60_000 }, (
     expect(await count(organization)).toBe(BigInt(records));
   });
 
-  it('serves all of them concurrently', { tags: ['slow'] }, async ({ count, errors }) => {
+  it('serves all of them concurrently', async ({ count, errors }) => {
     for (let round = 0; round < 15; round += 1) {
       const counts = await Promise.all(large.map(count));
       expect(counts).toEqual(large.map(() => remaining));

@@ -40,7 +40,7 @@ const maxHeadLength = 16_000;
 const decodePercent = (text: string): string =>
   text.replace(/%([0-7][\da-f])/gi, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
 
-describe('a server under hostile requests', () => {
+describe('a server under hostile requests', { tags: ['slow'] }, () => {
   let client: SocketClient;
   let own: FullShop;
   let other: FullShop;
@@ -173,7 +173,6 @@ describe('a server under hostile requests', () => {
   }
 
   it('follows the contract, keeps responding, and retains no memory', {
-    tags: ['slow'],
     timeout: 120_000 + requestCount * 5,
   }, async ({ api }) => {
     const gc = garbageCollector();

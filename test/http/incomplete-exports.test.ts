@@ -23,7 +23,7 @@ type RunningExport = {
   readonly fail: () => void;
 };
 
-describe('an HTTP/1.0 client', () => {
+describe('an HTTP/1.0 client', { tags: ['slow'] }, () => {
   it.for([
     ['fails after its first byte', {}, ({ fail }) => fail()],
     ['stalls', { queryTimeoutMs: 2_000 }, () => {}],
@@ -31,7 +31,6 @@ describe('an HTTP/1.0 client', () => {
     ['is sent to a half-closed socket', {}, ({ socket }) => socket.end()],
   ] as [string, Partial<AppOptions>, (running: RunningExport) => unknown][])(
     'receives a TCP reset if an export %s',
-    { tags: ['slow'] },
     async ([_, options, interrupt], { database, newShop, newCustomerId, startApi }) => {
       await addPurchases(database.pool, newShop.organizationId, newCustomerId, 1);
       const failure = new AbortController();

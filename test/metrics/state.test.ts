@@ -148,11 +148,8 @@ describe('the metrics of the API', () => {
   });
 });
 
-describe('a metrics address', () => {
-  it('that is in use ends the API and the worker with one line', { tags: ['slow'] }, async ({
-    service,
-    program,
-  }) => {
+describe('a metrics address', { tags: ['slow'] }, () => {
+  it('that is in use ends the API and the worker with one line', async ({ service, program }) => {
     const [, address = ''] =
       /"url":"http:\/\/([^"]+)\/metrics"/.exec(service.program.output()) ?? [];
     for (const [path, variable] of [

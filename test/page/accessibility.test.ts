@@ -25,12 +25,11 @@ async function tabTo(page: Page, element: string, key = 'Tab'): Promise<void> {
   expect(passed.at(-1), passed.join()).toBe(element);
 }
 
-describe.runIf(hasBrowser)('the page', () => {
+describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
   it.for(
     [390, 768, 1440].flatMap((width) => [['light', width] as const, ['dark', width] as const]),
   )(
     'has no accessibility violation and nothing wider than the window: %s, %i pixels',
-    { tags: ['slow'] },
     async ([colorScheme, width], { open, fullShop }) => {
       const viewport = { width, height: 900 };
       const { page, enter, loaded } = await open(january, { colorScheme, viewport });
@@ -67,7 +66,7 @@ describe.runIf(hasBrowser)('the page', () => {
     },
   );
 
-  it('can be used by keyboard alone', { tags: ['slow'] }, async ({ open, fullShop }) => {
+  it('can be used by keyboard alone', async ({ open, fullShop }) => {
     const { page, requests, loaded } = await open('/#period=last30&timezone=UTC');
     const press = (key: string) => page.keyboard.press(key);
     const state = () => new URLSearchParams(new URL(page.url()).hash.slice(1));
@@ -149,10 +148,7 @@ describe.runIf(hasBrowser)('the page', () => {
     expect(state().get('utm_source')).toBe(`${hostile} source`);
   });
 
-  it('keeps the focus near a button that disappears', { tags: ['slow'] }, async ({
-    open,
-    mixedSecret,
-  }) => {
+  it('keeps the focus near a button that disappears', async ({ open, mixedSecret }) => {
     const { page, context, enter, loaded } = await open(january);
     await enter(mixedSecret);
     await page.getByRole('button', { name: 'Rank by currency' }).press('Enter');

@@ -8,11 +8,8 @@ const folders = ['customers', 'segments', 'flows', 'email-campaigns', 'template-
 
 const problems = (page: Page) => page.locator('.problem:visible, .banner:visible');
 
-describe.runIf(hasBrowser)('a browser', () => {
-  it('transfers less than 100 KB before a key is entered', { tags: ['slow'] }, async ({
-    open,
-    origin,
-  }) => {
+describe.runIf(hasBrowser)('a browser', { tags: ['slow'] }, () => {
+  it('transfers less than 100 KB before a key is entered', async ({ open, origin }) => {
     const { page, context } = await open('/healthz');
     const session = await context.newCDPSession(page);
     let bytes = 0;
@@ -26,9 +23,11 @@ describe.runIf(hasBrowser)('a browser', () => {
     expect(bytes).toBeLessThan(100_000);
   });
 
-  it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', {
-    tags: ['slow'],
-  }, async ({ show, origin, fullShop }) => {
+  it('sends the key to the service alone, as a header, and keeps it out of URLs and storage', async ({
+    show,
+    origin,
+    fullShop,
+  }) => {
     const { page, context, requests, loaded } = await show(january);
     await page.getByText('This year').click();
     await loaded();
@@ -51,7 +50,6 @@ describe.runIf(hasBrowser)('a browser', () => {
 
   it.for(folders)(
     'shows the record of an html_url: /%s, with hostile text as text',
-    { tags: ['slow'] },
     async (folder, { show, api, fullShop }) => {
       const list = await api.get(`/v1/${folder}?limit=1`, fullShop.secret);
       const [{ html_url: url }] = list.json().data;
@@ -68,16 +66,12 @@ describe.runIf(hasBrowser)('a browser', () => {
     },
   );
 
-  it('is told that a record does not exist', { tags: ['slow'] }, async ({ show }) => {
+  it('is told that a record does not exist', async ({ show }) => {
     const { page } = await show('/app/customers/cus_nobody');
     expect(await problems(page).textContent()).toMatch(/^There is no such record/);
   });
 
-  it('is told why a key is refused, at first and later', { tags: ['slow'] }, async ({
-    open,
-    database,
-    fullShop,
-  }) => {
+  it('is told why a key is refused, at first and later', async ({ open, database, fullShop }) => {
     const { page, enter, loaded } = await open(january);
     const input = page.getByLabel('API key');
     await input.fill(`${fullShop.secret.slice(0, -1)}!`);
@@ -97,9 +91,7 @@ describe.runIf(hasBrowser)('a browser', () => {
     await loaded();
   });
 
-  it('is shown an error beside the control that caused it', { tags: ['slow'] }, async ({
-    show,
-  }) => {
+  it('is shown an error beside the control that caused it', async ({ show }) => {
     const { page } = await show('/#period=custom&from=1990-01-01&to=2026-01-31&interval=hour');
     const chart = page.locator('section', { has: page.locator('#chart') });
     expect(await problems(chart as never).textContent()).toMatch(/Choose a longer interval/);
@@ -114,9 +106,10 @@ describe.runIf(hasBrowser)('a browser', () => {
     );
   });
 
-  it('is told that the service cannot be reached, or for how long to wait, and can try again', {
-    tags: ['slow'],
-  }, async ({ show, startApi }) => {
+  it('is told that the service cannot be reached, or for how long to wait, and can try again', async ({
+    show,
+    startApi,
+  }) => {
     const { page, context } = await show(january);
     await context.setOffline(true);
     await page.getByRole('button', { name: 'Refresh' }).click();
@@ -134,11 +127,7 @@ describe.runIf(hasBrowser)('a browser', () => {
     );
   });
 
-  it('saves an export as it arrives where it can', { tags: ['slow'] }, async ({
-    open,
-    api,
-    fullShop,
-  }) => {
+  it('saves an export as it arrives where it can', async ({ open, api, fullShop }) => {
     const { page, enter } = await open(january);
     // A real file of the browser, in place of the dialog that only a person can answer.
     await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>

@@ -225,7 +225,7 @@ describe('requireDatabase', { timeout: 60_000 }, () => {
   });
 });
 
-describe('migrate', () => {
+describe('migrate', { tags: ['slow'] }, () => {
   it.for([
     ['a table', 'create table customers (id bigint)', /relation "customers" already exists/],
     ['a type', 'create type instant as (at timestamptz)', /type "instant" already exists/],
@@ -236,7 +236,6 @@ describe('migrate', () => {
     ],
   ] as const)(
     'changes nothing in a schema that has %s of the same name',
-    { tags: ['slow'] },
     async ([_what, statement, line], { newDatabase: { url, create }, onTestFinished }) => {
       await create();
       const pool = createPool(url, { max: 1, applicationName: 'test' });

@@ -55,44 +55,36 @@ const recordsSince = (path: string, bytes: number): string[] =>
     .split('\n')
     .filter((line) => /^[ud]\t/.test(line));
 
-describe('a damaged base', () => {
-  it.for(repairableDamages)(
-    'is verified and repaired: $name',
-    { tags: ['slow'] },
-    async (damage, { files }) => {
-      await files.damage(damage.statement(files.id));
-      const verification = await files.verify({ partRows: 40 });
-      expect(verification).toMatchObject({ state: 'differs', purchases: 100 });
-      expect(idsOf(verification)).toHaveLength(damage.found);
-      const outcome = { state: 'equal', purchases: 100 };
-      expect(await repairFound(files, verification)).toMatchObject({
-        repairs: damage.breaksOrder ? ['reread', 'rebuild'] : ['reread'],
-        outcome,
-      });
-    },
-  );
+describe('a damaged base', { tags: ['slow'] }, () => {
+  it.for(repairableDamages)('is verified and repaired: $name', async (damage, { files }) => {
+    await files.damage(damage.statement(files.id));
+    const verification = await files.verify({ partRows: 40 });
+    expect(verification).toMatchObject({ state: 'differs', purchases: 100 });
+    expect(idsOf(verification)).toHaveLength(damage.found);
+    const outcome = { state: 'equal', purchases: 100 };
+    expect(await repairFound(files, verification)).toMatchObject({
+      repairs: damage.breaksOrder ? ['reread', 'rebuild'] : ['reread'],
+      outcome,
+    });
+  });
 
-  it.for(dictionaryDamages)(
-    'is rebuilt if a dictionary has $name',
-    { tags: ['slow'] },
-    async (damage, { files }) => {
-      await files.damage(damage.statement);
-      const verification = await files.verify();
-      expect(verification).toMatchObject({
-        state: 'unreadable',
-        reason: `the dictionaries of ${damage.dictionary} are damaged`,
-      });
-      const outcome = { state: 'equal', purchases: 100 };
-      expect(await repairFound(files, verification)).toMatchObject({
-        repairs: ['rebuild'],
-        outcome,
-      });
-    },
-  );
+  it.for(dictionaryDamages)('is rebuilt if a dictionary has $name', async (damage, { files }) => {
+    await files.damage(damage.statement);
+    const verification = await files.verify();
+    expect(verification).toMatchObject({
+      state: 'unreadable',
+      reason: `the dictionaries of ${damage.dictionary} are damaged`,
+    });
+    const outcome = { state: 'equal', purchases: 100 };
+    expect(await repairFound(files, verification)).toMatchObject({
+      repairs: ['rebuild'],
+      outcome,
+    });
+  });
 
-  it('is rebuilt if the purchases that differ take more than a tick may have', {
-    tags: ['slow'],
-  }, async ({ published }) => {
+  it('is rebuilt if the purchases that differ take more than a tick may have', async ({
+    published,
+  }) => {
     await published.database.pool.query(
       `with customer as (
          insert into customers (organization_id) values ($1) returning organization_id, id

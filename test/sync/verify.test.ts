@@ -37,10 +37,10 @@ const it = verifiedTest
     return (record: string) => changed.appendToLog(record);
   });
 
-describe('a verification of an undamaged file', () => {
-  it('reports equality for unusual values of every column, in parts of any size', {
-    tags: ['slow'],
-  }, async ({ published }) => {
+describe('a verification of an undamaged file', { tags: ['slow'] }, () => {
+  it('reports equality for unusual values of every column, in parts of any size', async ({
+    published,
+  }) => {
     const { pool } = published.database;
     const customers = [await addCustomer(pool, published.organization)];
     const purchases = fc.sample(awkwardPurchase(customers), { numRuns: 200, seed: 7 });
@@ -51,16 +51,16 @@ describe('a verification of an undamaged file', () => {
     }
   });
 
-  it('reports that an organization has no published file, and equality without purchases', {
-    tags: ['slow'],
-  }, async ({ published }) => {
+  it('reports that an organization has no published file, and equality without purchases', async ({
+    published,
+  }) => {
     expect(await published.verify()).toMatchObject({ state: 'not published' });
     await published.sync();
     const verification = await published.verify();
     expect(verification).toMatchObject({ ...equal, purchases: 0, changedSince: 0 });
   });
 
-  it('excludes purchases that changed after the published snapshot', { tags: ['slow'] }, async ({
+  it('excludes purchases that changed after the published snapshot', async ({
     published,
     otherShop: { organizationId: other },
   }) => {
@@ -95,9 +95,7 @@ describe('a verification of an undamaged file', () => {
     });
   });
 
-  it('waits for the next generation if the change log is incomplete', { tags: ['slow'] }, async ({
-    published,
-  }) => {
+  it('waits for the next generation if the change log is incomplete', async ({ published }) => {
     await addPurchases(published, 10);
     await published.sync();
     await published.database.pool.query('truncate purchases');
@@ -111,7 +109,7 @@ describe('a verification of an undamaged file', () => {
     expect(await later).toMatchObject({ ...equal, purchases: 3 });
   });
 
-  it('does not compare a file with another database', { tags: ['slow'] }, async ({ published }) => {
+  it('does not compare a file with another database', async ({ published }) => {
     await published.sync();
     const other = await createTestDatabase();
     expect(await published.verify({ database: other.pool })).toMatchObject({
@@ -122,7 +120,6 @@ describe('a verification of an undamaged file', () => {
   });
 
   it('reports equality while clients write and a worker publishes', {
-    tags: ['slow'],
     timeout: 180_000,
   }, async ({ published, otherShop: { organizationId: other } }) => {
     const { pool } = published.database;
@@ -158,8 +155,8 @@ describe('a verification of an undamaged file', () => {
   });
 });
 
-describe('a verification of a damaged file', () => {
-  it('reports the single purchases that differ', { tags: ['slow'] }, async ({ published }) => {
+describe('a verification of a damaged file', { tags: ['slow'] }, () => {
+  it('reports the single purchases that differ', async ({ published }) => {
     const ids = await addPurchases(published, 68);
     await published.sync();
     const [first, second] = [ids[17], ids[51]] as [bigint, bigint];
@@ -171,9 +168,7 @@ describe('a verification of a damaged file', () => {
     ]);
   });
 
-  it('reports a single purchase if all were created at the same instant', {
-    tags: ['slow'],
-  }, async ({ published }) => {
+  it('reports a single purchase if all were created at the same instant', async ({ published }) => {
     const ids = await addPurchases(published, 24);
     await published.database.pool.query(
       `update purchases set created_at = '2025-06-01' where organization_id = $1`,
@@ -188,9 +183,7 @@ describe('a verification of a damaged file', () => {
     });
   });
 
-  it('reports no single purchases if a file has too many', { tags: ['slow'] }, async ({
-    published,
-  }) => {
+  it('reports no single purchases if a file has too many', async ({ published }) => {
     await addPurchases(published, 2);
     await published.sync();
     await published.damage('insert into purchase select purchase.* from purchase, range(30000)');
