@@ -45,7 +45,9 @@ export async function measureRates(
   const copy = (copyFormat: string) =>
     timed(() => connection.run(`copy (${rows}) to '/dev/null' (format ${copyFormat})`));
   const readFormat = (format: Format) => async () => {
-    const read = timed(() => readExport(service, shop, format));
+    const read = timed(async () => {
+      if (!(await readExport(service, shop, format))) throw new Error('an export was refused');
+    });
     const { result, maxBytes } = await withPeakOfFamily(service.api.pid, read);
     return { ...result, maxBytes };
   };
