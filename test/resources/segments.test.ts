@@ -118,12 +118,4 @@ describe('the customers of a segment', () => {
       encodeId('customer', foreignCustomer),
     ]);
   });
-
-  it('accept a cursor of the organization', async ({ api, shop }) => {
-    const url = customersOf('Região Sul');
-    const [, second] = publicIds(0, 1);
-    expect(await readIds(api, shop.secret, `${url}?starting_after=${second}`)).toEqual(
-      publicIds(0),
-    );
-  });
 });
