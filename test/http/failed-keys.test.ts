@@ -52,24 +52,11 @@ describe('requests without a valid key', () => {
     expectRefusal(await from('::ffff:192.0.2.1'), 'rate_limited');
   });
 
-  it('have one count if API processes share their limits', async ({ shop, startApi }) => {
-    const options = {
-      failedKeysPerMinute: 2,
-      rateLimitPerMinute: 3,
-      rateLimitStore: 'postgres',
-    } as const;
+  it('have one count if API processes share their limits', async ({ startApi }) => {
+    const options = { failedKeysPerMinute: 2, rateLimitStore: 'postgres' } as const;
     const [one, other] = [await startApi(options), await startApi(options)];
     expectRefusal(await one.get('/v1/me'), 'authentication_error');
     expectRefusal(await other.get('/v1/me'), 'authentication_error');
     expectThrottled(await one.get('/v1/me'));
-    for (const [api, remaining] of [
-      [one, '2'],
-      [other, '1'],
-      [one, '0'],
-    ] as const) {
-      const response = await api.get('/v1/me', shop.secret);
-      expect(response.headers['x-ratelimit-remaining']).toBe(remaining);
-    }
-    expectRefusal(await other.get('/v1/me', shop.secret), 'rate_limited');
   });
 });

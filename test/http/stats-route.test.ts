@@ -156,11 +156,6 @@ describe.each(servings)('purchase statistics, %s,', (serving) => {
     expect(await keysOf('group_by=utm_source&group_limit=3')).toEqual(keys.slice(0, 3));
   });
 
-  it('rank the group of purchases without a value by its revenue', async () => {
-    await store({ purchase_value_in_cents: 2 }, { purchase_value_in_cents: 1, utm_term: 'a' });
-    expect(await keysOf('group_by=utm_term')).toEqual([null, 'a']);
-  });
-
   it('are truncated if there is one group more than the limit, and not otherwise', async () => {
     const labels = Array.from({ length: 11 }, (_, index) => ({ utm_content: `c${index}` }));
     await store(...labels);
