@@ -64,6 +64,11 @@ export async function periodKeyAt(calendar: PeriodCalendar, instant: bigint): Pr
   return keyOf(calendar.interval, instant + (zone?.offset ?? 0n) - earliestInstant);
 }
 
+/** Throws TooManyPeriodsError if there are more than the maximum from `first` to `last` (keys, inclusive). */
+export function requireFewPeriods(first: number, last: number): void {
+  if (last - first >= maxPeriods) throw new TooManyPeriodsError(last - first + 1);
+}
+
 /**
  * The periods from `first` to `last` (keys, inclusive), without days that a calendar skipped.
  * Rejects with TooManyPeriodsError beyond the maximum.
@@ -73,7 +78,7 @@ export async function periodsBetween(
   first: number,
   last: number,
 ): Promise<Period[]> {
-  if (last - first >= maxPeriods) throw new TooManyPeriodsError(last - first + 1);
+  requireFewPeriods(first, last);
   if (last < first) return [];
   const { interval } = calendar;
   const beginning = (key: number) => localStart(interval, key) + earliestInstant;

@@ -1,4 +1,9 @@
-import { type PeriodCalendar, periodKeyAt, periodsBetween } from '../domain/period.ts';
+import {
+  type PeriodCalendar,
+  periodKeyAt,
+  periodsBetween,
+  requireFewPeriods,
+} from '../domain/period.ts';
 import type {
   PurchasePeriod,
   PurchaseStats,
@@ -11,7 +16,8 @@ export type PeriodRange = { readonly first: number; readonly last: number };
 
 /**
  * The periods between the bounds of the filters. `matching` reads the range of all matching
- * purchases, null if there are none; it is called only if a bound is missing.
+ * purchases, null if there are none; it is called only if a bound is missing. Rejects with
+ * TooManyPeriodsError, so call it before anything else is read.
  */
 export async function rangeOf(
   calendar: PeriodCalendar,
@@ -24,7 +30,9 @@ export async function rangeOf(
   const first =
     createdSince === undefined ? found?.first : await periodKeyAt(calendar, createdSince);
   const last = createdUntil === undefined ? found?.last : await periodKeyAt(calendar, createdUntil);
-  return first === undefined || last === undefined ? null : { first, last };
+  if (first === undefined || last === undefined) return null;
+  requireFewPeriods(first, last);
+  return { first, last };
 }
 
 /** The matching purchases of a series in one period. */
@@ -40,7 +48,6 @@ export async function assembleTimeSeries(
   range: PeriodRange | null,
   readRows: () => Promise<readonly PeriodRow[]>,
 ): Promise<PurchaseTimeSeries> {
-  // Before the rows are read, because there may be too many periods.
   let periods = range === null ? [] : await periodsBetween(query, range.first, range.last);
   const rows = totals.purchaseCount === 0n ? [] : await readRows();
   const keys = query.groupBy === undefined ? [null] : groups.map(({ key }) => key);

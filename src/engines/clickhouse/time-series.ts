@@ -21,8 +21,6 @@ export async function purchaseTimeSeries(
   signal: AbortSignal | undefined,
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit } = query;
-  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
-  const stats = await purchaseStats(clickhouse, generation, ranking, signal);
   const range = await rangeOf(query, filters, async () => {
     const bounds = await readTimeBounds(clickhouse, generation, filters, signal);
     return (
@@ -32,6 +30,8 @@ export async function purchaseTimeSeries(
       }
     );
   });
+  const ranking = { filters, groupLimit, ...(groupBy === undefined ? {} : { groupBy }) };
+  const stats = await purchaseStats(clickhouse, generation, ranking, signal);
   return assembleTimeSeries(query, stats, range, async () => {
     const bounds = await readWideBounds(clickhouse, generation, filters, signal);
     if (bounds === null) return [];

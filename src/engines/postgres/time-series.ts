@@ -22,7 +22,6 @@ export async function purchaseTimeSeries(
   query: PurchaseTimeSeriesQuery,
 ): Promise<PurchaseTimeSeries> {
   const { filters, groupBy, groupLimit } = query;
-  const stats = await purchaseStats(connection, organizationId, { filters, groupBy, groupLimit });
   const bounds = await readTimeBounds(connection, organizationId, filters);
   const range = await rangeOf(query, filters, async () =>
     bounds === null
@@ -32,6 +31,7 @@ export async function purchaseTimeSeries(
           last: await periodKeyAt(query, bounds.last),
         },
   );
+  const stats = await purchaseStats(connection, organizationId, { filters, groupBy, groupLimit });
   return assembleTimeSeries(query, stats, range, async () => {
     if (bounds === null) return [];
     const offsets = await periodOffsets(query, bounds.first, bounds.last);
