@@ -60,7 +60,7 @@ export function describeFailure(error: unknown): Failure {
     return { message: `ClickHouse refused: ${error.type ?? error.code}.`, advice: retries };
   }
   if (error instanceof CaptureError) return { message: error.message, advice: error.advice };
-  if (isDataError(error)) {
+  if (isValueError(error)) {
     return {
       message: 'A purchase holds a value that cannot be copied.',
       advice: `Correct rows that violate a constraint of purchases. ${thenContinues}`,
@@ -121,8 +121,15 @@ function isDiskFull(error: unknown): boolean {
   );
 }
 
+/**
+ * Whether rows of one organization may have caused the error, and other organizations can be read
+ * without them. Postgres 13 has XX000 for damaged rows.
+ */
+export const isDataError = (error: unknown): boolean =>
+  isValueError(error) || (error instanceof pg.DatabaseError && /^(58|XX)/.test(error.code ?? ''));
+
 /** Whether a value of a row caused the error. The message of the error may quote the value. */
-export function isDataError(error: unknown): boolean {
+function isValueError(error: unknown): boolean {
   if (error instanceof OversizedRowError) return true;
   if (error instanceof pg.DatabaseError) return /^(2[23]|0A)/.test(error.code ?? '');
   const type = duckdbErrorType(error);

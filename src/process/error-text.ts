@@ -22,8 +22,9 @@ const isAboutProgram =
 
 /** Whether an error's message may quote a value of a row, as conversion errors do. */
 function mayQuoteValues(error: unknown): boolean {
-  // Data exceptions, constraint violations, RAISE, and internal errors.
-  if (error instanceof pg.DatabaseError) return /^(0A|2[123]|44|P0|XX)/.test(error.code ?? '');
+  // Data exceptions, constraint violations, RAISE, and internal errors other than damaged files.
+  if (error instanceof pg.DatabaseError)
+    return /^(0A|2[123]|44|P0|XX(?!00[12]))/.test(error.code ?? '');
   if (!(error instanceof Error) || isClickHouseError(error)) return true;
   if (error instanceof TypeError) return !isAboutProgram.test(error.message);
   if (error instanceof SyntaxError || error instanceof RangeError) return true;

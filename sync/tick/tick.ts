@@ -52,8 +52,7 @@ export async function runTick(context: TickContext): Promise<TickResult> {
     return readChanges(source, included, since.snapshot);
   }).catch(async (error) => {
     if (error instanceof InsufficientLogError) await beginHistory(context, error);
-    else if (isDataError(error)) await isolateFailures(context);
-    else throw error;
+    else if (!isDataError(error) || !(await isolateFailures(context))) throw error;
     return null;
   });
   if (read === null) return noChanges;
@@ -191,8 +190,8 @@ export function leaveAfter(
   onFailure(organization, error);
 }
 
-/** Finds the organizations with a row that cannot be read. They leave the ticks. */
-async function isolateFailures(context: TickContext): Promise<void> {
+/** The organizations with a row that cannot be read leave the ticks. False if there are none. */
+async function isolateFailures(context: TickContext): Promise<boolean> {
   const { database, organizations, publication } = context;
   const { snapshot } = publication.watermark;
   const read = <Result>(work: (source: Connection) => Promise<Result>) =>
@@ -201,13 +200,16 @@ async function isolateFailures(context: TickContext): Promise<void> {
       return work(source);
     });
   const counts = await read((source) => countChanges(source, snapshot));
+  let isFound = false;
   for (const id of counts.keys()) {
     if (organizations.get(id)?.phase !== 'following') continue;
     await read((source) => readChanges(source, [id], snapshot)).catch((error) => {
       if (!isDataError(error)) throw error;
       leaveAfter(context, id, error);
+      isFound = true;
     });
   }
+  return isFound;
 }
 
 /**

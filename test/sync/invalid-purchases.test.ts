@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { NoGenerationError } from '../../src/domain/purchase-engine.ts';
+import type { Database } from '../../src/postgres/pool.ts';
 import { everyOrganization } from '../../src/purchase-store/shard.ts';
 import { type OrganizationReport, readWorkerState } from '../../sync/status/worker-state.ts';
 import { test } from '../support/fixtures.ts';
@@ -36,12 +38,49 @@ const it = test
       },
   );
 
+/** Faults of a purchase of the order SECRET-7, and their corrections. */
+const faults = {
+  'a value': {
+    message: 'A purchase holds a value that cannot be copied.',
+    advice: /Correct rows that violate a constraint/,
+    values: { created_at: 'infinity' },
+    damage: null,
+    correction: `update purchases set created_at = now() where order_number = 'SECRET-7'`,
+    remaining: 2,
+  },
+  'a damaged page': {
+    message: expect.stringMatching(/^Postgres cannot read its files: missing chunk number 0 for/),
+    advice: /Repair or delete the damaged rows/,
+    values: { coupons: JSON.stringify([{ code: randomBytes(10_000).toString('hex') }]) },
+    damage: damageCoupons,
+    correction: `delete from purchases where order_number = 'SECRET-7'`,
+    remaining: 1,
+  },
+};
+
+/** Removes the stored content of all coupons that are too long for the row itself. */
+async function damageCoupons(pool: Database): Promise<void> {
+  const { rows } = await pool.query<{ toast: string }>(
+    `select reltoastrelid::regclass as toast from pg_class where oid = 'purchases'::regclass`,
+  );
+  const toast = rows[0]?.toast;
+  await pool.query('create extension if not exists pg_surgery');
+  await pool.query(`select heap_force_kill($1::regclass, (select array_agg(ctid) from ${toast}))`, [
+    toast,
+  ]);
+}
+
 describe('a purchase that cannot be copied', () => {
-  it.for(['a load', 'a change'])(
-    'is reported without its content, and delays only its organization: in %s',
+  it.for([
+    ['a value', 'a load'],
+    ['a value', 'a change'],
+    ['a damaged page', 'a load'],
+    ['a damaged page', 'a change'],
+  ] as const)(
+    'is reported without its content, and delays only its organization: %s, in %s',
     { tags: ['slow'] },
     async (
-      place,
+      [fault, place],
       {
         database,
         organizationId,
@@ -54,8 +93,11 @@ describe('a purchase that cannot be copied', () => {
         expectEqual,
       },
     ) => {
-      const addInvalid = () =>
-        add(organizationId, { created_at: 'infinity', order_number: 'SECRET-7' });
+      const { message, advice, values, damage, correction, remaining } = faults[fault];
+      const addInvalid = async () => {
+        await add(organizationId, { ...values, order_number: 'SECRET-7' });
+        await damage?.(database.pool);
+      };
       if (place === 'a load') await addInvalid();
       followChanges();
       if (place === 'a change') {
@@ -64,8 +106,8 @@ describe('a purchase that cannot be copied', () => {
       }
       const hasFailed = (report?: OrganizationReport) => report?.failure != null;
       const failure = (await untilReported(organizationId, hasFailed))?.failure;
-      expect(failure?.message).toBe('A purchase holds a value that cannot be copied.');
-      expect(failure?.advice).toMatch(/Correct rows that violate a constraint/);
+      expect(failure?.message).toEqual(message);
+      expect(failure?.advice).toMatch(advice);
       expect(JSON.stringify(failure)).not.toMatch(/SECRET|infinity/);
       const count = async (id: bigint) => {
         const query = { filters: {}, groupLimit: 1 };
@@ -78,11 +120,9 @@ describe('a purchase that cannot be copied', () => {
       await add(other);
       await untilPublished(before + 1, other);
 
-      await database.pool.query(
-        `update purchases set created_at = now() where created_at = 'infinity'`,
-      );
+      await database.pool.query(correction);
       await untilReported(organizationId, (report) => report?.failure == null);
-      await untilPublished(2);
+      await untilPublished(remaining);
       await expectEqual();
     },
   );
