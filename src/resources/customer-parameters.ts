@@ -60,9 +60,16 @@ export function customerList(
     order: orders[query.sort ?? 'created'],
     linkedTo,
     conditions: conditionsOf<Sql, CustomerFilters>(others, filterConditions(organizationId)),
-    search: query.q,
+    search: query.q === undefined ? undefined : withPlus(query.q),
   };
 }
+
+/**
+ * A plus that is not encoded arrives as a space. It is one before a phone number, and between the words
+ * before an @.
+ */
+const withPlus = (text: string): string =>
+  /^( \d[\d ().-]+|[^\s@]+ [^\s@]+@\S*)$/.test(text) ? text.replace(' ', '+') : text;
 
 /** The tag or segment whose index the list follows. If there are both, the segment is a filter. */
 function withoutLink({ tag_id, segment_id, ...others }: CustomerListQuery): {

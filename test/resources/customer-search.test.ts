@@ -97,6 +97,26 @@ describe('the search of customers', () => {
   });
 });
 
+describe('a search for a plus that is not encoded', () => {
+  it.for([
+    ['+5511', [jose]],
+    ['+55+119', []],
+    ['ze+news@', ['ze+news@correio.example']],
+    ['news@correio', ['ze+news@correio.example']],
+    ['josé+conceição', [jose]],
+  ] as const)(
+    'finds phones and addresses, and words otherwise: %s',
+    async ([text, names], { database, shop, get }) => {
+      const email = 'ze+news@correio.example';
+      await addRow(database.pool, 'customers', { organization_id: shop.organizationId, email });
+      const response = await get(`/v1/customers?q=${encodeURI(text)}`);
+      await database.pool.query('delete from customers where email = $1', [email]);
+      const { data } = response.json<{ data: { name?: string; email?: string }[] }>();
+      expect(data.map(({ name, email }) => name ?? email)).toEqual(names);
+    },
+  );
+});
+
 describe('the schema of the search', () => {
   it('computes the same with an empty search path', async ({ database }) => {
     const connection = await database.pool.connect();
