@@ -15,6 +15,7 @@ import { createRegistry } from './metrics/registry.ts';
 import { createPool } from './postgres/pool.ts';
 import type { DatabaseNeeds } from './postgres/require-database.ts';
 import { apiRights } from './postgres/schema.ts';
+import { withFileAdvice } from './process/file-advice.ts';
 import {
   type ListenAddress,
   listen,
@@ -189,8 +190,9 @@ export function requireWritable(dataDirectory: string): void {
     const probe = mkdtempSync(join(dataDirectory, '.probe-'));
     rmdirSync(probe);
   } catch (error) {
-    const { message } = error as Error;
-    throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
+    throw new OperatorError(
+      `Cannot write to DATA_DIR ${dataDirectory}: ${withFileAdvice(error as Error)}`,
+    );
   }
 }
 

@@ -6,6 +6,7 @@ import { isOutOfMemory } from '../src/duckdb/memory.ts';
 import type { CaptureProblem } from '../src/postgres/capture.ts';
 import { describeDatabaseFailure, type TableRights } from '../src/postgres/database-failure.ts';
 import { duckdbErrorType, errorText } from '../src/process/error-text.ts';
+import { fileAdvice } from '../src/process/file-advice.ts';
 import { isOutOfFiles } from '../src/process/open-files.ts';
 import { OperatorError } from '../src/process/operator-error.ts';
 import { DamagedLogError } from '../src/purchase-store/log.ts';
@@ -92,17 +93,16 @@ export function describeFailure(error: unknown): Failure {
   if (isOutOfFiles(text)) {
     return {
       message: 'The process has too many files open.',
-      advice: 'Raise the limit of open files (ulimit -n), and restart the process.',
+      advice: fileAdvice(error) ?? retries,
     };
   }
-  if (
-    /EACCES|EPERM|EROFS|Permission denied|read-only file system/i.test(`${code} ${text}`) ||
-    // Only errors of the file system have a path.
-    typeof (error as { path?: unknown } | null)?.path === 'string'
-  ) {
+  // Of the file system, because errors of connections are described above.
+  const isOfFile = typeof (error as { syscall?: unknown } | null)?.syscall === 'string';
+  const advice = isOfFile || duckdbErrorType(error) === 'IO' ? fileAdvice(error) : null;
+  if (isOfFile || advice !== null) {
     return {
       message: `DATA_DIR cannot be written to: ${text}`,
-      advice: 'Give the folder to the user that the worker runs as.',
+      advice: advice === null ? retries : `${advice} ${thenContinues}`,
     };
   }
   return { message: text, advice: retries };

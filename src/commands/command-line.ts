@@ -2,7 +2,8 @@ import { inspect } from 'node:util';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { parseDuration } from '../domain/duration.ts';
 import { describeDatabaseFailure } from '../postgres/database-failure.ts';
-import { errorText, serializeError } from '../process/error-text.ts';
+import { serializeError } from '../process/error-text.ts';
+import { withFileAdvice } from '../process/file-advice.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import { keepFilesPrivate } from '../process/private-files.ts';
 
@@ -41,7 +42,9 @@ function environmentFailure(error: unknown): string | null {
   const failure = describeDatabaseFailure(error);
   if (failure !== null) return `${failure.message} ${failure.advice}`.trim();
   const { code = '', syscall } = error as NodeJS.ErrnoException;
-  return syscall !== undefined && /^E[A-Z0-9]+$/.test(code) ? errorText(error) : null;
+  return syscall !== undefined && /^(ERR_FS_)?E[A-Z0-9]+$/.test(code)
+    ? withFileAdvice(error as Error)
+    : null;
 }
 
 /** Parses an option such as `90s`, `30m`, `6h` or `1d` as milliseconds. */

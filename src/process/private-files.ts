@@ -23,6 +23,10 @@ export function makeDataDirectory(dataDirectory: string): void {
   const mask = process.umask(0);
   try {
     mkdirSync(dataDirectory, { recursive: true, mode: 0o711 });
+  } catch (error) {
+    // Node reports ENOENT on a read-only file system. Without `recursive`, it reports the cause.
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    mkdirSync(dataDirectory, { mode: 0o711 });
   } finally {
     process.umask(mask);
   }

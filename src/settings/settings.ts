@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { parseDuration } from '../domain/duration.ts';
 import { wholeNumber } from '../domain/whole-number.ts';
+import { withFileAdvice } from '../process/file-advice.ts';
 import { OperatorError } from '../process/operator-error.ts';
 import {
   isOrigin,
@@ -228,10 +229,18 @@ export function childEnvironment(databaseUrl: string | undefined): NodeJS.Proces
 export function requireDatabaseUrl(settings: Settings): string {
   if (settings.databaseUrl !== undefined) return settings.databaseUrl;
   const file = embeddedUrlFile(settings.dataDirectory);
-  const url = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  const url = readIfPresent(file).trim();
   if (url !== '') return url;
   throw new OperatorError(
     'No database: DATABASE_URL is not set, and no `npm start` is running one for ' +
       `${settings.dataDirectory}. Set DATABASE_URL=postgres://user:password@host:5432/database.`,
   );
+}
+
+function readIfPresent(file: string): string {
+  try {
+    return existsSync(file) ? readFileSync(file, 'utf8') : '';
+  } catch (error) {
+    throw new OperatorError(`Cannot read ${file}: ${withFileAdvice(error as Error)}`);
+  }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { withFileAdvice } from '../../src/process/file-advice.ts';
 import { OperatorError } from '../../src/process/operator-error.ts';
 import { makeDataDirectory } from '../../src/process/private-files.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
@@ -29,10 +30,10 @@ function requireId(file: string, content: string): string {
 }
 
 async function readIfPresent(file: string): Promise<string | null> {
-  return readFile(file, 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
+  return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     // ENOTDIR: the later attempt to write reports the cause.
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw new OperatorError(`Cannot read ${file}: ${code}.`);
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+    throw new OperatorError(`Cannot read ${file}: ${withFileAdvice(error)}`);
   });
 }
 
@@ -41,17 +42,20 @@ async function createId(file: string, dataDirectory: string): Promise<string> {
   const draft = `${file}.${process.pid}`;
   try {
     makeDataDirectory(dataDirectory);
-    await mkdir(purchasesDirectory(dataDirectory), { recursive: true });
+    await mkdir(purchasesDirectory(dataDirectory)).catch(ignoreExisting);
     // A link is atomic, and never replaces an existing file.
     await writeFile(draft, `${randomUUID()}\n`, { flush: true });
-    await link(draft, file);
+    await link(draft, file).catch(ignoreExisting);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== 'EEXIST') {
-      throw new OperatorError(`Cannot write to DATA_DIR ${dataDirectory}: ${message}`);
-    }
+    throw new OperatorError(
+      `Cannot write to DATA_DIR ${dataDirectory}: ${withFileAdvice(error as Error)}`,
+    );
   } finally {
     await rm(draft, { force: true }).catch(() => {});
   }
   return readFile(file, 'utf8');
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
 }

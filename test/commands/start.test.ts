@@ -281,7 +281,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     // Root may write anywhere, but not below a file.
     [
       'DATA_DIR cannot be written to',
-      /^Cannot write to DATA_DIR .*package\.json\/data/,
+      /^Cannot write to DATA_DIR .*package\.json\/data'\. Something else is at this path/,
       { DATA_DIR: packageFile('package.json/data') },
     ],
   ] as [string, RegExp, Record<string, string>][])(

@@ -1,7 +1,9 @@
-import { chownSync, mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { chownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, vi } from 'vitest';
 import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
+import { readSettings, requireDatabaseUrl } from '../../src/settings/settings.ts';
+import { dataFolderId } from '../../sync/files/data-folder.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
@@ -36,6 +38,33 @@ describe('the data folder', { tags: ['slow'], timeout: 60_000 }, () => {
     expect(worker.output()).toContain(
       `DATA_DIR ${directory} was deleted or replaced while the worker ran.`,
     );
+  });
+});
+
+const writeEmptyFile = (path: string) => writeFileSync(path, '');
+const linkToItself = (path: string) => symlinkSync(path, path);
+const makeFolder = (path: string) => mkdirSync(path);
+
+describe('an error of the data folder', () => {
+  const obstacle = 'Something else is at this path';
+  it.for([
+    ['DATA_DIR is a file', '', writeEmptyFile, 'Cannot write to DATA_DIR'],
+    ['its folder is a file', 'purchases', writeEmptyFile, 'Cannot write to DATA_DIR'],
+    ['DATA_DIR is a link to itself', '', linkToItself, 'Cannot read'],
+    ['its file is a folder', 'purchases/FOLDER', makeFolder, 'Cannot read'],
+  ] as const)('says what to do: %s', async ([_what, name, make, message], { directory }) => {
+    const dataDirectory = join(directory, 'data');
+    const path = join(dataDirectory, name);
+    mkdirSync(dirname(path), { recursive: true });
+    make(path);
+    const failure = await dataFolderId(dataDirectory).catch(String);
+    expect(failure).toMatch(new RegExp(`^OperatorError: ${message} ${dataDirectory}.*${obstacle}`));
+  });
+
+  it('says what to do if a file of npm start is a folder', async ({ directory }) => {
+    mkdirSync(join(directory, 'postgres.url'));
+    const read = () => requireDatabaseUrl(readSettings({ DATA_DIR: directory }));
+    expect(read).toThrow(/^Cannot read .*postgres\.url: EISDIR.* Something else is at this path/);
   });
 });
 

@@ -152,6 +152,9 @@ describe('status of a worker', { timeout: 180_000 }, () => {
     const failure = workerFailure(await statusUntil(hasFailed));
     expect(failure?.message).toMatch(/^DATA_DIR cannot be written to: EISDIR/);
     expect(failure?.message).toContain(obstacle);
+    expect(failure?.advice).toMatch(
+      /^Something else is at this path .* The worker then continues\.$/,
+    );
   });
 
   it('has the time of the last poll if the worker can write neither ticks nor its failure', {
