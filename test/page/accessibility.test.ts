@@ -45,13 +45,11 @@ describe.runIf(hasBrowser)('the page', { tags: ['slow'] }, () => {
       await enter(fullShop.secret);
       await check('dashboard');
       // Also with a status and an amount as wide as any.
-      await page
-        .locator('#purchases tbody tr')
-        .first()
-        .evaluate(`(row) => {
-        row.cells[1].firstChild.textContent = 'authorized';
-        row.cells[2].textContent = 'R$12,251.70';
-      }`);
+      await page.evaluate(`(() => {
+        const { cells } = document.querySelector('#purchases tbody tr');
+        cells[1].firstChild.textContent = 'authorized';
+        cells[2].textContent = 'R$12,251.70';
+      })()`);
       expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
       await page.getByText('Show as a table').click();
       await page.getByText('Requests of this view').click();

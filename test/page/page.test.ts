@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
-import { addKey, addOrganization } from '../support/shop.ts';
-import { hasBrowser } from './browser.ts';
+import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
+import { hasBrowser, overflowOf } from './browser.ts';
 import { hostile, test as it, january } from './opened-page.ts';
 
 const card = (page: Page, name: string) =>
@@ -159,6 +159,42 @@ describe.runIf(hasBrowser)('the page', () => {
       'EUR€1.00new–1€1.00',
     ]);
     expect(await page.locator('#mixed-currencies').isVisible()).toBe(false);
+  });
+
+  it.for([360, 700, 1440])(
+    'breaks no amount within its digits, and shows the value beside a long order number: %i pixels',
+    { tags: ['slow'] },
+    async (width, { open, database: { pool } }) => {
+      const organizationId = await addOrganization(pool);
+      const customer_id = await addCustomer(pool, organizationId);
+      const purchase = { customer_id, created_at: '2026-01-10T12:00:00Z', currency: 'BRL' };
+      const order_number = '1234567890'.repeat(10);
+      const values = { ...purchase, order_number, purchase_value_in_cents: 115_863_729 };
+      await addPurchase(pool, organizationId, values);
+      const { secret } = await addKey(pool, organizationId);
+      const { page, enter } = await open(january, { viewport: { width, height: 900 } });
+      await enter(secret);
+      expect(await card(page, 'Revenue').textContent()).toBe('R$1,158,637.29');
+      const lines = await page.evaluate(`(() => {
+        const range = document.createRange();
+        range.selectNodeContents(document.querySelector('#totals .card-value'));
+        return range.getClientRects().length;
+      })()`);
+      expect(lines).toBe(1);
+      expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
+    },
+  );
+
+  it('draws the chart in a browser whose language is no language tag', {
+    tags: ['slow'],
+  }, async ({ show }) => {
+    const { page, loaded } = await show(january);
+    await page.addInitScript(`Object.defineProperty(Navigator.prototype, 'language', {
+      get: () => 'en-US@posix',
+    })`);
+    await page.reload();
+    await loaded();
+    expect(await page.locator('#chart canvas').count()).toBe(1);
   });
 
   it('marks data as old after five minutes without newer data', { tags: ['slow'] }, async ({

@@ -1,6 +1,7 @@
 import type uPlot from 'uplot';
 import { unreachable } from '../api/api.ts';
 import { element } from '../display/elements.ts';
+import { language } from '../display/format.ts';
 import { type ChartLine, isolated, partsOf } from './chart-line.ts';
 
 /** Draws lines over periods. The table beside the chart has the same values for screen readers. */
@@ -21,10 +22,20 @@ const tickGap = 28;
 
 /** The library is loaded with the first chart. */
 async function loadLibrary(): Promise<typeof uPlot> {
+  requireLanguageTag();
   const { default: library } = await import('/assets/uplot.js' as string).catch(() => {
     throw unreachable();
   });
   return library;
+}
+
+/** Under a POSIX locale, Chromium has `en-US@posix`, with which the library's first statement fails. */
+function requireLanguageTag(): void {
+  try {
+    Intl.getCanonicalLocales(navigator.language);
+  } catch {
+    Object.defineProperty(navigator, 'language', { value: language });
+  }
 }
 
 export function createChart(container: HTMLElement): Chart {

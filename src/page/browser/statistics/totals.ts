@@ -43,7 +43,7 @@ export function renderTotals(container: HTMLElement, view: TotalsView): void {
           `${measureLabels[measure]} `,
           element('span', { className: 'card-statuses' }, view.statuses),
         ),
-        element('span', { className: 'card-value' }, ...amountsOf(measure, view)),
+        linesOf(amountsOf(measure, view)),
         changeOf(measure, view),
       );
       card.dataset.measure = measure;
@@ -53,22 +53,33 @@ export function renderTotals(container: HTMLElement, view: TotalsView): void {
   container.querySelector<HTMLElement>(`[data-measure="${focused}"]`)?.focus();
 }
 
+/** Long amounts are in a smaller font (results.css). */
+function linesOf(lines: readonly string[]): HTMLElement {
+  const [first = ''] = lines;
+  const shown =
+    lines.length === 1
+      ? [first]
+      : lines.map((line) => element('span', { className: 'line' }, line));
+  const value = element('span', { className: 'card-value' }, ...shown);
+  value.style.setProperty('--length', String(Math.max(...lines.map(({ length }) => length))));
+  return value;
+}
+
 const currenciesShown = 3;
 
 /** Amounts of several currencies stay apart: their sum would mean nothing. */
-function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): (Node | string)[] {
+function amountsOf(measure: MeasureName, { current, currencies }: TotalsView): string[] {
   if (!isMoney(measure)) return [formatCount(current[measure])];
   if (hasNoAverage(measure, current)) return ['–'];
   if (!current.mixed_currencies) return [formatMoney(current[measure], current.currency)];
   if (currencies === null) return ['–'];
   const name = measure as 'revenue_in_cents' | 'average_ticket_in_cents';
-  const line = (text: string) => element('span', { className: 'line' }, text);
   const { groups } = currencies;
   const shown = groups.slice(0, currenciesShown);
   const more = groups.length - shown.length;
   return [
-    ...shown.map((group) => line(formatMoney(group[name], group.key))),
-    ...(more > 0 ? [line(`and ${more} more`)] : []),
+    ...shown.map((group) => formatMoney(group[name], group.key)),
+    ...(more > 0 ? [`and ${more} more`] : []),
   ];
 }
 
