@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { encodeId } from '../../src/domain/public-id.ts';
+import { addRow } from '../support/rows.ts';
 import { addCustomer, addKey, addOrganization, addPurchase } from '../support/shop.ts';
 import { hasBrowser, overflowOf } from './browser.ts';
 import { hostile, test as it, january } from './opened-page.ts';
@@ -184,6 +185,43 @@ describe.runIf(hasBrowser)('the page', () => {
       expect(await overflowOf(page, '#purchases .scroll')).toBe(0);
     },
   );
+
+  it('shows every custom attribute of a customer, whatever its name and type', {
+    tags: ['slow'],
+  }, async ({ open, database: { pool } }) => {
+    const organization_id = await addOrganization(pool);
+    const attributes = {
+      id: '7',
+      name: 'Zé',
+      status: 'vip',
+      sizes: [38, 40],
+      debt_in_cents: 'none',
+    };
+    const id = await addRow(pool, 'customers', { organization_id, attributes });
+    const { secret } = await addKey(pool, organization_id);
+    const { page, enter } = await open(`/app/customers/${encodeId('customer', id)}`);
+    await enter(secret);
+    const facts = page.locator('section', { hasText: 'Attributes' }).locator('.facts > div');
+    expect((await facts.allTextContents()).sort()).toEqual([
+      'Debtnone',
+      'ID7',
+      'NameZé',
+      'Sizes[38,40]',
+      'Statusvip',
+    ]);
+  });
+
+  it('shows the metrics of a campaign in large digits', { tags: ['slow'] }, async ({
+    open,
+    api,
+    fullShop: { secret },
+  }) => {
+    const { data } = (await api.get('/v1/email-campaigns?limit=1', secret)).json();
+    const { page, enter } = await open(`/app/email-campaigns/${data[0].id}`);
+    await enter(secret);
+    const size = `parseFloat(getComputedStyle(document.querySelector('.metrics .card-value')).fontSize)`;
+    expect(await page.evaluate(size)).toBeGreaterThan(14);
+  });
 
   it('draws the chart in a browser whose language is no language tag', {
     tags: ['slow'],

@@ -1,3 +1,4 @@
+import type { ExactInteger } from '../api/exact-json.ts';
 import { element } from '../display/elements.ts';
 import { formatCount, formatInstant, formatMoney, formatShare } from '../display/format.ts';
 import { tableOf } from '../display/table.ts';
@@ -9,14 +10,18 @@ export type RecordObject = Readonly<Record<string, unknown>> & { readonly id: st
 const omitted = new Set(['object', 'html_url', 'name', 'status']);
 
 /** The plain fields of a record. Ids within a record belong to other systems. */
-export function factsOf(record: Readonly<Record<string, unknown>>): HTMLElement {
-  const plain = Object.entries(record).filter(
-    ([name, value]) => !omitted.has(name) && typeof value !== 'object',
+export const factsOf = (record: Readonly<Record<string, unknown>>): HTMLElement =>
+  factList(
+    Object.entries(record).filter(
+      ([name, value]) => !omitted.has(name) && typeof value !== 'object',
+    ),
   );
+
+function factList(facts: readonly [name: string, value: unknown][]): HTMLElement {
   return element(
     'dl',
     { className: 'facts' },
-    ...plain.map(([name, value]) =>
+    ...facts.map(([name, value]) =>
       element(
         'div',
         {},
@@ -50,6 +55,8 @@ function contentOf(name: string, value: object): HTMLElement {
     const items = tags.map(({ id, name }) => element('li', {}, name ?? id));
     return element('ul', { className: 'tags' }, ...items);
   }
+  // An attribute has any name, and any value.
+  if (name === 'attributes') return factList(Object.entries(value));
   if (Array.isArray(value)) return listOf(name, value as Record<string, unknown>[]);
   const { id: _, ...facts } = value as Record<string, unknown>;
   return factsOf(facts);
@@ -96,10 +103,12 @@ function labelOf(name: string): string {
 const isInstant = (value: unknown): value is string =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value);
 
+const isInteger = (value: unknown): value is ExactInteger => /^-?\d+$/.test(String(value));
+
 function textOf(name: string, value: unknown): string {
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
-  if (name.endsWith('_in_cents')) return formatMoney(value as string, null);
+  if (name.endsWith('_in_cents') && isInteger(value)) return formatMoney(value, null);
   if (isInstant(value)) return formatInstant(value);
   if (typeof value === 'number' && Number.isInteger(value)) return formatCount(value);
-  return String(value);
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
