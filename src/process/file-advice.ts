@@ -6,7 +6,10 @@ const conditions: readonly (readonly [RegExp, string])[] = [
     'Raise the limit of open files (ulimit -n), and restart the process.',
   ],
   [/EROFS|read-only file system/i, 'Mount the file system read-write.'],
-  [/EACCES|EPERM|permission denied/i, 'Give the folder to the user that runs this process.'],
+  [
+    /EACCES|EPERM|permission denied/i,
+    'Run this process as the user that owns the folder, or give the folder to its user.',
+  ],
   [
     /EISDIR|ENOTDIR|EEXIST|ELOOP|is a directory|not a directory|too many levels of symbolic/i,
     'Something else is at this path or at a folder of it, such as a folder instead of a file: move it away.',

@@ -76,7 +76,8 @@ export async function withOnlyWorker(
   const refuse = async () => {
     const { dataDirectory } = context.settings;
     throw new OperatorError(
-      `Another sync worker writes to ${dataDirectory}: only one worker may do so.`,
+      `Another sync worker writes to ${dataDirectory}, and publishes all changes. ` +
+        'Only one may do so: stop it to run this command.',
     );
   };
   const timeoutMs = otherwise === undefined ? lockTimeoutMs : 0;

@@ -4,7 +4,9 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { withFileAdvice } from '../../src/process/file-advice.ts';
 import { jsonOf, readJsonFile } from '../../src/process/json-file.ts';
+import { OperatorError } from '../../src/process/operator-error.ts';
 import { draftSuffix, replaceFile } from '../../src/process/replace-file.ts';
 import { purchasesDirectory } from '../../src/purchase-store/current.ts';
 import { isOfShard, type Shard } from '../../src/purchase-store/shard.ts';
@@ -46,9 +48,14 @@ export async function requestFromWorker(
   signal: AbortSignal,
 ): Promise<RepairResponse | null> {
   const directory = requestsDirectory(dataDirectory);
-  await mkdir(directory, { recursive: true });
   const path = join(directory, randomUUID());
-  await replaceFile(path + requestSuffix, jsonOf(content));
+  try {
+    await mkdir(directory, { recursive: true });
+    await replaceFile(path + requestSuffix, jsonOf(content));
+  } catch (error) {
+    const problem = withFileAdvice(error as Error);
+    throw new OperatorError(`Cannot write a request for the worker to ${directory}: ${problem}`);
+  }
   let checkedAt = performance.now();
   for (;;) {
     const text = await readFile(path + responseSuffix, 'utf8').catch(() => null);

@@ -95,7 +95,9 @@ describe('the commands of sync', { timeout: 60_000 }, () => {
       expect(await status()).toMatch(/^Worker: pid \d+ on .+\.\n/);
       const { code, lines } = await second;
       expect(code).toBe(1);
-      expect(lines.at(-1)).toMatch(/^Another sync worker writes to/);
+      expect(lines.at(-1)).toMatch(
+        /^Another sync worker writes to .*: stop it to run this command\.$/,
+      );
 
       const get = () => api.get('/v1/purchases', shop.secret);
       const shown = async () => String((await get()).headers['x-data-as-of']);

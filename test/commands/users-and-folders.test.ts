@@ -4,6 +4,7 @@ import { describe, expect, vi } from 'vitest';
 import { superviseWorker } from '../../src/commands/worker-supervisor.ts';
 import { readSettings, requireDatabaseUrl } from '../../src/settings/settings.ts';
 import { dataFolderId } from '../../sync/files/data-folder.ts';
+import { requestFromWorker } from '../../sync/worker/requests.ts';
 import { isolatedTest as it } from '../support/fixtures.ts';
 import { createRecordedLog } from '../support/logged-lines.ts';
 
@@ -59,6 +60,16 @@ describe('an error of the data folder', () => {
     make(path);
     const failure = await dataFolderId(dataDirectory).catch(String);
     expect(failure).toMatch(new RegExp(`^OperatorError: ${message} ${dataDirectory}.*${obstacle}`));
+  });
+
+  it('says what to do if a request for the worker cannot be written', async ({ directory }) => {
+    mkdirSync(join(directory, 'purchases'));
+    writeEmptyFile(join(directory, 'purchases/requests'));
+    const request = { kind: 'rebuild', organizationId: 1n } as const;
+    const { signal } = new AbortController();
+    await expect(requestFromWorker(directory, request, async () => true, signal)).rejects.toThrow(
+      /^Cannot write a request for the worker to .*requests: EEXIST.* Something else is at this path/,
+    );
   });
 
   it('says what to do if a file of npm start is a folder', async ({ directory }) => {
