@@ -67,6 +67,12 @@ export function describeFailure(error: unknown): Failure {
       advice: `Correct rows that violate a constraint of purchases. ${thenContinues}`,
     };
   }
+  if (error instanceof pg.DatabaseError && /^(58|XX00[12])/.test(code)) {
+    return {
+      message: `Postgres cannot read its files: ${text}.`,
+      advice: `Check its disk. Repair or delete the damaged rows, or restore a backup. ${thenContinues}`,
+    };
+  }
   const ofDatabase = describeDatabaseFailure(error, workerRights);
   if (ofDatabase !== null) {
     const { message, advice } = ofDatabase;

@@ -108,11 +108,6 @@ const conditions: readonly Condition[] = [
   },
   { code: /^53/, advice: 'Free disk space or memory of Postgres.' },
   {
-    code: /^(58|XX00[12])/,
-    summary: 'Postgres cannot read its files',
-    advice: 'Check its disk. Repair or delete the damaged rows, or restore a backup.',
-  },
-  {
     code: /^55000$/,
     routine: 'CheckMyDatabase',
     advice: 'Allow connections: `alter database … with allow_connections true`.',
