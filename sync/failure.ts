@@ -96,6 +96,10 @@ export function describeFailure(error: unknown): Failure {
       advice: 'The worker rebuilds the file. Check the disk.',
     };
   }
+  return describeFileFailure(error, text) ?? { message: text, advice: retries };
+}
+
+function describeFileFailure(error: unknown, text: string): Failure | null {
   if (isOutOfFiles(text)) {
     return {
       message: 'The process has too many files open.',
@@ -105,13 +109,11 @@ export function describeFailure(error: unknown): Failure {
   // Of the file system, because errors of connections are described above.
   const isOfFile = typeof (error as { syscall?: unknown } | null)?.syscall === 'string';
   const advice = isOfFile || duckdbErrorType(error) === 'IO' ? fileAdvice(error) : null;
-  if (isOfFile || advice !== null) {
-    return {
-      message: `DATA_DIR cannot be written to: ${text}`,
-      advice: advice === null ? retries : `${advice} ${thenContinues}`,
-    };
-  }
-  return { message: text, advice: retries };
+  if (!isOfFile && advice === null) return null;
+  return {
+    message: `DATA_DIR cannot be written to: ${text}`,
+    advice: advice === null ? retries : `${advice} ${thenContinues}`,
+  };
 }
 
 /** Whether published files are damaged, so that the organization must be loaded. */
