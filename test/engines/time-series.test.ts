@@ -5,6 +5,7 @@ import type { PurchaseTimeSeries } from '../../src/domain/purchase-engine.ts';
 import type { PurchaseFilters, PurchaseTimeSeriesQuery } from '../../src/domain/purchase-query.ts';
 import { createInstance } from '../../src/duckdb/connection.ts';
 import { createGeneration } from '../../src/engines/duckdb/generation.ts';
+import { createPeriodTables } from '../../src/engines/duckdb/period-tables.ts';
 import { purchaseTimeSeries } from '../../src/engines/duckdb/time-series.ts';
 import { quarterHourSql } from '../../src/purchase-store/quarter-hours.ts';
 import { test as it } from '../support/fixtures.ts';
@@ -164,11 +165,12 @@ describe('a time series of the engine duckdb with too many periods', () => {
         from (values (1, timestamp '2020-01-01'), (2, timestamp '2026-01-01')) as row (id, created_at)`);
       const generation = await createGeneration(connection, catalogs);
       const query = { filters: {}, interval: 'day', groupBy: 'status', groupLimit: 1 } as const;
-      const series = purchaseTimeSeries(connection, generation, query);
+      const tables = createPeriodTables(instance);
+      const series = purchaseTimeSeries(connection, generation, query, tables);
       await expect(series).rejects.toThrow(TooManyPeriodsError);
       // The first statistics keep their totals.
       expect(generation.totals).toBeNull();
-      await purchaseTimeSeries(connection, generation, { ...query, interval: 'month' });
+      await purchaseTimeSeries(connection, generation, { ...query, interval: 'month' }, tables);
       expect(generation.totals).not.toBeNull();
     } finally {
       connection.closeSync();
