@@ -118,7 +118,7 @@ async function check(
     for (const { engine, createWorker } of stores) {
       const worker = await createWorker({
         maxPurchasesWithoutBase: 0,
-        loadChunkRows: 50,
+        loadChunkRows: shop.purchases / 6,
         ...options,
       });
       await worker.once([organization]).finally(() => worker.close());

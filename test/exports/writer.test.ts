@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { copyFile, open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -184,7 +185,7 @@ describe('an export of all purchases that match', () => {
     const client = new AbortController();
     // The process would wait forever.
     const purchases = (async function* never() {
-      await new Promise(() => {});
+      await once(client.signal, 'abort');
       yield [];
     })();
     const begun = writeExport({ purchases }, {}, 'parquet', client.signal).next();
