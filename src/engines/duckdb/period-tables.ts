@@ -17,7 +17,8 @@ export type PeriodTables = {
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
    * are `created_quarter_hour`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
    * period. Null if arithmetic takes less time for about so many purchases within the bounds, and if
-   * periods do not consist of quarters. A transaction that has read such a table does not see those that are made afterwards.
+   * periods do not consist of quarters. A transaction that has read such a table does not see those
+   * that are made afterwards.
    */
   covering(calendar: PeriodCalendar, bounds: TimeBounds, purchases: number): Promise<Sql | null>;
 };
@@ -33,6 +34,7 @@ const maxUnused = 4;
 const maxQuartersOfAll = 2 ** 22;
 /** DuckDB joins by direct addressing up to a million rows. */
 const maxQuartersOfTable = 2 ** 19;
+
 /** Quarters of an hour from `from` up to `until`, exclusive. */
 type Quarters = { readonly from: number; readonly until: number };
 type Table = Quarters & { readonly name: string };
