@@ -44,6 +44,7 @@ describe('a worker whose rows in ClickHouse were lost', () => {
     ['all', tableNames],
   ] as const)(
     'ends, so that another one creates the tables, if %s of them were dropped',
+    { tags: ['slow'] },
     async ([, names], { clickhouse, syncedWorker: worker, replica }) => {
       const running = worker.run(new AbortController().signal);
       for (const name of names) {

@@ -118,7 +118,7 @@ describe('a worker', () => {
     await replica.expectEqual();
   });
 
-  it('inserts the changes of more than 100 organizations at once', async ({
+  it('inserts the changes of more than 100 organizations at once', { tags: ['slow'] }, async ({
     database: { pool },
     clickhouse,
     clickHouseProxy: proxy,
@@ -244,7 +244,7 @@ describe('a worker', () => {
     await stop();
   });
 
-  it('goes on after a change of the number of workers', async ({ replica }) => {
+  it('goes on after a change of the number of workers', { tags: ['slow'] }, async ({ replica }) => {
     const { pool } = replica;
     await replica.add(100);
     let other = replica.id;
