@@ -3,7 +3,7 @@ import { intervalLengths, periodOffsets } from '../../domain/period.ts';
 import type { PurchaseFilters } from '../../domain/purchase-query.ts';
 import { type GenerationSummary, purchasesWithin, timeBounds } from './generation.ts';
 import { isSparse, localUnits, unitKey } from './local-time.ts';
-import type { PeriodTables } from './period-tables.ts';
+import { joinPeriods, type PeriodTables } from './period-tables.ts';
 
 /** The SQL expressions that group purchases by day. */
 export type DayGrouping = {
@@ -35,7 +35,7 @@ export async function dayGrouping(
   const table = await periodTables.covering(calendar, bounds, purchasesWithin(summary, bounds));
   const date = sql`date '0001-01-01' + key`;
   if (table !== null) {
-    return { key: raw('period'), joined: sql`join ${table} using (created_quarter_hour)`, date };
+    return { key: raw('period'), joined: joinPeriods(table), date };
   }
   const offsets = await periodOffsets(calendar, bounds.since, bounds.until);
   return { key: unitKey(localUnits(offsets, day), day, bounds), joined: empty, date };

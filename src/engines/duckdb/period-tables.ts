@@ -2,7 +2,11 @@ import type { DuckDBInstance } from '@duckdb/node-api';
 import PQueue from 'p-queue';
 import sql, { raw, type Sql } from 'sql-template-tag';
 import { type PeriodCalendar, periodOffsets } from '../../domain/period.ts';
-import { beginOfQuarterHour, quarterHourOf } from '../../purchase-store/quarter-hours.ts';
+import {
+  beginOfQuarterHour,
+  creationQuarter,
+  quarterHourOf,
+} from '../../purchase-store/quarter-hours.ts';
 import type { TimeBounds } from './generation.ts';
 import { areInQuarterHours, localPeriod } from './local-time.ts';
 
@@ -15,7 +19,7 @@ import { areInQuarterHours, localPeriod } from './local-time.ts';
 export type PeriodTables = {
   /**
    * The table of a calendar's periods, as SQL, with all quarters of an hour within the bounds. Its columns
-   * are `created_quarter_hour`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
+   * are that of `creationQuarter`, `period` (domain/period.ts) and `period_begin`, the first quarter of the
    * period. Null if arithmetic takes less time for about so many purchases within the bounds, and if
    * periods do not consist of quarters. A transaction that has read such a table does not see those
    * that are made afterwards.
@@ -40,6 +44,11 @@ type Quarters = { readonly from: number; readonly until: number };
 type Table = Quarters & { readonly name: string };
 
 const catalog = 'period_tables';
+const { name: quarterColumn } = creationQuarter;
+
+/** Joins purchases with the periods of their quarters of an hour. */
+export const joinPeriods = (table: Sql): Sql =>
+  sql`join ${table} as period_of_quarter using (${raw(quarterColumn)})`;
 
 export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
   const tables = new Map<string, Table>();
@@ -72,7 +81,7 @@ export function createPeriodTables(instance: DuckDBInstance): PeriodTables {
   return {
     async covering(calendar, { since, until }, purchases) {
       const [first, last] = [quarterHourOf(since), quarterHourOf(until)];
-      const isWithin = raw(`created_quarter_hour between ${first} and ${last}`);
+      const isWithin = raw(`${quarterColumn} between ${first} and ${last}`);
       const quarters = roundedOut(first, last);
       const offsets = await periodOffsets(calendar, since, until);
       if (quarters === null || !areInQuarterHours(offsets)) return null;
@@ -120,12 +129,12 @@ async function create(
       attach if not exists ':memory:' as ${catalog};
       create or replace table ${name} as
       with quarters as materialized (
-        select quarter::integer as created_quarter_hour, ${period.text} as period
+        select quarter::integer as ${quarterColumn}, ${period.text} as period
         from (select quarter::integer as quarter from range(${from}, ${until}) as numbers(quarter))
       )
-      select created_quarter_hour, period, period_begin
+      select ${quarterColumn}, period, period_begin
       from quarters
-      join (select period, min(created_quarter_hour) as period_begin from quarters group by period)
+      join (select period, min(${quarterColumn}) as period_begin from quarters group by period)
         using (period)`);
   } finally {
     connection.closeSync();

@@ -5,7 +5,7 @@ import type { PurchaseTimeSeriesQuery } from '../../domain/purchase-query.ts';
 import { type FirstPurchases, firstPurchases } from './first-purchases.ts';
 import { type Generation, purchasesWithin, timeBounds } from './generation.ts';
 import { areInQuarterHours, localPeriod, localUnits, unitKey, unitOf } from './local-time.ts';
-import type { PeriodTables } from './period-tables.ts';
+import { joinPeriods, type PeriodTables } from './period-tables.ts';
 
 /** The periods of a time series, as SQL (domain/period.ts). */
 export type Periods = {
@@ -60,11 +60,9 @@ export async function periodsOf(
   return {
     ...computed,
     period: raw('period'),
-    joined: sql`
-      join (
-        select created_quarter_hour, period, greatest(period_begin, ${raw(String(since))}) as first_quarter
-        from ${table}
-      ) as period_of_quarter using (created_quarter_hour)`,
+    joined: joinPeriods(
+      sql`(select *, greatest(period_begin, ${raw(String(since))}) as first_quarter from ${table})`,
+    ),
     firsts: { ...first, isFirstInPeriod: sql`${previous} < first_quarter` },
   };
 }
