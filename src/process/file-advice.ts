@@ -14,7 +14,7 @@ const conditions: readonly (readonly [RegExp, string])[] = [
     /EISDIR|ENOTDIR|EEXIST|ELOOP|is a directory|not a directory|too many levels of symbolic/i,
     'Something else is at this path or at a folder of it, such as a folder instead of a file: move it away.',
   ],
-  [/EIO|input\/output error/i, 'Check the disk.'],
+  [/\bEIO\b|input\/output error/i, 'Check the disk.'],
 ];
 
 /** What to do about an error of the file system; null if that is not known. */

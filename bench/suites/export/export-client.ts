@@ -8,8 +8,9 @@ const lastChunk = Buffer.from('0\r\n\r\n');
 
 /**
  * Reads an export and drops it. Returns false if the API refuses it because too many run: the API
- * counts an export for a moment after its client has received it. The socket writes into the same memory each time: `node:http` takes
- * three times the processor time for a GiB, which the API shares with this process.
+ * counts an export for a moment after its client has received it. The socket writes into the same
+ * memory each time: `node:http` takes three times the processor time for a GiB, which the API shares
+ * with this process.
  */
 export async function readExport(
   { api }: RunningService,
